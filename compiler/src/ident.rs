@@ -22,6 +22,8 @@ const TAKEN: &[&str] = &[
     "draws",
     "heap",
     "heap_of",
+    "operands",
+    "outputs",
     "scratch",
     "sizes",
     "state_initialized",

@@ -121,8 +121,8 @@ impl<'a> Compiler<'a> {
         stem: &str,
         path: Option<&Path>,
     ) -> Result<CompiledModel, Diagnostics> {
-        let Planned { plans, files } = self.plan_model(model.clone())?;
-        let source = self.source(&model, path, &files);
+        let (Planned { plans, files }, sha256) = self.plan_and_hash(&model)?;
+        let source = self.source(sha256, path, &files);
         let style = Style { source, ..self.options.style(plans.infer(), stem)? };
         if style.weights == WeightsIn::Module {
             fit_in_module(plans.infer())?;
@@ -142,8 +142,8 @@ impl<'a> Compiler<'a> {
     ///
     /// The diagnostics of the options or of the model.
     pub fn module_items(&mut self, model: Bytes, path: &Path) -> Result<ModuleItems, Diagnostics> {
-        let Planned { plans, files } = self.plan_model(model.clone())?;
-        let source = self.source(&model, Some(path), &files);
+        let (Planned { plans, files }, sha256) = self.plan_and_hash(&model)?;
+        let source = self.source(sha256, Some(path), &files);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let style = Style { source, ..self.options.style(plans.infer(), &stem)? };
         fit_in_module(plans.infer())?;
@@ -258,12 +258,22 @@ impl<'a> Compiler<'a> {
         Ok(model)
     }
 
+    /// Plans a model while another thread hashes its bytes. Without optimization, as in a build script,
+    /// hashing takes about as long as planning.
+    fn plan_and_hash(&mut self, model: &Bytes) -> Result<(Planned, String), Diagnostics> {
+        std::thread::scope(|scope| {
+            let hash = scope.spawn(|| file::sha256(model));
+            let planned = self.plan_model(model.clone())?;
+            Ok((planned, hash.join().expect("hashing does not panic")))
+        })
+    }
+
     /// Describes the model file at `path` and the options for the header of a module.
-    fn source(&self, model: &[u8], path: Option<&Path>, files: &[PathBuf]) -> Source {
+    fn source(&self, sha256: String, path: Option<&Path>, files: &[PathBuf]) -> Source {
         let file = path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         Source {
             file,
-            sha256: file::sha256(model),
+            sha256,
             has_external_data: !files.is_empty(),
             options: self.options.to_arguments(),
         }

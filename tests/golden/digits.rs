@@ -13,7 +13,7 @@ mod digits {
     use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
     use ::onnxc_runtime::kernels::{blocked, conv, matmul, pool, reduce};
     use ::onnxc_runtime::kernels::blocked::Channels;
-    use ::onnxc_runtime::kernels::conv::{Conv, WeightLayout};
+    use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::Reduction;
     use ::onnxc_runtime::kernels::matmul::{Gemm, Layout};
@@ -89,32 +89,26 @@ mod digits {
     ) -> &'a [f32; 10] {
         // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_nchw_to_nchwc(
-            image,
-            weights.get(X0_WEIGHT),
-            Some(weights.get(X0_BIAS)),
-            None,
-            relu,
-            scratch,
-            RELU_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: image,
+            w: weights.get(X0_WEIGHT),
+            bias: Some(weights.get(X0_BIAS)),
+            add: None,
+        };
+        conv::conv_nchw_to_nchwc(operands, relu, scratch, RELU_CONV, Activation::Relu);
 
         // node_relu_1: BlockedConv -> float[1, 2, 8, 8, 16]
         let (relu_1, scratch, relu) = borrow(
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_nchwc(
-            relu,
-            weights.get(X3_WEIGHT),
-            Some(weights.get(X3_BIAS)),
-            None,
-            relu_1,
-            scratch,
-            RELU_1_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: relu,
+            w: weights.get(X3_WEIGHT),
+            bias: Some(weights.get(X3_BIAS)),
+            add: None,
+        };
+        conv::conv_nchwc(operands, relu_1, scratch, RELU_1_CONV, Activation::Relu);
 
         // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
@@ -125,16 +119,13 @@ mod digits {
             arena,
             (RELU_2.write(), RELU_2_SCRATCH.write(), MAX_POOL2D.read()),
         );
-        conv::conv_nchwc(
-            max_pool2d,
-            weights.get(X7_WEIGHT),
-            Some(weights.get(X7_BIAS)),
-            None,
-            relu_2,
-            scratch,
-            RELU_2_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: max_pool2d,
+            w: weights.get(X7_WEIGHT),
+            bias: Some(weights.get(X7_BIAS)),
+            add: None,
+        };
+        conv::conv_nchwc(operands, relu_2, scratch, RELU_2_CONV, Activation::Relu);
 
         // node_relu_2: Unblock -> float[1, 32, 4, 4]
         let (relu_2_nchw, relu_2) = borrow(arena, (RELU_2_NCHW.write(), RELU_2.read()));

@@ -11,7 +11,7 @@ mod free {
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{Block, HeapArena, Slot, borrow, heap_of};
     use ::onnxc_runtime::kernels::{conv, pool};
-    use ::onnxc_runtime::kernels::conv::{Conv, WeightLayout};
+    use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::pool::Pool;
     use ::onnxc_runtime::view::{Tensor, View};
@@ -78,11 +78,14 @@ mod free {
         // kept: Conv -> float[batch, 4, (samples - 1) / 4]
         let mut kept = heap_of::<f32>(&[4, batch, kept_len])?;
         let scratch = borrow(arena, KEPT_SCRATCH.write());
-        conv::conv_f32(
+        let operands = ConvOperands {
             x,
             w,
-            None,
-            None,
+            bias: None,
+            add: None,
+        };
+        conv::conv_f32(
+            operands,
             &mut kept,
             scratch,
             Conv {

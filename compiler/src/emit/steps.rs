@@ -16,7 +16,8 @@ use crate::{
     dtype::DType,
     ident,
     plan::{
-        Arg, Buffer, BufferId, Call, Check, Condition, Form, Kind, Operand, Place, Plan, Port, Step,
+        Arg, Buffer, BufferId, Call, Check, Condition, Form, Kind, Operand, Operands, Place, Plan,
+        Port, Source, Step,
     },
     ty::Type,
 };
@@ -224,16 +225,9 @@ impl<'p> Body<'p> {
             let call = self.custom(call, custom, &locals);
             return quote!(comment!(#comment); #made #borrow #call);
         }
-        let inputs = call.inputs[skip..].iter().map(|arg| self.argument(arg, false, &locals));
-        let outputs = call.outputs.iter().map(|arg| self.argument(arg, true, &locals));
-        let mut arguments: Vec<TokenStream> = match call.form {
-            Form::InPlace | Form::Updates => outputs.chain(inputs).collect(),
-            Form::Apart | Form::MayReuse => inputs.chain(outputs).collect(),
-        };
-        if !call.binds.is_empty() {
-            arguments.insert(0, quote!(&mut sizes));
-        }
-        arguments.extend(self.geometry(call));
+        let (structs, operands) = self.operands(call, &locals);
+        let sizes = (!call.binds.is_empty()).then(|| quote!(&mut sizes));
+        let arguments = sizes.into_iter().chain(operands).chain(self.geometry(call));
         let kernel = self.kernel(call);
         let question = call.checked.then(|| quote!(?));
         let (before, after) = bindings(call);
@@ -242,9 +236,41 @@ impl<'p> Body<'p> {
             #made
             #borrow
             #before
+            #structs
             #kernel(#(#arguments),*) #question;
             #after
         }
+    }
+
+    /// The inputs and outputs as arguments of a kernel, and the structs that hold some of them.
+    fn operands(&self, call: &Call, locals: &[Local]) -> (TokenStream, Vec<TokenStream>) {
+        let inputs = call.inputs[call.overwritten()..].iter().enumerate();
+        let inputs = inputs.map(|(i, arg)| (Source::Input(i), self.argument(arg, false, locals)));
+        let outputs = call.outputs.iter().enumerate();
+        let outputs = outputs.map(|(i, arg)| (Source::Output(i), self.argument(arg, true, locals)));
+        let mut arguments: Vec<(Source, TokenStream)> = match call.form {
+            Form::InPlace | Form::Updates => outputs.chain(inputs).collect(),
+            Form::Apart | Form::MayReuse => inputs.chain(outputs).collect(),
+        };
+        let mut structs = TokenStream::new();
+        for Operands { variable, path, fields } in call.params.operands(call.form) {
+            let is_field = |source: &Source| fields.iter().any(|(_, field)| field == source);
+            let first = arguments.iter().position(|(source, _)| is_field(source));
+            let first = first.expect("a struct of operands has fields");
+            let values = fields.iter().map(|(name, field)| {
+                let argument = arguments.iter().find(|(source, _)| source == field);
+                let name = format_ident!("{name}");
+                let (_, value) = argument.expect("the call gives every operand of its kernel");
+                if name == value.to_string() { quote!(#name) } else { quote!(#name: #value) }
+            });
+            let variable = format_ident!("{variable}");
+            let ty = self.method.cx.imports.item(path);
+            structs.extend(quote!(let #variable = #ty { #(#values),* };));
+            arguments[first].1 = variable.into_token_stream();
+            let mut index = 0..;
+            arguments.retain(|(source, _)| index.next() == Some(first) || !is_field(source));
+        }
+        (structs, arguments.into_iter().map(|(_, argument)| argument).collect())
     }
 
     /// The path of a kernel, from the module of its family.

@@ -1,6 +1,6 @@
 //! Kernels of the runtime library, and calls of them.
 
-use super::{Arg, Custom, Draw, Formula, NoParams, Operand, SizeText, Symbols};
+use super::{Arg, Custom, Draw, Formula, NoParams, Operand, Operands, SizeText, Symbols};
 use crate::{
     array::{Array, Element},
     dim::{Dim, Symbol},
@@ -17,8 +17,12 @@ pub struct Kernel<F: Formula = NoParams> {
     pub types: &'static [DType],
     /// Runs it.
     pub run: Run<F>,
+    /// The structs in which it takes operands.
+    pub operands: &'static [Operands],
     /// Runs the form that overwrites its first inputs, which is called `…_in_place`.
     pub in_place: Option<Run<F>>,
+    /// The structs in which that form takes operands.
+    pub operands_in_place: &'static [Operands],
     /// How many inputs that form overwrites, each with the output in its place, of the same type.
     pub overwrites: usize,
     /// Whether it can refuse the values of its inputs.
@@ -88,6 +92,10 @@ pub trait Params {
     fn visit(&self, see: &mut dyn FnMut(&Dim));
     /// Runs the kernel.
     fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result;
+    /// The structs in which the kernel takes operands.
+    fn operands(&self, _: Form) -> &'static [Operands] {
+        &[]
+    }
     /// The function of the user's own that is called in place of a kernel, where one is.
     fn custom(&self) -> Option<&Custom> {
         None
@@ -122,6 +130,13 @@ impl<F: Formula> Params for Bound<F> {
         let mut result = Ok(());
         self.formula.with(symbols, &mut |numbers| result = run(args, numbers));
         result
+    }
+
+    fn operands(&self, form: Form) -> &'static [Operands] {
+        match form {
+            Form::Apart | Form::MayReuse | Form::Updates => self.kernel.operands,
+            Form::InPlace => self.kernel.operands_in_place,
+        }
     }
 }
 
@@ -283,9 +298,17 @@ impl Outcome for Result {
 }
 
 /// A [`Kernel`] of the path given, for a set of element types: `kernel!(FLOATS T,
-/// softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p))`. `checked` in front says that
-/// it can refuse its inputs, `updates` that it changes what its outputs hold; `in_place … |f, a, p|
-/// …` behind, how to run its other form; `overwrites 2` in front, that this form overwrites so many.
+/// softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p))`.
+///
+/// Braces after the path list the structs in which the kernel takes operands, as variables for the
+/// closure: `{ operands: conv::ConvOperands { x: input(0), w: input(1), bias: optional(2) } }`.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `checked` in front | the kernel may return an error |
+/// | `updates` in front | it changes the contents of its outputs |
+/// | `in_place … \|f, a, p\| …` at the end | its other form, with structs of its own |
+/// | `overwrites 2` in front | the number of inputs that this form overwrites |
 macro_rules! kernel {
     (updates $($rest:tt)*) => {
         $crate::plan::Kernel { updates: true, ..$crate::plan::kernel!($($rest)*) }
@@ -296,27 +319,33 @@ macro_rules! kernel {
     (checked $($rest:tt)*) => {
         $crate::plan::Kernel { checked: true, ..$crate::plan::kernel!($($rest)*) }
     };
-    ($set:ident $T:ident, $room:ident :: $name:ident $(:: <$($G:ty),+>)?,
+    ($set:ident $T:ident, $room:ident :: $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
         |$f:ident, $a:ident, $p:ident| $body:expr
-        $(, in_place $other:ident $(:: <$($H:ty),+>)? |$g:ident, $b:ident, $q:ident| $in_place:expr)?) => {
+        $(, in_place $other:ident $(:: <$($H:ty),+>)? $({ $($others:tt)* })?
+            |$g:ident, $b:ident, $q:ident| $in_place:expr)?) => {
         $crate::plan::Kernel {
             path: concat!(stringify!($room), "::", stringify!($name)),
             types: $crate::dtype::$set,
             run: |$a, $p| $crate::dtype::dispatch!($set $a.dtype(), $T => {
                 let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
+                $($crate::plan::operands!(bind $a $($structs)*);)?
                 $crate::plan::Outcome::into_result($body)
             }),
-            in_place: $crate::plan::kernel!(@ $set $T $room $($other $(:: <$($H),+>)?, $g, $b, $q, $in_place)?),
+            operands: $crate::plan::operands!(table $($($structs)*)?),
+            in_place: $crate::plan::kernel!(@ $set $T $room
+                $($other $(:: <$($H),+>)? $({ $($others)* })?, $g, $b, $q, $in_place)?),
+            operands_in_place: $crate::plan::operands!(table $($($($others)*)?)?),
             overwrites: 1,
             checked: false,
             updates: false,
         }
     };
     (@ $set:ident $T:ident $room:ident) => { None };
-    (@ $set:ident $T:ident $room:ident $name:ident $(:: <$($G:ty),+>)?,
+    (@ $set:ident $T:ident $room:ident $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
         $f:ident, $a:ident, $p:ident, $body:expr) => {
         Some(|$a, $p| $crate::dtype::dispatch!($set $a.dtype(), $T => {
             let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
+            $($crate::plan::operands!(bind $a $($structs)*);)?
             $crate::plan::Outcome::into_result($body)
         }))
     };

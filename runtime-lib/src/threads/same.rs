@@ -8,7 +8,7 @@ use crate::kernels::attention::{
 use crate::kernels::blocked;
 use crate::kernels::blocked::Channels;
 use crate::kernels::conv;
-use crate::kernels::conv::{Conv, Weights};
+use crate::kernels::conv::{Conv, WeightLayout};
 use crate::kernels::matmul::{Gemm, Layout, gemm_f32, gemm_scratch};
 use crate::kernels::norm::{Lrn, lrn};
 use crate::kernels::pool::{Pool, average_pool, max_pool_nchwc};
@@ -51,7 +51,7 @@ const IMAGE: Conv<'static> = Conv {
     strides: &[1, 1],
     dilations: &[1, 1],
     pads: &[1, 1],
-    weights: Weights::Plain,
+    weights: WeightLayout::Plain,
 };
 
 #[test]
@@ -77,7 +77,13 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
         let (x, w) = (numbers(48 * pixels), numbers(80 * g.channels * 9));
         hold("conv", 80 * pixels, |y| {
             let scratch = &mut vec![0.0; conv::conv_scratch(&g)];
-            conv::conv_f32(&x, &w, None, None, y, scratch, g, f);
+            conv::conv_f32(
+                conv::ConvOperands { x: &x, w: &w, bias: None, add: None },
+                y,
+                scratch,
+                g,
+                f,
+            );
         });
     }
     let (x, w, bias) = (numbers(48 * pixels), numbers(80 * 48 * 9), numbers(80));
@@ -85,33 +91,63 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     conv::pack_blocks(&w, &mut packed, &IMAGE, 16);
     hold("conv_nchwc", 80 * pixels, |y| {
         let scratch = &mut vec![0.0; conv::conv_nchwc_scratch(&IMAGE)];
-        conv::conv_nchwc(&x, &packed, Some(&bias), None, y, scratch, IMAGE, f);
+        conv::conv_nchwc(
+            conv::ConvOperands { x: &x, w: &packed, bias: Some(&bias), add: None },
+            y,
+            scratch,
+            IMAGE,
+            f,
+        );
     });
     let (x, w) = (numbers(48 * pixels), numbers(80 * 12 * 9));
     let mut packed = vec![0.0; conv::packed_groups_len(&groups)];
     conv::pack_groups(&w, &mut packed, groups, 4);
     hold("grouped_conv_nchwc", 80 * pixels, |y| {
         let scratch = &mut vec![0.0; conv::conv_nchwc_scratch(&groups)];
-        conv::grouped_conv_nchwc(&x, &packed, Some(&bias), None, y, scratch, groups, 4, f);
+        conv::grouped_conv_nchwc(
+            conv::ConvOperands { x: &x, w: &packed, bias: Some(&bias), add: None },
+            y,
+            scratch,
+            groups,
+            4,
+            f,
+        );
     });
     let apart = Conv { strides: &[2, 2], out: &[15, 16], ..IMAGE };
     for (g, tile) in [(IMAGE, conv::Tile::Four), (apart, conv::Tile::TwoApart)] {
         let (x, w) = (numbers(48 * pixels), numbers(conv::packed_winograd_len(&g, tile)));
         hold("winograd_nchwc", 80 * g.out.iter().product::<usize>(), |y| {
             let scratch = &mut vec![0.0; conv::winograd_nchwc_scratch(&g)];
-            conv::winograd_nchwc(&x, &w, Some(&bias), None, y, scratch, g, f);
+            conv::winograd_nchwc(
+                conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
+                y,
+                scratch,
+                g,
+                f,
+            );
         });
     }
     // Pixels stand in one row, whose parts are shared.
     let g = Conv { kernel: &[1, 1], pads: &[0, 0], ..IMAGE };
     let (x, w, add) = (numbers(48 * pixels), numbers(80 * 48), numbers(80 * pixels));
     hold("conv_nchwc of pixels", 80 * pixels, |y| {
-        conv::conv_nchwc(&x, &w, Some(&bias), Some(&add), y, &mut [], g, f);
+        conv::conv_nchwc(
+            conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: Some(&add) },
+            y,
+            &mut [],
+            g,
+            f,
+        );
     });
     let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
     let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
     hold("depthwise_nchwc", 80 * pixels, |y| {
-        conv::depthwise_nchwc(&x, &w, Some(&bias), None, y, g, f);
+        conv::depthwise_nchwc(
+            conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
+            y,
+            g,
+            f,
+        );
     });
 }
 
@@ -141,12 +177,24 @@ fn pairs_are_the_same_for_any_number_of_threads() {
             let w = pairs(conv::packed_blocks_len(&g) / 2);
             hold("conv_bf16", filters * pixels, |y| {
                 let scratch = &mut vec![0.0; weight_precision::conv_scratch(&g)];
-                weight_precision::conv_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+                weight_precision::conv_bf16(
+                    conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
+                    y,
+                    scratch,
+                    g,
+                    f,
+                );
             });
             let w = pairs(conv::packed_winograd_len(&g, conv::Tile::Two) / 2);
             hold("winograd_bf16", filters * pixels, |y| {
                 let scratch = &mut vec![0.0; weight_precision::winograd_scratch(&g)];
-                weight_precision::winograd_bf16(&x, &w, Some(&bias), None, y, scratch, g, f);
+                weight_precision::winograd_bf16(
+                    conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
+                    y,
+                    scratch,
+                    g,
+                    f,
+                );
             });
         }
     });
@@ -233,7 +281,7 @@ fn bytes_are_the_same_for_any_number_of_threads() {
             hold("conv", filters * pixels, |y: &mut [i8]| {
                 let starts = &mut vec![0; quantized::conv_starts(&g)];
                 let scratch = &mut vec![0; quantized::conv_scratch(&g)];
-                quantized::conv(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
+                quantized::int8_conv_nchw(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
             });
         }
         for (m, n, k) in [(301, 130, 90), (1, 3000, 700)] {

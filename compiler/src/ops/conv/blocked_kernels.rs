@@ -1,5 +1,6 @@
 //! The kernels of NCHWc convolutions, and how they pack weights.
 
+use super::convolution;
 use crate::{
     diag::Result,
     dtype::DType,
@@ -40,8 +41,8 @@ pub(super) type ConvKernel = Kernel<(geometry::Conv, Activation)>;
 
 macro_rules! conv_kernel {
     ($module:ident::$name:ident) => {
-        kernel!(F32_ONLY T, $module::$name, |f, a, p| f(a.input(0), a.input(1), a.optional(2),
-            a.optional(3), a.output(0), a.output(1), p.0, p.1))
+        convolution!(F32_ONLY T, $module::$name, operands,
+            |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1))
     };
 }
 
@@ -58,11 +59,11 @@ pub(super) static NCHW_TO_NCHWC_BF16: ConvKernel =
     conv_kernel!(weight_precision::conv_nchw_to_nchwc_bf16);
 pub(super) static WINOGRAD_BF16: ConvKernel = conv_kernel!(weight_precision::winograd_bf16);
 static NCHW_TO_NCHWC: ConvKernel = conv_kernel!(conv::conv_nchw_to_nchwc);
-static DEPTHWISE: ConvKernel = kernel!(F32_ONLY T, conv::depthwise_nchwc, |f, a, p| f(a.input(0),
-    a.input(1), a.optional(2), a.optional(3), a.output(0), p.0, p.1));
-static GROUPED: Kernel<(geometry::Conv, usize, Activation)> = kernel!(F32_ONLY T,
-    conv::grouped_conv_nchwc, |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3),
-        a.output(0), a.output(1), p.0, p.1, p.2));
+static DEPTHWISE: ConvKernel = convolution!(F32_ONLY T, conv::depthwise_nchwc, operands,
+    |f, a, p| f(operands, a.output(0), p.0, p.1));
+static GROUPED: Kernel<(geometry::Conv, usize, Activation)> = convolution!(F32_ONLY T,
+    conv::grouped_conv_nchwc, operands,
+    |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1, p.2));
 
 static PACK_NCHWC: Kernel<geometry::Conv> = pack_kernel!(pack_nchwc);
 static PACK_NCHW_TO_NCHWC: Kernel<geometry::Conv> = pack_kernel!(pack_nchw_to_nchwc);

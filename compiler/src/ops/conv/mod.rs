@@ -21,7 +21,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
-    plan::{Field, Formula, Kernel, Operand, Optimize, geometry, kernel},
+    plan::{Field, Formula, Kernel, Operand, Optimize, geometry},
     ty::Type,
 };
 pub(super) use gradient::SlidingWindow;
@@ -93,15 +93,26 @@ struct Kernels<F: Formula + Field> {
     f64: Kernel<(F, Activation)>,
 }
 
+/// A kernel that takes `ConvOperands`, as a variable of this name.
+macro_rules! convolution {
+    ($set:ident $T:ident, $home:ident :: $name:ident $(:: <$G:ident>)?, $operands:ident,
+        |$f:ident, $a:ident, $p:ident| $body:expr) => {
+        $crate::plan::kernel!($set $T, $home::$name $(::<$G>)? { $operands: conv::ConvOperands {
+            x: input(0), w: input(1), bias: optional(2), add: optional(3),
+        } }, |$f, $a, $p| $body)
+    };
+}
+use convolution;
+
 macro_rules! kernels {
     ($float:ident $f32:ident $f64:ident) => {
         Kernels {
-            float: kernel!(FLOATS T, conv::$float::<T>, |f, a, p| f(a.input(0), a.input(1),
-                a.optional(2), a.optional(3), a.output(0), p.0, p.1)),
-            f32: kernel!(F32_ONLY T, conv::$f32, |f, a, p| f(a.input(0), a.input(1),
-                a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1)),
-            f64: kernel!(F64_ONLY T, conv::$f64, |f, a, p| f(a.input(0), a.input(1),
-                a.optional(2), a.optional(3), a.output(0), a.output(1), p.0, p.1)),
+            float: $crate::ops::conv::convolution!(FLOATS T, conv::$float::<T>, operands,
+                |f, a, p| f(operands, a.output(0), p.0, p.1)),
+            f32: $crate::ops::conv::convolution!(F32_ONLY T, conv::$f32, operands,
+                |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1)),
+            f64: $crate::ops::conv::convolution!(F64_ONLY T, conv::$f64, operands,
+                |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1)),
         }
     };
 }
@@ -110,9 +121,8 @@ use kernels;
 static KERNELS: Kernels<geometry::Conv> = kernels!(conv conv_f32 conv_f64);
 
 /// The `f32` kernel of the smallest code, for `Optimize::Size`.
-static SMALL: Kernel<(geometry::Conv, Activation)> = kernel!(F32_ONLY T, conv::small_conv,
-    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0), a.output(1),
-        a.output(2), p.0, p.1));
+static SMALL: Kernel<(geometry::Conv, Activation)> = convolution!(F32_ONLY T, conv::small_conv,
+    operands, |f, a, p| f(operands, a.output(0), a.output(1), a.output(2), p.0, p.1));
 
 /// Calls [`SMALL`] for the node.
 fn call_small(cx: &mut Lower<'_>, geometry: geometry::Conv, f: Activation) -> Result {

@@ -13,7 +13,7 @@ use crate::{
         Entry, entry, internal,
         window::{AutoPad, Slide, Window, halves, span},
     },
-    plan::{geometry, kernel},
+    plan::geometry,
     ty::Type,
 };
 use onnxc_runtime::kernels::{conv::WeightLayout, epilogue::Activation};

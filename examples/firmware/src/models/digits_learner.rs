@@ -17,7 +17,7 @@ mod digits_learner {
         reduce, reshape, select, softmax, unary,
     };
     use ::onnxc_runtime::kernels::blocked::Channels;
-    use ::onnxc_runtime::kernels::conv::{Conv, WeightLayout};
+    use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::{
         Axis, Broadcast, Broadcast3, Reduction, Shapes,
@@ -186,32 +186,26 @@ mod digits_learner {
     ) -> &'a [f32; 10] {
         // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_nchw_to_nchwc(
-            image,
-            weights.get(X0_WEIGHT),
-            Some(weights.get(X0_BIAS)),
-            None,
-            relu,
-            scratch,
-            RELU_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: image,
+            w: weights.get(X0_WEIGHT),
+            bias: Some(weights.get(X0_BIAS)),
+            add: None,
+        };
+        conv::conv_nchw_to_nchwc(operands, relu, scratch, RELU_CONV, Activation::Relu);
 
         // node_relu_1: BlockedConv -> float[1, 2, 8, 8, 16]
         let (relu_1, scratch, relu) = borrow(
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_nchwc(
-            relu,
-            weights.get(X3_WEIGHT),
-            Some(weights.get(X3_BIAS)),
-            None,
-            relu_1,
-            scratch,
-            RELU_1_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: relu,
+            w: weights.get(X3_WEIGHT),
+            bias: Some(weights.get(X3_BIAS)),
+            add: None,
+        };
+        conv::conv_nchwc(operands, relu_1, scratch, RELU_1_CONV, Activation::Relu);
 
         // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D.write(), RELU_1.read()));
@@ -235,11 +229,14 @@ mod digits_learner {
                 X7_BIAS.read(),
             ),
         );
+        let operands = ConvOperands {
+            x: max_pool2d,
+            w: relu_2_scratch,
+            bias: Some(x7_bias),
+            add: None,
+        };
         conv::conv_nchwc(
-            max_pool2d,
-            relu_2_scratch,
-            Some(x7_bias),
-            None,
+            operands,
             relu_2,
             scratch,
             RELU_2_SCRATCH_CONV,
@@ -356,32 +353,26 @@ mod digits_learner {
     ) -> Result<f32> {
         // node_relu: BlockedConv -> float[1, 1, 8, 8, 16]
         let (relu, scratch) = borrow(arena, (RELU.write(), RELU_SCRATCH.write()));
-        conv::conv_nchw_to_nchwc(
-            image,
-            weights.get(X0_WEIGHT),
-            Some(weights.get(X0_BIAS)),
-            None,
-            relu,
-            scratch,
-            RELU_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: image,
+            w: weights.get(X0_WEIGHT),
+            bias: Some(weights.get(X0_BIAS)),
+            add: None,
+        };
+        conv::conv_nchw_to_nchwc(operands, relu, scratch, RELU_CONV, Activation::Relu);
 
         // node_relu_1: BlockedConv -> float[1, 2, 8, 8, 16]
         let (relu_1, scratch, relu) = borrow(
             arena,
             (RELU_1.write(), RELU_1_SCRATCH.write(), RELU.read()),
         );
-        conv::conv_nchwc(
-            relu,
-            weights.get(X3_WEIGHT),
-            Some(weights.get(X3_BIAS)),
-            None,
-            relu_1,
-            scratch,
-            RELU_1_CONV,
-            Activation::Relu,
-        );
+        let operands = ConvOperands {
+            x: relu,
+            w: weights.get(X3_WEIGHT),
+            bias: Some(weights.get(X3_BIAS)),
+            add: None,
+        };
+        conv::conv_nchwc(operands, relu_1, scratch, RELU_1_CONV, Activation::Relu);
 
         // node_max_pool2d: BlockedPool -> float[1, 2, 4, 4, 16]
         let (max_pool2d, relu_1) = borrow(arena, (MAX_POOL2D_2.write(), RELU_1.read()));
@@ -405,11 +396,14 @@ mod digits_learner {
                 X7_BIAS.read(),
             ),
         );
+        let operands = ConvOperands {
+            x: max_pool2d,
+            w: relu_2_scratch,
+            bias: Some(x7_bias),
+            add: None,
+        };
         conv::conv_nchwc(
-            max_pool2d,
-            relu_2_scratch,
-            Some(x7_bias),
-            None,
+            operands,
             relu_2,
             scratch,
             RELU_2_SCRATCH_CONV,

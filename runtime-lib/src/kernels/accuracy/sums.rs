@@ -176,12 +176,23 @@ const WINDOWS: &[Row] = &[
     row("Conv", 512, |n| {
         convolved(n, |x, w, y, geometry| {
             let mut scratch = vec![0.0; conv::conv_scratch(&geometry)];
-            conv::conv_f32(x, w, None, None, y, &mut scratch, geometry, Activation::Identity);
+            conv::conv_f32(
+                conv::ConvOperands { x, w, bias: None, add: None },
+                y,
+                &mut scratch,
+                geometry,
+                Activation::Identity,
+            );
         })
     }),
     row("Conv, without scratch memory", 512, |n| {
         convolved(n, |x, w, y, geometry| {
-            conv::conv(x, w, None, None, y, geometry, Activation::Identity);
+            conv::conv(
+                conv::ConvOperands { x, w, bias: None, add: None },
+                y,
+                geometry,
+                Activation::Identity,
+            );
         })
     }),
     row("Conv, of packed weights", 512, |n| {
@@ -190,7 +201,13 @@ const WINDOWS: &[Row] = &[
             let mut packed = vec![0.0; conv::packed_weights_len(&geometry)];
             conv::pack_weights(w, &mut packed, &geometry);
             let mut scratch = vec![0.0; conv::conv_scratch(&geometry)];
-            conv::conv_f32(x, &packed, None, None, y, &mut scratch, geometry, Activation::Identity);
+            conv::conv_f32(
+                conv::ConvOperands { x, w: &packed, bias: None, add: None },
+                y,
+                &mut scratch,
+                geometry,
+                Activation::Identity,
+            );
         })
     }),
     row("Conv, in blocks of channels", 512, |n| {
@@ -203,10 +220,7 @@ const WINDOWS: &[Row] = &[
             let (mut x_blocks, mut y_blocks) = (vec![0.0; x.len()], vec![0.0; 16 * PIXELS]);
             block(x, &mut x_blocks, of_x);
             conv::conv_nchwc(
-                &x_blocks,
-                &packed,
-                None,
-                None,
+                conv::ConvOperands { x: &x_blocks, w: &packed, bias: None, add: None },
                 &mut y_blocks,
                 &mut scratch,
                 geometry,
@@ -233,7 +247,13 @@ const WINDOWS: &[Row] = &[
         };
         let mut scratch = vec![0.0; conv::conv_transpose_scratch(&geometry)];
         let f = Activation::Identity;
-        conv::conv_transpose_f32(&x, &w, None, None, &mut y, &mut scratch, geometry, f);
+        conv::conv_transpose_f32(
+            conv::ConvOperands { x: &x, w: &w, bias: None, add: None },
+            &mut y,
+            &mut scratch,
+            geometry,
+            f,
+        );
         beside(&y, [dot(wide(&x), wide(&w))])
     }),
 ];

@@ -115,6 +115,7 @@ impl<T: Float> Corners<T> {
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
+    use crate::kernels::conv::ConvOperands;
     use crate::kernels::conv::{WeightLayout, conv};
     use crate::loops::epilogue::Activation;
     use std::{vec, vec::Vec};
@@ -148,7 +149,12 @@ mod tests {
         for shift in [0, 1] {
             let moved = Conv { pads: &[[1, 1], [0, 1]][shift], ..geometry(&size, &out) };
             let mut truth = vec![0.0; 2 * 6 * 15];
-            conv(&x, &w, Some(&bias), None, &mut truth, moved, Activation::Identity);
+            conv(
+                ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
+                &mut truth,
+                moved,
+                Activation::Identity,
+            );
             // The first axis is moved by `shift` everywhere, the second nowhere.
             let offset: Vec<f64> = (0..2 * 2 * 6 * 2 * 15)
                 .map(|i| if i / 15 % 2 == 0 { shift as f64 } else { 0.0 })

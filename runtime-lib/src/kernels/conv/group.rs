@@ -2,23 +2,16 @@
 
 use super::plain::sums;
 use super::planes::{Band, Window};
-use super::{Conv, WeightLayout, conv_least_scratch, pack_weights, packed_at_first, product};
+use super::{
+    Conv, ConvOperands, WeightLayout, conv_least_scratch, pack_weights, packed_at_first, product,
+};
 use crate::kernels::matmul::packed_a_len;
 use crate::microkernel::{Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target};
 use crate::threads::{self, Scratch};
 
-/// What a convolution reads.
-#[derive(Clone, Copy)]
-pub(super) struct Operands<'a, T> {
-    pub x: &'a [T],
-    pub w: &'a [T],
-    pub bias: Option<&'a [T]>,
-    pub add: Option<&'a [T]>,
-}
-
 /// `y = f(w ∗ x + bias + add)`.
 pub(super) fn conv_real<T: GemmElem>(
-    operands: &Operands<'_, T>,
+    operands: &ConvOperands<'_, T>,
     y: &mut [T],
     scratch: &mut [T],
     geometry: Conv<'_>,
@@ -29,8 +22,7 @@ pub(super) fn conv_real<T: GemmElem>(
         return;
     }
     let Some(window) = Window::of(&geometry) else {
-        let Operands { x, w, bias, add } = *operands;
-        sums((x, w), [bias, add], y, geometry);
+        sums(*operands, y, geometry);
         let len = y.len();
         return f.apply(y, 1, len, len);
     };
@@ -38,7 +30,7 @@ pub(super) fn conv_real<T: GemmElem>(
     if packed > 0 && scratch.len() >= conv_least_scratch(&geometry) + packed {
         let (panels, scratch) = scratch.split_at_mut(packed);
         pack_weights(operands.w, panels, &geometry);
-        let operands = Operands { w: panels, ..*operands };
+        let operands = ConvOperands { w: panels, ..*operands };
         let geometry = Conv { weights: WeightLayout::Packed, ..geometry };
         return conv_real(&operands, y, scratch, geometry, f);
     }
@@ -46,7 +38,7 @@ pub(super) fn conv_real<T: GemmElem>(
     let cost = y.len() * geometry.depth() / threads::MACS_PER_ELEMENT;
     threads::share(y, each, cost, |first, y| {
         scratch.with(|scratch| {
-            let groups = (first..).map(|index| operands.group(index, &geometry));
+            let groups = (first..).map(|index| Group::of(operands, index, &geometry));
             let groups = groups.zip(y.chunks_exact_mut(each));
             if geometry.is_pointwise() {
                 return groups.for_each(|(group, y)| group.pointwise(y, scratch, f));
@@ -55,35 +47,6 @@ pub(super) fn conv_real<T: GemmElem>(
             groups.for_each(|(group, y)| bands.run(&group, y));
         });
     });
-}
-
-impl<T: GemmElem> Operands<'_, T> {
-    /// What the group reads that stands at a place of the output.
-    fn group(&self, index: usize, geometry: &Conv<'_>) -> Group<'_, T> {
-        let Conv { groups, channels, filters, .. } = *geometry;
-        let depth = geometry.depth();
-        let (from, pixels) = (channels * product(geometry.size), product(geometry.out));
-        let group = index % groups;
-        let w = match geometry.weights {
-            WeightLayout::Plain => {
-                let data = &self.w[group * filters * depth..][..filters * depth];
-                Operand::Matrix(Matrix { data, row: depth, col: 1 })
-            }
-            WeightLayout::Packed => {
-                let len = packed_a_len(&geometry.packing());
-                Operand::Panels(&self.w[group * len..][..len])
-            }
-        };
-        Group {
-            x: &self.x[index * from..][..from],
-            w,
-            bias: self.bias.map_or(&[], |bias| &bias[group * filters..]),
-            add: self.add.map_or(&[], |add| &add[index * filters * pixels..]),
-            filters,
-            depth,
-            pixels,
-        }
-    }
 }
 
 /// One group of one input.
@@ -103,6 +66,34 @@ struct Group<'a, T> {
 }
 
 impl<'a, T: GemmElem> Group<'a, T> {
+    /// The group of the image and the channels that `index` counts.
+    fn of(operands: &ConvOperands<'a, T>, index: usize, geometry: &Conv<'_>) -> Group<'a, T> {
+        let ConvOperands { x, w, bias, add } = *operands;
+        let Conv { groups, channels, filters, .. } = *geometry;
+        let depth = geometry.depth();
+        let (from, pixels) = (channels * product(geometry.size), product(geometry.out));
+        let group = index % groups;
+        let w = match geometry.weights {
+            WeightLayout::Plain => {
+                let data = &w[group * filters * depth..][..filters * depth];
+                Operand::Matrix(Matrix { data, row: depth, col: 1 })
+            }
+            WeightLayout::Packed => {
+                let len = packed_a_len(&geometry.packing());
+                Operand::Panels(&w[group * len..][..len])
+            }
+        };
+        Group {
+            x: &x[index * from..][..from],
+            w,
+            bias: bias.map_or(&[], |bias| &bias[group * filters..]),
+            add: add.map_or(&[], |add| &add[index * filters * pixels..]),
+            filters,
+            depth,
+            pixels,
+        }
+    }
+
     /// Computes the output where each of its elements reads the input at its own place only.
     fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: FusedActivation<T>) {
         let b = Operand::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });

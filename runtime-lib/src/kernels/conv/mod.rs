@@ -62,7 +62,7 @@ use crate::kernels::matmul::{Packing, pack_a, packed_a_len};
 use crate::loops::epilogue::Activation;
 use crate::loops::window::Taps;
 use crate::microkernel::{FusedActivation, scratch};
-use group::{Operands, conv_real};
+use group::conv_real;
 use planes::Window;
 
 /// A convolution of `[batch, groups · channels, size…]`.
@@ -90,6 +90,19 @@ pub struct Conv<'a> {
     pub pads: &'a [usize],
     /// How the weights stand in memory.
     pub weights: WeightLayout,
+}
+
+/// The operands of a convolution, `y = f(w ∗ x + bias + add)`.
+#[derive(Clone, Copy, Debug)]
+pub struct ConvOperands<'a, T, W = T> {
+    /// The input: `[batch, groups · channels, size…]`.
+    pub x: &'a [T],
+    /// The weights.
+    pub w: &'a [W],
+    /// One element for each output channel.
+    pub bias: Option<&'a [T]>,
+    /// As many elements as the output has.
+    pub add: Option<&'a [T]>,
 }
 
 /// How the weights of a convolution stand in memory.
@@ -208,24 +221,19 @@ pub fn pack_weights<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
 /// `y = f(w ∗ x + bias + add)`.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_f32(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let operands = Operands { x, w, bias, add };
     FusedActivation::within_all(f, y, |y, f| products_f32(&operands, y, scratch, geometry, f));
 }
 
 #[inline(never)]
 fn products_f32(
-    operands: &Operands<'_, f32>,
+    operands: &ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
@@ -237,24 +245,19 @@ fn products_f32(
 /// `y = f(w ∗ x + bias + add)`.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_f64(
-    x: &[f64],
-    w: &[f64],
-    bias: Option<&[f64]>,
-    add: Option<&[f64]>,
+    operands: ConvOperands<'_, f64>,
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let operands = Operands { x, w, bias, add };
     FusedActivation::within_all(f, y, |y, f| products_f64(&operands, y, scratch, geometry, f));
 }
 
 #[inline(never)]
 fn products_f64(
-    operands: &Operands<'_, f64>,
+    operands: &ConvOperands<'_, f64>,
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: Conv<'_>,

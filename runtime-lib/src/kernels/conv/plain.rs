@@ -1,6 +1,6 @@
 //! Convolutions of any element type, over any number of axes.
 
-use super::Conv;
+use super::{Conv, ConvOperands};
 use crate::loops::epilogue::Activation;
 use crate::{Float, Number};
 
@@ -8,23 +8,19 @@ use crate::{Float, Number};
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
 pub fn conv<T: Float>(
-    x: &[T],
-    w: &[T],
-    bias: Option<&[T]>,
-    add: Option<&[T]>,
+    operands: ConvOperands<'_, T>,
     y: &mut [T],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    sums((x, w), [bias, add], y, geometry);
+    sums(operands, y, geometry);
     f.apply_each(y.iter_mut());
 }
 
 /// `y = w ∗ x + bias + add`.
 #[inline(never)]
 pub(super) fn sums<T: Float>(
-    (x, w): (&[T], &[T]),
-    [bias, add]: [Option<&[T]>; 2],
+    ConvOperands { x, w, bias, add }: ConvOperands<'_, T>,
     y: &mut [T],
     geometry: Conv<'_>,
 ) {

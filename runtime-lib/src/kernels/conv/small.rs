@@ -1,7 +1,7 @@
 //! Convolutions in few instructions, for where space matters more than time: one loop gathers what a
 //! window sees, another one multiplies it with the weights of each filter.
 
-use super::{Conv, product};
+use super::{Conv, ConvOperands, product};
 use crate::loops::epilogue::Activation;
 use crate::simd::dot::dot;
 
@@ -17,18 +17,15 @@ pub(crate) struct WindowScratch<'a, T> {
 /// window of one channel, and of all channels.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn small_conv(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     starts: &mut [u32],
     window: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
+    let ConvOperands { x, w, bias, add } = operands;
     convolve(x, w, bias, y, WindowScratch { starts, window }, &geometry);
     if let Some(add) = add {
         add_each(y, add);

@@ -122,7 +122,14 @@ impl Case {
             (vec![7; product(&self.kernel)], vec![f32::NAN; self.groups * depth]);
         let mut run = |bias, add, f| {
             let mut y = vec![f32::NAN; truth.len()];
-            small_conv(&x, &w, bias, add, &mut y, &mut starts, &mut window, geometry, f);
+            small_conv(
+                ConvOperands { x: &x, w: &w, bias, add },
+                &mut y,
+                &mut starts,
+                &mut window,
+                geometry,
+                f,
+            );
             y
         };
         let (bias, add) = (Some(&bias[..]), Some(&add[..]));
@@ -165,7 +172,7 @@ impl Case {
             }
         };
         let mut y = vec![T::ONE; truth.len()];
-        conv(&x, &w, bias, add, &mut y, geometry, Activation::Relu);
+        conv(ConvOperands { x: &x, w: &w, bias, add }, &mut y, geometry, Activation::Relu);
         near(&y, "plain");
         let mut packed = vec![T::ONE; packed_weights_len(&geometry)];
         pack_weights(&w, &mut packed, &geometry);
@@ -174,7 +181,13 @@ impl Case {
             for len in [conv_scratch(&geometry), conv_least_scratch(&geometry)] {
                 let mut scratch = vec![T::from_f64(f64::NAN); len];
                 let mut y = vec![T::ONE; truth.len()];
-                fast(&x, w, bias, add, &mut y, &mut scratch, geometry, Activation::Relu);
+                fast(
+                    ConvOperands { x: &x, w, bias, add },
+                    &mut y,
+                    &mut scratch,
+                    geometry,
+                    Activation::Relu,
+                );
                 near(&y, "fast");
             }
         }
@@ -247,8 +260,7 @@ fn derivatives_by_weights() {
     }
 }
 
-type Kernel<T> =
-    fn(&[T], &[T], Option<&[T]>, Option<&[T]>, &mut [T], &mut [T], Conv<'_>, Activation);
+type Kernel<T> = fn(ConvOperands<'_, T>, &mut [T], &mut [T], Conv<'_>, Activation);
 
 #[test]
 fn windows_of_every_kind() {
@@ -340,8 +352,7 @@ fn transposed_truth(x: &[f64], w: &[f64], geometry: &ConvTranspose<'_>) -> Vec<f
     y
 }
 
-type Transposed<T> =
-    fn(&[T], &[T], Option<&[T]>, Option<&[T]>, &mut [T], &mut [T], ConvTranspose<'_>, Activation);
+type Transposed<T> = fn(ConvOperands<'_, T>, &mut [T], &mut [T], ConvTranspose<'_>, Activation);
 
 fn check_transposed(geometry: ConvTranspose<'_>) {
     let ConvTranspose { batch, groups, channels, filters, .. } = geometry;
@@ -379,7 +390,7 @@ fn check_transposed_type<T: Float>(
         }
     };
     let mut y = vec![T::ONE; truth.len()];
-    conv_transpose(&x, &w, bias, add, &mut y, geometry, Activation::Relu);
+    conv_transpose(ConvOperands { x: &x, w: &w, bias, add }, &mut y, geometry, Activation::Relu);
     near(&y, "plain");
     let mut packed = vec![T::ONE; packed_transpose_weights_len(&geometry)];
     pack_transpose_weights(&w, &mut packed, &geometry);
@@ -389,7 +400,13 @@ fn check_transposed_type<T: Float>(
         for len in lens {
             let mut scratch = vec![T::from_f64(f64::NAN); len];
             let mut y = vec![T::ONE; truth.len()];
-            fast(&x, w, bias, add, &mut y, &mut scratch, geometry, Activation::Relu);
+            fast(
+                ConvOperands { x: &x, w, bias, add },
+                &mut y,
+                &mut scratch,
+                geometry,
+                Activation::Relu,
+            );
             near(&y, "fast");
         }
     }

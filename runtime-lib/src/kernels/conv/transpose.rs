@@ -1,6 +1,6 @@
 //! `ConvTranspose`: each input element adds the kernel, times itself, to the output.
 
-use super::group::Operands;
+use super::ConvOperands;
 use super::{WeightLayout, product};
 use crate::kernels::matmul::{Packing, pack_a, packed_a_len};
 use crate::loops::epilogue::Activation;
@@ -122,24 +122,19 @@ pub fn pack_transpose_weights<T: Number>(w: &[T], y: &mut [T], geometry: &ConvTr
 /// `y = f(transposed convolution + bias + add)`.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_transpose_f32(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: ConvTranspose<'_>,
     f: Activation,
 ) {
-    let operands = Operands { x, w, bias, add };
     FusedActivation::within_all(f, y, |y, f| transposed_f32(&operands, y, scratch, &geometry, f));
 }
 
 #[inline(never)]
 fn transposed_f32(
-    operands: &Operands<'_, f32>,
+    operands: &ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &ConvTranspose<'_>,
@@ -151,24 +146,19 @@ fn transposed_f32(
 /// `y = f(transposed convolution + bias + add)`.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_transpose_f64(
-    x: &[f64],
-    w: &[f64],
-    bias: Option<&[f64]>,
-    add: Option<&[f64]>,
+    operands: ConvOperands<'_, f64>,
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: ConvTranspose<'_>,
     f: Activation,
 ) {
-    let operands = Operands { x, w, bias, add };
     FusedActivation::within_all(f, y, |y, f| transposed_f64(&operands, y, scratch, &geometry, f));
 }
 
 #[inline(never)]
 fn transposed_f64(
-    operands: &Operands<'_, f64>,
+    operands: &ConvOperands<'_, f64>,
     y: &mut [f64],
     scratch: &mut [f64],
     geometry: &ConvTranspose<'_>,
@@ -180,14 +170,12 @@ fn transposed_f64(
 /// `y = f(transposed convolution + bias + add)`, for any real numbers; sums are gathered in the
 /// wide type. The weights are plain.
 pub fn conv_transpose<T: Float>(
-    x: &[T],
-    w: &[T],
-    bias: Option<&[T]>,
-    add: Option<&[T]>,
+    operands: ConvOperands<'_, T>,
     y: &mut [T],
     geometry: ConvTranspose<'_>,
     f: Activation,
 ) {
+    let ConvOperands { x, w, bias, add } = operands;
     let ConvTranspose { groups, channels, filters, .. } = geometry;
     let window = geometry.window();
     let (pixels, size, taps) = (window.elements(), window.places(), window.taps());
@@ -211,7 +199,7 @@ pub fn conv_transpose<T: Float>(
 
 /// `y = f(transposed convolution + bias + add)`.
 fn transposed<T: GemmElem>(
-    operands: &Operands<'_, T>,
+    operands: &ConvOperands<'_, T>,
     y: &mut [T],
     scratch: &mut [T],
     geometry: &ConvTranspose<'_>,
@@ -227,7 +215,7 @@ fn transposed<T: GemmElem>(
     if packed > 0 && scratch.len() >= conv_transpose_least_scratch(geometry) + packed {
         let (panels, scratch) = scratch.split_at_mut(packed);
         pack_transpose_weights(operands.w, panels, geometry);
-        let operands = Operands { w: panels, ..*operands };
+        let operands = ConvOperands { w: panels, ..*operands };
         let geometry = ConvTranspose { weights: WeightLayout::Packed, ..*geometry };
         return transposed(&operands, y, scratch, &geometry, f);
     }

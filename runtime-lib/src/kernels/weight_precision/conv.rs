@@ -3,15 +3,14 @@
 
 use super::{Pairs, UNIT, all};
 use crate::kernels::conv;
-use crate::kernels::conv::{Conv, Tile};
+use crate::kernels::conv::{Conv, ConvOperands, Tile};
 use crate::loops::epilogue::Activation;
 use crate::microkernel::FusedActivation;
 use crate::simd;
 use crate::simd::has_pairs;
 
-/// A convolution of an image with weights, with its addends, result and scratch memory.
-type Sums =
-    fn([&[f32]; 2], [Option<&[f32]>; 2], &mut [f32], &mut [f32], &Conv<'_>, FusedActivation<f32>);
+/// A convolution of an image with weights, with its operands, result and scratch memory.
+type Sums = fn(ConvOperands<'_, f32>, &mut [f32], &mut [f32], &Conv<'_>, FusedActivation<f32>);
 
 /// The same convolution of pairs, and of the numbers that they are widened to.
 struct Ways {
@@ -25,19 +24,19 @@ impl Ways {
     #[inline(never)]
     fn convolve(
         &self,
-        (x, w): (&[f32], &[u32]),
-        addends: [Option<&[f32]>; 2],
+        ConvOperands { x, w, bias, add }: ConvOperands<'_, f32, u32>,
         y: &mut [f32],
         scratch: &mut [f32],
         geometry: &Conv<'_>,
         f: FusedActivation<f32>,
     ) {
         if has_pairs() {
-            return (self.pairs)([x, simd::bf16_pair::words(w)], addends, y, scratch, geometry, f);
+            let operands = ConvOperands { x, w: simd::bf16_pair::words(w), bias, add };
+            return (self.pairs)(operands, y, scratch, geometry, f);
         }
         let (wide, scratch) = scratch.split_at_mut((self.weights)(geometry));
         all(&Pairs(w), wide, UNIT);
-        (self.wide)([x, wide], addends, y, scratch, geometry, f);
+        (self.wide)(ConvOperands { x, w: wide, bias, add }, y, scratch, geometry, f);
     }
 }
 
@@ -71,19 +70,15 @@ pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
 /// Where the processor multiplies pairs, `x` is rounded to `bfloat16`, too.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_bf16(
-    x: &[f32],
-    w: &[u32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32, u32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
     FusedActivation::within_all(f, y, |y, f| {
-        NCHWC.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+        NCHWC.convolve(operands, y, scratch, &geometry, f);
     });
 }
 
@@ -102,19 +97,15 @@ pub const fn nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
 /// Where the processor multiplies pairs, `x` is rounded to `bfloat16`, too.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_nchw_to_nchwc_bf16(
-    x: &[f32],
-    w: &[u32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32, u32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
     FusedActivation::within_all(f, y, |y, f| {
-        TO_BLOCKS.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+        TO_BLOCKS.convolve(operands, y, scratch, &geometry, f);
     });
 }
 
@@ -132,18 +123,14 @@ pub const fn winograd_scratch(geometry: &Conv<'_>) -> usize {
 /// Where the processor multiplies pairs, what `x` is transformed to is rounded to `bfloat16`, too.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn winograd_bf16(
-    x: &[f32],
-    w: &[u32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32, u32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
     FusedActivation::within_all(f, y, |y, f| {
-        TILES.convolve((x, w), [bias, add], y, scratch, &geometry, f);
+        TILES.convolve(operands, y, scratch, &geometry, f);
     });
 }

@@ -186,7 +186,13 @@ fn convolutions_are_those_of_widened_weights() {
             let mut scratch = vec![f32::NAN; conv::conv_nchwc_scratch(&geometry)];
             let mut truth = vec![f32::NAN; to];
             let y = &mut truth[..];
-            conv::conv_nchwc(&x, &wide, bias, add, y, &mut scratch, geometry, f);
+            conv::conv_nchwc(
+                conv::ConvOperands { x: &x, w: &wide, bias, add },
+                y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             let near = |y: &[f32]| {
                 for (y, truth) in y.iter().zip(&truth) {
                     assert!((y - truth).abs() <= 1e-4, "{level:?}: {y} is not {truth}");
@@ -194,12 +200,24 @@ fn convolutions_are_those_of_widened_weights() {
             };
             let mut scratch = vec![f32::NAN; conv_scratch(&geometry)];
             let mut y = vec![f32::NAN; to];
-            conv_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+            conv_bf16(
+                conv::ConvOperands { x: &x, w: &pairs, bias, add },
+                &mut y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             near(&y);
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
             FusedActivation::within_all(f, &mut y, |y, f| {
-                conv::bf16_nchwc([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+                conv::bf16_nchwc(
+                    conv::ConvOperands { x: &x, w, bias, add },
+                    y,
+                    &mut scratch,
+                    &geometry,
+                    f,
+                );
             });
             near(&y);
         });
@@ -230,18 +248,36 @@ fn columns_of_pairs_are_those_of_widened_weights() {
         each_level(|level| {
             let mut scratch = vec![f32::NAN; nchw_to_nchwc_scratch(&geometry)];
             let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
-            conv::conv_nchw_to_nchwc(&x, &wide, bias, add, &mut truth, &mut scratch, geometry, f);
+            conv::conv_nchw_to_nchwc(
+                conv::ConvOperands { x: &x, w: &wide, bias, add },
+                &mut truth,
+                &mut scratch,
+                geometry,
+                f,
+            );
             let near = |y: &[f32]| {
                 for (y, truth) in y.iter().zip(&truth) {
                     assert!((y - truth).abs() <= 1e-4, "{level:?}: {y} is not {truth}");
                 }
             };
-            conv_nchw_to_nchwc_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+            conv_nchw_to_nchwc_bf16(
+                conv::ConvOperands { x: &x, w: &pairs, bias, add },
+                &mut y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             near(&y);
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
             FusedActivation::within_all(f, &mut y, |y, f| {
-                conv::im2col_nchwc([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+                conv::im2col_nchwc(
+                    conv::ConvOperands { x: &x, w, bias, add },
+                    y,
+                    &mut scratch,
+                    &geometry,
+                    f,
+                );
             });
             near(&y);
         });
@@ -276,19 +312,37 @@ fn tiles_of_pairs_are_those_of_widened_weights() {
             let mut scratch = vec![f32::NAN; winograd_scratch(&geometry)];
             let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
             FusedActivation::within_all(f, &mut truth, |y, f| {
-                conv::sums_of_tiles([&x, &wide], [bias, add], y, &mut scratch, &geometry, f);
+                conv::sums_of_tiles(
+                    conv::ConvOperands { x: &x, w: &wide, bias, add },
+                    y,
+                    &mut scratch,
+                    &geometry,
+                    f,
+                );
             });
             let near = |y: &[f32]| {
                 for (y, truth) in y.iter().zip(&truth) {
                     assert!((y - truth).abs() <= 1e-3, "{level:?}: {y} is not {truth}");
                 }
             };
-            winograd_bf16(&x, &pairs, bias, add, &mut y, &mut scratch, geometry, f);
+            winograd_bf16(
+                conv::ConvOperands { x: &x, w: &pairs, bias, add },
+                &mut y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             near(&y);
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
             FusedActivation::within_all(f, &mut y, |y, f| {
-                conv::pairs_of_tiles([&x, w], [bias, add], y, &mut scratch, &geometry, f);
+                conv::pairs_of_tiles(
+                    conv::ConvOperands { x: &x, w, bias, add },
+                    y,
+                    &mut scratch,
+                    &geometry,
+                    f,
+                );
             });
             near(&y);
         });

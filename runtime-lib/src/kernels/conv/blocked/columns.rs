@@ -2,7 +2,7 @@
 //! pairs of `bfloat16` numbers: those of two neighboring columns. Two columns of the input are rounded
 //! to one of pairs, and a convolution of half as many columns follows.
 
-use super::{Conv, Groups, LARGE, Plane, Unit, convolve};
+use super::{Conv, ConvOperands, Groups, LARGE, Plane, Unit, convolve};
 use crate::microkernel::FusedActivation;
 use crate::simd::bf16_pair::PAIR;
 
@@ -49,8 +49,7 @@ impl Halves {
 /// window and of the padding before it are even numbers.
 #[inline(never)]
 pub(crate) fn im2col_nchwc(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
@@ -58,5 +57,5 @@ pub(crate) fn im2col_nchwc(
 ) {
     let halves = Halves::of(geometry);
     let groups = Groups::of(&halves.conv(geometry), 1);
-    convolve::<1, true>(of, addends, y, scratch, &groups, f);
+    convolve::<1, true>(operands, y, scratch, &groups, f);
 }

@@ -1,7 +1,7 @@
 //! Depthwise convolutions: each channel with its own window.
 
 use super::super::axis::{Axis, Stretch};
-use super::product;
+use super::{ConvOperands, product};
 use crate::Number;
 use crate::arena::Aligned;
 use crate::kernels::conv::Conv;
@@ -25,21 +25,17 @@ pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_
 /// channel of the blocks.
 #[inline(always)]
 pub fn depthwise_nchwc(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    FusedActivation::within_all(f, y, |y, f| depthwise([x, w], [bias, add], y, &geometry, f));
+    FusedActivation::within_all(f, y, |y, f| depthwise(operands, y, &geometry, f));
 }
 
 #[inline(never)]
 fn depthwise(
-    [x, w]: [&[f32]; 2],
-    [bias, add]: [Option<&[f32]>; 2],
+    ConvOperands { x, w, bias, add }: ConvOperands<'_, f32>,
     y: &mut [f32],
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,

@@ -20,7 +20,7 @@ mod transpose;
 mod weight_grad;
 mod winograd;
 
-use super::{Conv, product};
+use super::{Conv, ConvOperands, product};
 use crate::Number;
 use crate::loops::epilogue::Activation;
 use crate::microkernel::{BLOCK, FusedActivation, MAX_TAPS, NchwcConv};
@@ -112,44 +112,35 @@ pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: u
 /// `y = f(w ∗ x + bias + add)`, all but the weights and the bias in blocks. The weights are packed
 /// by [`pack_blocks`]; the bias has a number for each channel of the blocks.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_nchwc(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute = |y: &mut [_], f| accumulate_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
+    let compute = |y: &mut [_], f| accumulate_nchwc(operands, y, scratch, &geometry, f);
     FusedActivation::within_all(f, y, compute);
 }
 
 /// The same in the hands of a kernel.
 #[inline(never)]
 pub(crate) fn accumulate_nchwc(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,
 ) {
-    nchwc(of, addends, y, scratch, &Groups::of(geometry, 1), f);
+    nchwc(operands, y, scratch, &Groups::of(geometry, 1), f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for any number of groups, and an `x` whose channels stand
 /// as they did before they were dealt out from `shuffled` groups, at most [`MAX_SHUFFLED`]: first
 /// the first of each, then the second of each, and so on. The weights are packed by [`pack_group`].
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn grouped_conv_nchwc(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
@@ -157,55 +148,47 @@ pub fn grouped_conv_nchwc(
     f: Activation,
 ) {
     let groups = Groups::of(&geometry, shuffled);
-    FusedActivation::within_all(f, y, |y, f| nchwc([x, w], [bias, add], y, scratch, &groups, f));
+    FusedActivation::within_all(f, y, |y, f| nchwc(operands, y, scratch, &groups, f));
 }
 
 #[inline(never)]
 fn nchwc(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,
     f: FusedActivation<f32>,
 ) {
-    convolve::<BLOCK, false>(of, addends, y, scratch, groups, f);
+    convolve::<BLOCK, false>(operands, y, scratch, groups, f);
 }
 
 /// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn conv_nchw_to_nchwc(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    let compute =
-        |y: &mut [_], f| accumulate_nchw_to_nchwc([x, w], [bias, add], y, scratch, &geometry, f);
+    let compute = |y: &mut [_], f| accumulate_nchw_to_nchwc(operands, y, scratch, &geometry, f);
     FusedActivation::within_all(f, y, compute);
 }
 
 /// The same in the hands of a kernel.
 #[inline(never)]
 pub(crate) fn accumulate_nchw_to_nchwc(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,
 ) {
-    convolve::<1, false>(of, addends, y, scratch, &Groups::of(geometry, 1), f);
+    convolve::<1, false>(operands, y, scratch, &Groups::of(geometry, 1), f);
 }
 
 fn convolve<const UNIT: usize, const PAIRED: bool>(
-    [x, w]: [&[f32]; 2],
-    [bias, add]: [Option<&[f32]>; 2],
+    ConvOperands { x, w, bias, add }: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     groups: &Groups<'_>,

@@ -1,7 +1,7 @@
 //! Convolutions whose weights stand in pairs of `bfloat16` numbers, for a processor that multiplies
 //! such: channels of the input are rounded to pairs, and a convolution of half as many pairs follows.
 
-use super::{BLOCK, Conv, Groups, LARGE, Plane, Unit, convolve};
+use super::{BLOCK, Conv, ConvOperands, Groups, LARGE, Plane, Unit, convolve};
 use crate::microkernel::{FusedActivation, PAIRS};
 use crate::simd::bf16_pair::PAIR;
 
@@ -20,13 +20,12 @@ const fn of_pairs<'a>(geometry: &Conv<'a>) -> Conv<'a> {
 /// packed likewise, but those of two neighboring channels in a pair.
 #[inline(never)]
 pub(crate) fn bf16_nchwc(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,
 ) {
     let groups = Groups::of(&of_pairs(geometry), 1);
-    convolve::<PAIRS, true>(of, addends, y, scratch, &groups, f);
+    convolve::<PAIRS, true>(operands, y, scratch, &groups, f);
 }

@@ -30,16 +30,7 @@ fn blocked(x: &[f32], of: Channels) -> Vec<f32> {
 }
 
 /// A kernel.
-type Run = fn(
-    &[f32],
-    &[f32],
-    Option<&[f32]>,
-    Option<&[f32]>,
-    &mut [f32],
-    &mut [f32],
-    Conv<'_>,
-    Activation,
-);
+type Run = fn(ConvOperands<'_, f32>, &mut [f32], &mut [f32], Conv<'_>, Activation);
 
 /// A kernel with what it wants to know.
 struct Way {
@@ -70,8 +61,8 @@ const TO_BLOCKS: Way = Way {
 };
 const GROUPS: Way = Way {
     unit: BLOCK,
-    run: |x, w, bias, add, y, scratch, geometry, f| {
-        grouped_conv_nchwc(x, w, bias, add, y, scratch, geometry, 1, f);
+    run: |operands, y, scratch, geometry, f| {
+        grouped_conv_nchwc(operands, y, scratch, geometry, 1, f);
     },
     scratch: conv_nchwc_scratch,
     packed: packed_groups_len,
@@ -80,8 +71,8 @@ const GROUPS: Way = Way {
 };
 const DEPTHWISE: Way = Way {
     unit: BLOCK,
-    run: |x, w, bias, add, y, _, geometry, f| {
-        depthwise_nchwc(x, w, bias, add, y, geometry, f);
+    run: |operands, y, _, geometry, f| {
+        depthwise_nchwc(operands, y, geometry, f);
     },
     scratch: |_| 0,
     packed: packed_blocks_len,
@@ -109,7 +100,7 @@ fn check(way: &Way, geometry: Conv<'_>) {
         let mut truth = vec![0.0; add.len()];
         let given_wide = |x| if given { Some(x) } else { None };
         let (b, a) = (given_wide(&wide_bias[..]), given_wide(&wide_add[..]));
-        conv(&wide_x, &wide_w, b, a, &mut truth, geometry, f);
+        conv(ConvOperands { x: &wide_x, w: &wide_w, bias: b, add: a }, &mut truth, geometry, f);
         let largest = truth.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
         each_level(|level| {
             let best = (way.scratch)(&geometry);
@@ -119,7 +110,13 @@ fn check(way: &Way, geometry: Conv<'_>) {
                 true => (Some(&padded[..]), Some(&add_blocked[..])),
                 false => (None, None),
             };
-            (way.run)(&x_blocked, &packed, b, a, &mut y, &mut scratch, geometry, f);
+            (way.run)(
+                ConvOperands { x: &x_blocked, w: &packed, bias: b, add: a },
+                &mut y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             assert!(y.iter().all(|y| y.is_finite()), "{level:?} {geometry:?}");
             let mut plain = vec![f32::NAN; add.len()];
             unblock(&y, &mut plain, of_y);
@@ -263,7 +260,14 @@ fn groups_keep_to_themselves() {
             let mut scratch = vec![f32::NAN; conv_nchwc_scratch(&geometry)];
             let mut y = vec![f32::NAN; 2 * BLOCK * of.pixels];
             let (x, f) = (blocked(&x, of), Activation::Identity);
-            grouped_conv_nchwc(&x, &packed, None, None, &mut y, &mut scratch, geometry, 1, f);
+            grouped_conv_nchwc(
+                ConvOperands { x: &x, w: &packed, bias: None, add: None },
+                &mut y,
+                &mut scratch,
+                geometry,
+                1,
+                f,
+            );
             let mut plain = vec![f32::NAN; 18 * of.pixels];
             unblock(&y, &mut plain, of);
             for (channel, y) in plain.chunks_exact(of.pixels).enumerate() {
@@ -298,10 +302,7 @@ fn channels_are_read_as_if_they_were_dealt_out() {
                 let (mut y, f) = (vec![f32::NAN; len], Activation::Relu);
                 let x = blocked(x, Channels { batch: 2, ..of });
                 grouped_conv_nchwc(
-                    &x,
-                    &packed,
-                    None,
-                    None,
+                    ConvOperands { x: &x, w: &packed, bias: None, add: None },
                     &mut y,
                     &mut scratch,
                     geometry,
@@ -410,7 +411,12 @@ fn check_transpose(conv: Conv<'_>) {
     let mut truth = vec![0.0; batch * of_y.channels * of_y.pixels];
     let (wide_x, wide_w) = (wide(&x), wide(&w));
     let f = Activation::Identity;
-    crate::kernels::conv::conv_transpose(&wide_x, &wide_w, None, None, &mut truth, geometry, f);
+    crate::kernels::conv::conv_transpose(
+        crate::kernels::conv::ConvOperands { x: &wide_x, w: &wide_w, bias: None, add: None },
+        &mut truth,
+        geometry,
+        f,
+    );
     let mut packed = vec![f32::NAN; packed_transposed_len(&geometry)];
     pack_transposed(&w, &mut packed, geometry);
     let x = blocked(&x, of_x);
@@ -473,7 +479,8 @@ fn is_refused(run: Run, geometry: Conv<'_>) -> bool {
     let convolve = || {
         let (x, w) = (vec![1.0; 144], vec![1.0; 9216]);
         let (mut y, mut scratch) = (vec![0.0; geometry.out[0] * BLOCK], vec![0.0; 576]);
-        run(&x, &w, None, None, &mut y, &mut scratch, geometry, Activation::Identity);
+        let operands = ConvOperands { x: &x, w: &w, bias: None, add: None };
+        run(operands, &mut y, &mut scratch, geometry, Activation::Identity);
     };
     catch_unwind(convolve).is_err()
 }

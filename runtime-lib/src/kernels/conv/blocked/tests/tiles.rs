@@ -17,9 +17,9 @@ const WINOGRAD_APART: Way = Way {
 };
 const TILES_OF_TWO: Way = Way {
     unit: BLOCK,
-    run: |x, w, bias, add, y, scratch, geometry, f| {
+    run: |operands, y, scratch, geometry, f| {
         FusedActivation::within_all(f, y, |y, f| {
-            sums_of_tiles([x, w], [bias, add], y, scratch, &geometry, f);
+            sums_of_tiles(operands, y, scratch, &geometry, f);
         });
     },
     scratch: sums_of_tiles_scratch,
@@ -129,14 +129,25 @@ fn errors_are_small(way: &Way, over: Over, depth: usize) {
         let size = |n, seed| some(n, seed).into_iter().map(f32::abs).collect::<Vec<_>>();
         let (x, w) = (size(depth * of_x.pixels, 7), size(5 * geometry.depth(), 8));
         let mut truth = vec![0.0; 5 * of_y.pixels];
-        conv(&wide(&x), &wide(&w), None, None, &mut truth, geometry, Activation::Identity);
+        conv(
+            ConvOperands { x: &wide(&x), w: &wide(&w), bias: None, add: None },
+            &mut truth,
+            geometry,
+            Activation::Identity,
+        );
         let mut packed = vec![f32::NAN; (way.packed)(&geometry)];
         (way.pack)(&w, &mut packed, &geometry);
         each_level(|level| {
             let mut scratch = vec![f32::NAN; (way.scratch)(&geometry)];
             let mut y = vec![f32::NAN; BLOCK * of_y.pixels];
             let (x, f) = (blocked(&x, of_x), Activation::Identity);
-            (way.run)(&x, &packed, None, None, &mut y, &mut scratch, geometry, f);
+            (way.run)(
+                ConvOperands { x: &x, w: &packed, bias: None, add: None },
+                &mut y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             let mut plain = vec![f32::NAN; truth.len()];
             unblock(&y, &mut plain, of_y);
             for (y, truth) in plain.iter().zip(&truth) {

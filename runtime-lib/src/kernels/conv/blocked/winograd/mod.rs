@@ -20,7 +20,7 @@ mod stages;
 mod tile;
 mod weights;
 
-use super::product;
+use super::{ConvOperands, product};
 use crate::kernels::conv::Conv;
 use crate::loops::epilogue::Activation;
 use crate::microkernel::{BLOCK, FusedActivation, PAIRS, Tiling, Transforms};
@@ -173,26 +173,19 @@ pub(crate) const fn pairs_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
 /// 3 × 3, all one step apart, or all two. The weights are packed by [`pack_winograd`] for tiles of
 /// [`Tile::Four`], or [`Tile::TwoApart`], one part after the other.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn winograd_nchwc(
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    add: Option<&[f32]>,
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Conv<'_>,
     f: Activation,
 ) {
-    FusedActivation::within_all(f, y, |y, f| {
-        winograd([x, w], [bias, add], y, scratch, &geometry, f)
-    });
+    FusedActivation::within_all(f, y, |y, f| winograd(operands, y, scratch, &geometry, f));
 }
 
 #[inline(never)]
 fn winograd(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
@@ -200,48 +193,46 @@ fn winograd(
 ) {
     match Tile::of(geometry) {
         Some(tile @ Tile::TwoApart) => {
-            Tiles::of(geometry, tile, BLOCK).convolve::<2, 5, false>(of, addends, y, scratch, f)
+            Tiles::of(geometry, tile, BLOCK).convolve::<2, 5, false>(operands, y, scratch, f)
         }
-        _ => Tiles::of(geometry, Tile::Four, BLOCK)
-            .convolve::<4, 6, false>(of, addends, y, scratch, f),
+        _ => {
+            Tiles::of(geometry, Tile::Four, BLOCK).convolve::<4, 6, false>(operands, y, scratch, f)
+        }
     }
 }
 
 /// The same by tiles of [`Tile::Two`].
 #[inline(never)]
 pub(crate) fn sums_of_tiles(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Two, BLOCK);
-    tiles.convolve::<2, 4, false>(of, addends, y, scratch, f);
+    tiles.convolve::<2, 4, false>(operands, y, scratch, f);
 }
 
 /// The same of an even number of channels, with weights that are packed likewise, but those of two
 /// neighboring channels in a pair of `bfloat16` numbers.
 #[inline(never)]
 pub(crate) fn pairs_of_tiles(
-    of: [&[f32]; 2],
-    addends: [Option<&[f32]>; 2],
+    operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,
 ) {
     let tiles = Tiles::of(geometry, Tile::Two, PAIRS);
-    tiles.convolve::<2, 4, true>(of, addends, y, scratch, f);
+    tiles.convolve::<2, 4, true>(operands, y, scratch, f);
 }
 
 impl Tiles {
     /// The convolution, by tiles of `TILE` × `TILE` outputs, of numbers or of pairs.
     fn convolve<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
         &self,
-        [x, w]: [&[f32]; 2],
-        [bias, add]: [Option<&[f32]>; 2],
+        ConvOperands { x, w, bias, add }: ConvOperands<'_, f32>,
         y: &mut [f32],
         scratch: &mut [f32],
         f: FusedActivation<f32>,
