@@ -1,4 +1,4 @@
-//! Elements picked by indices: `Gather`, `GatherElements` and `GatherND`.
+//! `Gather`, `GatherElements` and `GatherND`.
 
 use super::{Entry, entry, weight_precision};
 use crate::{
@@ -32,38 +32,39 @@ macro_rules! kernels {
     };
 }
 
-/// The slices at the indices along an axis.
+/// The slices of input 0 at the indices, input 1, along an axis.
 pub struct Gather {
     /// The axis.
     pub axis: i64,
 }
 
 static GATHERS: &[(DType, Kernel<Axis>)] = kernels!(gather);
-/// For indices that follow each other like the elements of a slice.
+/// For constant indices at equal distances.
 static SLICE: Kernel<Strided> =
     kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
-/// Indices that follow each other evenly.
+/// Indices at equal distances.
 struct Range {
     first: Dim,
     step: i64,
 }
 
 impl Range {
-    /// The indices, where they are a range of an axis of `len` elements.
+    /// The indices as a range along an axis of `len` elements, if they are one.
     fn of(indices: &[i64], len: &Dim) -> Option<Range> {
         let (&first, rest) = indices.split_first()?;
         let step = rest.first().map_or(Some(1), |next| next.checked_sub(first))?;
         let mut pairs = indices.windows(2);
-        let one_end = indices.iter().all(|&index| (index < 0) == (first < 0));
-        let even = one_end && pairs.all(|pair| pair[1].checked_sub(pair[0]) == Some(step));
+        let same_sign = indices.iter().all(|&index| (index < 0) == (first < 0));
+        let is_range = same_sign && pairs.all(|pair| pair[1].checked_sub(pair[0]) == Some(step));
         let first = if first < 0 { len + first } else { first.into() };
-        even.then_some(Range { first, step })
+        is_range.then_some(Range { first, step })
     }
 }
 
 impl Gather {
-    /// The indices, where they are a range of the axis; each is one of its places then.
+    /// The indices as a range along the axis, if they are one. `infer` checks that they are in
+    /// bounds.
     fn range(&self, ty: &TensorType, axis: usize, indices: Option<Vec<i64>>) -> Option<Range> {
         Range::of(&indices?, &ty.shape[axis])
     }
@@ -82,16 +83,16 @@ impl Op for Gather {
         let (x, indices) = (cx.of(0, ANY)?, cx.of(1, INDICES)?);
         let axis = cx.axis("axis", self.axis, x.rank())?;
         if let Some(known) = cx.ints(1) {
-            let wanted =
+            let needed =
                 known.iter().map(|&i| if i < 0 { i.saturating_neg() } else { i.saturating_add(1) });
-            let wanted = Dim::from(wanted.max().unwrap_or(0));
-            cx.require_at_least(&x.shape[axis], &wanted, "an index points outside the axis")?;
+            let needed = Dim::from(needed.max().unwrap_or(0));
+            cx.require_at_least(&x.shape[axis], &needed, "an index is out of bounds")?;
             if let Some(elements) = cx.known(0) {
                 let len = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-                let place = |&i: &i64| usize::try_from(if i < 0 { i + len } else { i }).ok();
-                let picked = known.iter().map(|i| elements.get(place(i)?).cloned());
-                if let Some(picked) = picked.collect() {
-                    cx.set_known(0, picked);
+                let position = |&i: &i64| usize::try_from(if i < 0 { i + len } else { i }).ok();
+                let gathered = known.iter().map(|i| elements.get(position(i)?).cloned());
+                if let Some(gathered) = gathered.collect() {
+                    cx.set_known(0, gathered);
                 }
             }
         }
@@ -115,7 +116,7 @@ impl Op for Gather {
         let geometry = Axis::of(&ty.shape, axis);
         let Some(range) = self.range(ty, axis, cx.ints(1)) else {
             return match axis {
-                0 if cx.ints(1).is_none() => table(cx, geometry),
+                0 if cx.ints(1).is_none() => lower_rows(cx, geometry),
                 _ => cx.call(cx.choose(GATHERS, 1)?, geometry),
             };
         };
@@ -130,7 +131,7 @@ impl Op for Gather {
         cx.call_on(&SLICE, ty.dtype, vec![x], vec![y], geometry)
     }
 
-    /// The sum of the slices' derivatives at each index.
+    /// Adds the gradient of each slice at its index.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, indices, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let (axis, points) = (g.axis(self.axis, x.rank()), indices.with_axis(-1));
@@ -138,36 +139,37 @@ impl Op for Gather {
             g.set(0, x.zeros_like().scatter_nd_add(points, dy));
             return Ok(());
         }
-        // Slices are along the first axis.
-        let behind = axis + indices.rank();
-        let order: Vec<usize> = (axis..behind).chain(0..axis).chain(behind..dy.rank()).collect();
+        // `ScatterND` needs the indexed axis first.
+        let end = axis + indices.rank();
+        let order: Vec<usize> = (axis..end).chain(0..axis).chain(end..dy.rank()).collect();
         let front = x.moved_axis(axis, 0).zeros_like();
         g.set(0, front.scatter_nd_add(points, dy.transpose(&order)).moved_axis(0, axis));
         Ok(())
     }
 }
 
-/// Calls the kernel for the rows of a table, which may stand in fewer bits: the rows that are picked
-/// are widened.
-fn table(cx: &mut Lower<'_>, geometry: Axis) -> Result {
+/// Gathers rows of a table. If the table is stored with reduced precision, gathers the stored rows
+/// and widens them.
+fn lower_rows(cx: &mut Lower<'_>, geometry: Axis) -> Result {
     let kernel = cx.choose(GATHERS, 1)?;
     let Some(stored) = weight_precision::rows(cx, 0) else { return cx.call(kernel, geometry) };
     let (count, indices) = (cx.ty(1)?.len(), cx.input(1)?);
-    let mut pick = |from: Operand, dtype: DType, inner: Dim| -> Result<Operand> {
-        let picked = cx.scratch(dtype, &count * &inner);
-        let (inputs, outputs) = (vec![from.into(), indices.clone().into()], picked.clone().into());
+    let mut gather = |from: Operand, dtype: DType, inner: Dim| -> Result<Operand> {
+        let gathered = cx.scratch(dtype, &count * &inner);
+        let (inputs, outputs) =
+            (vec![from.into(), indices.clone().into()], gathered.clone().into());
         cx.call_on(kernel, dtype, inputs, vec![outputs], Axis { inner, ..geometry.clone() })?;
-        Ok(picked)
+        Ok(gathered)
     };
     let inner = geometry.inner.clone();
-    let weights = pick(stored.weights.clone(), stored.dtype(), inner.clone())?;
-    let scales = stored.scales().map(|scales| pick(scales, DType::F32, 1.into())).transpose()?;
+    let weights = gather(stored.weights.clone(), stored.dtype(), inner.clone())?;
+    let scales = stored.scales().map(|scales| gather(scales, DType::F32, 1.into())).transpose()?;
     let panels = Panels { lanes: 1, rows: inner.clone(), depth: inner };
     let y = cx.output(0)?;
     stored.widen(cx, (weights, scales), y, panels)
 }
 
-/// The element at each index along an axis, in the index's own place along the others.
+/// The element at each index along an axis, at the index's own position along the other axes.
 pub struct GatherElements {
     /// The axis.
     pub axis: i64,
@@ -204,45 +206,45 @@ impl Op for GatherElements {
 }
 
 impl<'t> Expr<'t> {
-    /// The slices at the indices along an axis.
+    /// The slices at `indices` along an axis.
     pub fn gather(self, indices: Expr<'t>, axis: i64) -> Expr<'t> {
         self.apply(Gather { axis }, &[indices])
     }
 
-    /// The element at each index along an axis, in the index's own place along the others.
+    /// The element at each index along an axis, at the index's own position along the other axes.
     pub fn gather_elements(self, indices: Expr<'t>, axis: i64) -> Expr<'t> {
         self.apply(GatherElements { axis }, &[indices])
     }
 
-    /// The slices at points.
+    /// The slices at the points that the last axis of `indices` holds.
     pub fn gather_nd(self, indices: Expr<'t>) -> Expr<'t> {
         self.apply(GatherNd { batch_dims: 0 }, &[indices])
     }
 
-    /// One element of a tensor of one axis, which it keeps.
+    /// Element `i` of a tensor of one axis, as a tensor `[1]`.
     pub fn element(self, i: usize) -> Expr<'t> {
         self.gather(self.tape.ints(&[i as i64]), 0)
     }
 }
 
-/// The shape of indices, input 1, into input 0 along `axis`, each in its own place along the
-/// others.
+/// Checks the indices, input 1, of `GatherElements` or `ScatterElements` along an axis of input 0,
+/// and returns their shape.
 pub(super) fn gather_elements_shape(cx: &mut Infer<'_>, axis: i64) -> Inferred<Vec<Dim>> {
     let x = cx.ty(0)?;
     cx.of(1, INDICES)?;
     let indices = cx.ranked(1, x.rank())?.shape.clone();
     let axis = cx.axis("axis", axis, x.rank())?;
-    for (i, (size, wanted)) in x.shape.iter().zip(&indices).enumerate() {
+    for (i, (size, count)) in x.shape.iter().zip(&indices).enumerate() {
         if i != axis {
-            cx.require_at_least(size, wanted, "there are more indices than places")?;
+            cx.require_at_least(size, count, "the indices are larger than the input")?;
         }
     }
     Ok(indices)
 }
 
-/// The slices at the points, which the last axis of the indices holds.
+/// The slices of input 0 at the points that the last axis of the indices, input 1, holds.
 pub struct GatherNd {
-    /// How many axes in front both inputs have in common.
+    /// The number of leading axes that both inputs share.
     pub batch_dims: i64,
 }
 
@@ -265,7 +267,7 @@ impl Op for GatherNd {
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         for (a, b) in x.shape[..batch].iter().zip(&indices.shape) {
-            cx.require_equal(a, b, "the sizes of an axis that both inputs have in common")?;
+            cx.require_equal(a, b, "the sizes of a shared axis of the inputs")?;
         }
         let slice = slice_shape(cx, batch, None)?;
         let points = &indices.shape[..indices.rank() - 1];
@@ -290,9 +292,11 @@ impl Op for GatherNd {
     }
 }
 
-/// The shape of the slices of input 0 that the points of input 1 name, behind axes of a batch.
-/// Where the model does not say how many axes a point names, those that a slice has tell, or that
-/// there is only one to name.
+/// The shape of the slices of input 0 at the points of input 1, after `batch` shared axes.
+///
+/// The number of axes that a point indexes is the last size of input 1. If it is unknown, it
+/// follows from the rank of a slice, `of_slice`, or from the rank of input 0 if there is one axis
+/// to index.
 pub(super) fn slice_shape<'a>(
     cx: &mut Infer<'a>,
     batch: usize,
@@ -300,21 +304,22 @@ pub(super) fn slice_shape<'a>(
 ) -> Inferred<&'a [Dim]> {
     let (x, indices) = (cx.ty(0)?, cx.of(1, INDICES)?);
     let Some(axes) = indices.shape.last() else {
-        return Err(cx.diagnostic(Code::ShapeMismatch, "the indices must have an axis of points"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "the indices must have at least one axis"));
     };
     let rest = x.rank().saturating_sub(batch);
-    let told = of_slice.and_then(|slice| rest.checked_sub(slice)).or((rest == 1).then_some(1));
-    if let (None, Some(told)) = (axes.known(), told) {
-        cx.require_equal(axes, &told.into(), "the axes that a point names and those there are")?;
-        return Ok(&x.shape[batch + told..]);
+    let implied = of_slice.and_then(|slice| rest.checked_sub(slice)).or((rest == 1).then_some(1));
+    if let (None, Some(implied)) = (axes.known(), implied) {
+        let message = "the number of axes that a point indexes and that the shapes imply";
+        cx.require_equal(axes, &implied.into(), message)?;
+        return Ok(&x.shape[batch + implied..]);
     }
     let Some(axes) = axes.known() else {
-        let message = "how many axes a point names is known only when the model runs";
+        let message = "the number of axes that a point indexes is known only at run time";
         return Err(cx.diagnostic(Code::UnknownShape, message));
     };
-    let found = usize::try_from(axes).ok().and_then(|axes| x.shape.get(batch + axes..));
-    let message = || format!("a point names {axes} axes, which the input does not have");
-    found.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, message()))
+    let slice = usize::try_from(axes).ok().and_then(|axes| x.shape.get(batch + axes..));
+    let message = || format!("a point indexes {axes} axes, which the input does not have");
+    slice.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, message()))
 }
 
 #[cfg(test)]
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_that_follow_each_other_are_a_range() {
+    fn indices_at_equal_distances_are_a_range() {
         let range = |indices: &[i64], len: Dim| {
             Range::of(indices, &len).map(|range| format!("{:?} by {}", range.first, range.step))
         };
@@ -343,21 +348,21 @@ mod tests {
     }
 
     #[test]
-    fn indices_take_the_place_of_their_axis() {
+    fn the_axes_of_the_indices_replace_the_axis() {
         let gather = |axis| Gather { axis };
         let x = || tensor(F32, [n(), 3.into(), 4.into()]);
         let indices = tensor(I64, [n(), 7.into()]);
         check(gather(-2), &[x(), indices], 1, "float[n, n, 7, 4]");
         check(gather(1), &[x(), Given::Ints(vec![2, 0])], 1, "float[n, 2, 4]");
         check(gather(0), &[x(), Given::Ints(vec![i64::MIN, i64::MAX])], 1, "float[2, 3, 4]");
-        let found = "an index points outside the axis: 3 is less than 4";
-        check(gather(1), &[x(), Given::Ints(vec![0, -4])], 1, found);
+        let expected = "an index is out of bounds: 3 is less than 4";
+        check(gather(1), &[x(), Given::Ints(vec![0, -4])], 1, expected);
         let sizes = Given::Sizes(vec![n(), 3.into(), n() * 2]);
         check(gather(0), &[sizes, Given::Ints(vec![-1, 0])], 1, "int64[2] = [2 * n, n]");
     }
 
     #[test]
-    fn elements_and_points() {
+    fn gather_elements_and_gather_nd_infer_shapes() {
         let x = || tensor(F32, [n(), 3.into(), 4.into()]);
         let indices = tensor(I64, [n(), 9.into(), 2.into()]);
         check(GatherElements { axis: 1 }, &[x(), indices], 1, "float[n, 9, 2]");
@@ -366,9 +371,9 @@ mod tests {
         check(GatherNd { batch_dims: 0 }, &[x(), indices()], 1, "float[n, 5, 3, 4]");
         let open = || tensor(I64, [n(), Dim::symbol("k")]);
         check(GatherNd { batch_dims: 0 }, &[tensor(F32, [n()]), open()], 1, "float[n]");
-        let found = "how many axes a point names is known only when the model runs";
-        check(GatherNd { batch_dims: 0 }, &[x(), open()], 1, found);
-        let found = "a point names 4 axes, which the input does not have";
-        check(GatherNd { batch_dims: 0 }, &[x(), tensor(I64, [4])], 1, found);
+        let expected = "the number of axes that a point indexes is known only at run time";
+        check(GatherNd { batch_dims: 0 }, &[x(), open()], 1, expected);
+        let expected = "a point indexes 4 axes, which the input does not have";
+        check(GatherNd { batch_dims: 0 }, &[x(), tensor(I64, [4])], 1, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! `Gradient`: asked of the compiler, which writes what it comes to in its place.
+//! The `Gradient` operator, which a pass replaces by the nodes that compute the gradients.
 
 use super::{Entry, training_of_names};
 use crate::{
@@ -20,33 +20,34 @@ pub const OPS: &[Entry] = &[training_of_names("Gradient", 1, &["xs", "zs", "y"],
     Ok(Rc::new(Gradient { xs, zs, y: y.ok_or_else(|| missing("y"))? }))
 })];
 
-/// The derivatives of the sum of a value `y` by values `xs`, where these and the values `zs` are
-/// what they are said to be: the inputs are the points for `xs` and `zs`, then the values named by
-/// `xs`, `zs` and `y` themselves.
+/// The gradients of the sum of a value `y` with respect to values `xs`, evaluated at a point: the
+/// inputs are the values to substitute for `xs` and `zs`, then the values named by `xs`, `zs` and
+/// `y` themselves.
 pub struct Gradient {
-    /// The names of the values by which the derivatives are.
+    /// The names of the values with respect to which `y` is differentiated.
     pub xs: Vec<String>,
-    /// The names of other values that are said.
+    /// The names of other values to substitute.
     pub zs: Vec<String>,
-    /// The name of the value of which the derivatives are.
+    /// The name of the value that is differentiated.
     pub y: String,
 }
 
 impl Gradient {
-    /// The points, the values that they are for, and the value of which the derivatives are.
+    /// Splits the inputs into the substitutes, the values that they replace, and `y`.
     pub fn split<'a>(&self, inputs: &'a [ValueId]) -> (&'a [ValueId], &'a [ValueId], ValueId) {
         let count = self.xs.len() + self.zs.len();
         let (points, named) = inputs.split_at(count);
         (points, &named[..count], named[count])
     }
 
-    fn checked(&self, cx: &Infer<'_>) -> Inferred<()> {
+    /// Checks the numbers and the types of inputs and outputs.
+    fn check(&self, cx: &Infer<'_>) -> Inferred<()> {
         const DIFFERENTIABLE: &[DType] = &[DType::F32, DType::F64, DType::F16];
         let names: Vec<&String> = self.xs.iter().chain(&self.zs).collect();
         let count = names.len();
         if cx.given() != 2 * count + 1 {
             let given = cx.given().saturating_sub(count + 1);
-            let message = format!("there are {given} points for {count} names in `xs` and `zs`");
+            let message = format!("there are {given} inputs for {count} names in `xs` and `zs`");
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         if cx.outputs() > self.xs.len() {
@@ -68,7 +69,8 @@ impl Gradient {
             };
             let sizes = || point.shape.iter().zip(&named.shape);
             if point.rank() != named.rank() || sizes().any(differ) {
-                let message = format!("the point for `{name}` has another shape than it");
+                let message =
+                    format!("the shape of the input for `{name}` differs from that of `{name}`");
                 return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         }
@@ -92,11 +94,11 @@ impl Op for Gradient {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        self.checked(cx)?;
+        self.check(cx)?;
         (0..self.xs.len()).map(|i| Ok(cx.ty(i)?.clone().into())).collect()
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        Err(cx.unsupported("anything but being written as other nodes"))
+        Err(cx.unsupported("being lowered before a pass replaces it by other nodes"))
     }
 }

@@ -1,4 +1,4 @@
-//! The pixels of image files.
+//! `ImageDecoder`.
 
 use super::{Entry, entry};
 
@@ -8,7 +8,7 @@ pub const OPS: &[Entry] = &[entry("ImageDecoder", 20, decoder::read)];
 #[cfg(not(feature = "image"))]
 pub const OPS: &[Entry] = &[entry("ImageDecoder", 20, |_| {
     use crate::diag::{Code, Diagnostic};
-    let message = "`ImageDecoder` wants onnxc with its feature `image`";
+    let message = "`ImageDecoder` needs onnxc built with its feature `image`";
     Err(Diagnostic::new(Code::Unsupported, message))
 })];
 
@@ -23,13 +23,13 @@ mod decoder {
     };
     use std::rc::Rc;
 
-    /// The pixels of an image file. A module that has it wants the runtime library with its
-    /// feature `image`.
+    /// Decodes an image file to pixels `[height, width, channels]`. A generated module that
+    /// contains it needs the runtime library with its feature `image`.
     struct ImageDecoder {
         format: &'static Format,
     }
 
-    /// What is said of a pixel.
+    /// A pixel format.
     struct Format {
         name: &'static str,
         channels: i64,
@@ -87,7 +87,7 @@ mod decoder {
         use crate::ops::testing::{check, tensor};
 
         #[test]
-        fn a_file_says_its_sizes() {
+        fn the_sizes_of_an_image_are_data_dependent() {
             for (format, expected) in
                 [(&BGR, "uint8[y0_0, y0_1, 3]"), (&GRAYSCALE, "uint8[y0_0, y0_1, 1]")]
             {

@@ -1,4 +1,4 @@
-//! Linear algebra.
+//! `Det`.
 
 use super::{Entry, entry};
 use crate::{
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("Det", 11, |_| Ok(Rc::new(Det)))];
 
-/// The determinants of a pile of square matrices.
+/// The determinants of a batch of square matrices.
 pub struct Det;
 
 static DET: Kernel<(Dim,)> = kernel!(FLOATS T, linalg::det::<T>,
@@ -27,12 +27,12 @@ impl Op for Det {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FLOATS)?;
-        let [pile @ .., rows, columns] = &*ty.shape else {
-            let message = format!("input 0 must be matrices, but has {} axes", ty.rank());
+        let [batch @ .., rows, columns] = &*ty.shape else {
+            let message = format!("input 0 must have two axes or more, but has {}", ty.rank());
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
-        cx.require_equal(rows, columns, "the rows and the columns of a matrix")?;
-        Ok(vec![Type::tensor(ty.dtype, pile)])
+        cx.require_equal(rows, columns, "the number of rows and of columns of a matrix")?;
+        Ok(vec![Type::tensor(ty.dtype, batch)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -43,12 +43,15 @@ impl Op for Det {
         cx.call_on(&DET, ty.dtype, vec![x], vec![y, work], (n.clone(),))
     }
 
-    /// The cofactors: the determinants of what is left of a matrix without a row and a column.
+    /// `dx = dy · C`, with the matrix `C` of cofactors: signed determinants of the matrix without a
+    /// row and a column.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        /// The largest number of rows.
         const MOST: i64 = 16;
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let Some(n) = x.dims().last().and_then(Dim::known).filter(|&n| n <= MOST) else {
-            return Err(g.unsupported(&format!("for matrices of more than {MOST} rows")));
+            let message = format!("for matrices of more than {MOST} rows, or of unknown size");
+            return Err(g.unsupported(&message));
         };
         let dy = dy.with_axis(-1).with_axis(-1);
         if n < 2 {
@@ -56,12 +59,13 @@ impl Op for Det {
             return Ok(());
         }
         let others = |i: i64| (0..n).filter(move |&j| j != i);
-        let places = (0..n * n).flat_map(|at| {
+        let indices = (0..n * n).flat_map(|at| {
             others(at / n).flat_map(move |row| others(at % n).map(move |column| row * n + column))
         });
-        let places = g.tape().ints(&places.collect::<Vec<_>>()).reshape_to(&[n * n, n - 1, n - 1]);
+        let indices = g.tape().ints(&indices.collect::<Vec<_>>());
+        let indices = indices.reshape_to(&[n * n, n - 1, n - 1]);
         let flat = x.reshape(g.tape().concat(&[x.sizes(0, -2), g.tape().ints(&[n * n])]));
-        let minors = flat.gather(places, -1).apply(Det, &[]);
+        let minors = flat.gather(indices, -1).apply(Det, &[]);
         let signs: Vec<f64> =
             (0..n * n).map(|at| if (at / n + at % n) % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let signs = Tensor::from_numbers(x.dtype(), vec![signs.len()], &signs)?;

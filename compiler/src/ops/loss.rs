@@ -1,4 +1,4 @@
-//! How far predictions lie from the classes that were wanted.
+//! Classification losses: `NegativeLogLikelihoodLoss` and `SoftmaxCrossEntropyLoss`.
 
 use super::{Entry, entry};
 use crate::{
@@ -22,14 +22,14 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// What is made of the losses of all samples.
+/// How the losses of all samples are reduced.
 #[derive(Clone, Copy)]
 pub enum Reduction {
-    /// Their sum by that of the weights.
+    /// To the mean: their sum divided by the sum of the weights.
     Mean,
-    /// Nothing.
+    /// Not at all.
     None,
-    /// Their sum.
+    /// To their sum.
     Sum,
 }
 
@@ -56,8 +56,8 @@ fn attributes(a: &mut Attributes, reduction: Reduction, ignore_index: Option<i64
     }
 }
 
-/// The type of the loss: that of one number, or of one for each sample.
-fn loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
+/// Infers the type of the loss: a scalar, or a number for each sample.
+fn infer_loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
     let TensorType { dtype, shape } = cx.of(0, FLOATS)?;
     let [batch, classes, rest @ ..] = shape.as_slice() else {
         let message = format!("input 0 must have two axes or more, but has {}", shape.len());
@@ -65,13 +65,13 @@ fn loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
     };
     cx.of(1, INDICES)?;
     let targets = &cx.ranked(1, shape.len() - 1)?.shape;
-    for (size, wanted) in targets.iter().zip([batch].into_iter().chain(rest)) {
-        cx.require_equal(size, wanted, "the sizes of the targets and of the samples")?;
+    for (size, expected) in targets.iter().zip([batch].into_iter().chain(rest)) {
+        cx.require_equal(size, expected, "a size of the targets and of the samples")?;
     }
     if cx.has(2) {
         cx.same_dtype(0, 2)?;
         let weights = &cx.ranked(2, 1)?.shape[0];
-        cx.require_equal(weights, classes, "the numbers of weights and of classes")?;
+        cx.require_equal(weights, classes, "the number of weights and of classes")?;
     }
     Ok(match reduction {
         Reduction::None => Type::tensor(*dtype, targets),
@@ -79,14 +79,14 @@ fn loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
     })
 }
 
-/// What the kernels read: the predictions, the classes wanted, and the weights.
+/// The inputs of the kernels: predictions, targets, and weights.
 fn inputs(cx: &mut Lower<'_>) -> Result<Vec<Arg>> {
     Ok(vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()])
 }
 
-/// What `dx` is for the negative log-likelihood loss of `x`, logarithms of probabilities; says the
-/// derivative of the weights, too.
-fn gradient<'t>(
+/// Returns the gradient of `x`, logarithms of probabilities, for the negative log-likelihood loss,
+/// and sets the gradient of the weights.
+fn differentiate<'t>(
     g: &mut Gradient<'t>,
     x: Expr<'t>,
     dy: Expr<'t>,
@@ -98,7 +98,7 @@ fn gradient<'t>(
     let ignored = targets.equal(ignored);
     let targets = ignored.select(targets.number(0.0), targets);
     let counts = x.number(1.0).only_where(ignored.opposite());
-    let hot = targets.one_hot(x.size_of(1), x, 1) * counts.with_axis(1);
+    let one_hot = targets.one_hot(x.size_of(1), x, 1) * counts.with_axis(1);
     let weights = g.optional(2).map_or(counts, |weights| weights.gather(targets, 0) * counts);
     let share = match reduction {
         Reduction::Mean => dy / weights.sum_all(),
@@ -110,12 +110,12 @@ fn gradient<'t>(
             Reduction::None | Reduction::Sum => x,
         };
         let share = share.fit(weights).with_axis(1);
-        g.set(2, (-hot * loss * share).of_channels(g.x(2)));
+        g.set(2, (-one_hot * loss * share).of_channels(g.x(2)));
     }
-    -hot * (weights * share).with_axis(1)
+    -one_hot * (weights * share).with_axis(1)
 }
 
-/// A kernel for each type of targets.
+/// The kernels by the type of the targets.
 type Kernels = [(DType, Kernel<(Option<i64>, Axis)>)];
 
 macro_rules! kernels {
@@ -127,11 +127,12 @@ macro_rules! kernels {
     };
 }
 
-/// The negative of the logarithm of the probability that was given to each target.
+/// `-weight[target] · x[target]` for each sample, with logarithms `x` of the probabilities of its
+/// classes as input 0.
 pub struct NegativeLogLikelihoodLoss {
-    /// What is made of the losses of all samples.
+    /// The reduction of the losses of all samples.
     pub reduction: Reduction,
-    /// The target that stands for none.
+    /// A target whose samples do not count.
     pub ignore_index: Option<i64>,
 }
 
@@ -161,7 +162,7 @@ static LIKELIHOODS_MEAN: &Kernels = kernels!(negative_log_likelihood_loss_mean, 
 ));
 
 impl NegativeLogLikelihoodLoss {
-    /// Calls the kernel on those inputs, of which the first are predictions of the geometry given.
+    /// Calls the kernel on predictions, targets and weights.
     fn call(&self, cx: &mut Lower<'_>, inputs: Vec<Arg>, geometry: Axis) -> Result {
         let kernels = match self.reduction {
             Reduction::None => LIKELIHOODS,
@@ -184,7 +185,7 @@ impl Op for NegativeLogLikelihoodLoss {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        Ok(vec![loss(cx, self.reduction)?])
+        Ok(vec![infer_loss(cx, self.reduction)?])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -194,19 +195,19 @@ impl Op for NegativeLogLikelihoodLoss {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if let Some(dy) = g.dy(0) {
-            let dx = gradient(g, g.x(0), dy, self.reduction, self.ignore_index);
+            let dx = differentiate(g, g.x(0), dy, self.reduction, self.ignore_index);
             g.set(0, dx);
         }
         Ok(())
     }
 }
 
-/// The negative log-likelihood loss of the probabilities that `Softmax` makes of scores; and the
-/// logarithms of these.
+/// The [`NegativeLogLikelihoodLoss`] of `LogSoftmax` of the scores, input 0. The logarithms are
+/// output 1.
 pub struct SoftmaxCrossEntropyLoss {
-    /// What is made of the losses of all samples.
+    /// The reduction of the losses of all samples.
     pub reduction: Reduction,
-    /// The target that stands for none.
+    /// A target whose samples do not count.
     pub ignore_index: Option<i64>,
 }
 
@@ -251,7 +252,7 @@ impl Op for SoftmaxCrossEntropyLoss {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let loss = loss(cx, self.reduction)?;
+        let loss = infer_loss(cx, self.reduction)?;
         Ok(vec![loss, cx.ty(0)?.clone().into()])
     }
 
@@ -265,8 +266,8 @@ impl Op for SoftmaxCrossEntropyLoss {
             if cx.optional_output(0)?.is_none() {
                 return Ok(());
             }
-            let rest = NegativeLogLikelihoodLoss { reduction, ignore_index };
-            return rest.call(cx, inputs, geometry);
+            let loss = NegativeLogLikelihoodLoss { reduction, ignore_index };
+            return loss.call(cx, inputs, geometry);
         }
         let kernels = match reduction {
             Reduction::None => CROSS_ENTROPIES,
@@ -281,9 +282,10 @@ impl Op for SoftmaxCrossEntropyLoss {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let y = g.x(0).log_softmax(1);
-        let of_loss = g.dy(0).map(|dy| gradient(g, y, dy, self.reduction, self.ignore_index));
-        let both = [of_loss, g.dy(1)].into_iter().flatten().reduce(|a, b| a + b);
-        if let Some(dy) = both {
+        // The gradients of the logarithms, by the loss and by output 1.
+        let of_loss = g.dy(0).map(|dy| differentiate(g, y, dy, self.reduction, self.ignore_index));
+        let total = [of_loss, g.dy(1)].into_iter().flatten().reduce(|a, b| a + b);
+        if let Some(dy) = total {
             g.set(0, dy - y.exp() * dy.sum(&[1]));
         }
         Ok(())
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_one_number_or_one_for_each_sample() {
+    fn a_loss_is_a_scalar_or_a_number_for_each_sample() {
         let x = || Given::Runtime(DType::F16, vec![Dim::symbol("n"), 3.into(), 4.into()]);
         let target = || Given::Runtime(DType::I32, vec![Dim::symbol("n"), 4.into()]);
         let inputs = || [x(), target(), tensor(DType::F16, [3])];
@@ -314,16 +316,16 @@ mod tests {
     }
 
     #[test]
-    fn targets_have_all_axes_but_that_of_the_classes() {
+    fn targets_have_all_axes_except_the_class_axis() {
         let op = || cross_entropy(Reduction::None);
         let x = || tensor(DType::F32, [2, 3]);
-        let found = "input 1 must have 1 axes, but has 2";
-        check(op(), &[x(), tensor(DType::I64, [2, 3])], 1, found);
-        let found = "the sizes of the targets and of the samples must be equal, but are 3 and 2";
-        check(op(), &[x(), tensor(DType::I64, [3])], 1, found);
-        let found = "the numbers of weights and of classes must be equal, but are 2 and 3";
-        check(op(), &[x(), tensor(DType::I64, [2]), tensor(DType::F32, [2])], 1, found);
-        let found = "input 0 must have two axes or more, but has 1";
-        check(op(), &[tensor(DType::F32, [2]), tensor(DType::I64, [2])], 1, found);
+        let expected = "input 1 must have 1 axes, but has 2";
+        check(op(), &[x(), tensor(DType::I64, [2, 3])], 1, expected);
+        let expected = "a size of the targets and of the samples must be equal, but are 3 and 2";
+        check(op(), &[x(), tensor(DType::I64, [3])], 1, expected);
+        let expected = "the number of weights and of classes must be equal, but are 2 and 3";
+        check(op(), &[x(), tensor(DType::I64, [2]), tensor(DType::F32, [2])], 1, expected);
+        let expected = "input 0 must have two axes or more, but has 1";
+        check(op(), &[tensor(DType::F32, [2]), tensor(DType::I64, [2])], 1, expected);
     }
 }

@@ -384,7 +384,7 @@ mod tests {
         check(op(), &inputs, 1, "float[n, 3, 4]");
         let op = ScatterElements { axis: -1, reduction: &NONE };
         let indices = || tensor(I64, [1, 4, 9]);
-        let found = "there are more indices than places: 3 is less than 4";
+        let found = "the indices are larger than the input: 3 is less than 4";
         check(op, &[x(), indices(), tensor(F32, [1, 4, 9])], 1, found);
     }
 

@@ -1,5 +1,4 @@
-//! The calls that compute an equation: operands are contracted two by two, where it can be as
-//! products of matrices.
+//! Lowers an equation: contracts two operands at a time, as matrix products if possible.
 
 use super::equation::{Label, Sizes};
 use crate::{
@@ -24,21 +23,21 @@ static MULTIPLY: Kernel<Broadcast> = kernel!(NUMERIC T, binary::mul::<T>,
 static CONTRACT: Kernel<geometry::Contraction> = kernel!(INTEGERS T, einsum::contract::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
-/// An operand, or what has been made of some.
+/// An operand, or an intermediate result.
 pub struct Term {
     operand: Operand,
-    /// Its axes, with how far apart the elements of each lie. No label is there twice.
+    /// The labels of its axes with their strides, in elements. The labels are distinct.
     axes: Vec<(Label, Dim)>,
 }
 
 impl Term {
-    /// An operand of `shape`. An axis with several labels' places is walked along their diagonal.
+    /// An operand of `shape`. Axes with the same label become one axis along their diagonal.
     pub fn new(operand: Operand, labels: &[Label], shape: &[Dim], sizes: &Sizes) -> Term {
         let mut axes: Vec<(Label, Dim)> = Vec::new();
         for ((label, dim), stride) in labels.iter().zip(shape).zip(geometry::strides(shape)) {
             let stride = match (label, dim.known()) {
                 (_, Some(1)) => continue,
-                (Label::Spread(_), None) if *dim != sizes[label] => {
+                (Label::Ellipsis(_), None) if *dim != sizes[label] => {
                     stride * (Dim::from(1) - dim.equal(&1.into()))
                 }
                 _ => stride,
@@ -59,19 +58,19 @@ impl Term {
         self.axes.iter().map(|(label, _)| *label)
     }
 
-    /// How far apart the elements along `labels` lie, 0 for those that it lacks.
+    /// The strides along `labels`, in elements; 0 for a label that the term lacks.
     fn strides(&self, labels: &[Label]) -> Vec<Dim> {
         let stride = |label: &Label| {
-            let found = self.axes.iter().find(|(other, _)| other == label);
-            found.map_or_else(|| 0.into(), |(_, stride)| stride.clone())
+            let axis = self.axes.iter().find(|(other, _)| other == label);
+            axis.map_or_else(|| 0.into(), |(_, stride)| stride.clone())
         };
         labels.iter().map(stride).collect()
     }
 }
 
-/// An equation at work.
+/// An equation that is being lowered.
 pub struct Contraction<'c, 'a> {
-    /// Where the calls go.
+    /// The context that records the calls.
     pub cx: &'c mut Lower<'a>,
     /// The element type.
     pub dtype: DType,
@@ -81,39 +80,39 @@ pub struct Contraction<'c, 'a> {
     pub output: Vec<Label>,
 }
 
-/// The labels of a product of two operands.
+/// The labels of a product of two operands, by their role in a batched matrix product.
 struct Roles {
-    /// In both and in the result.
+    /// In both operands and in the result.
     batch: Vec<Label>,
     /// In the left operand and in the result.
     rows: Vec<Label>,
     /// In the right operand and in the result.
     columns: Vec<Label>,
-    /// In both alone.
+    /// In both operands, but not in the result.
     summed: Vec<Label>,
 }
 
 impl Contraction<'_, '_> {
-    /// Calls kernels that contract `terms` into the output of the node.
+    /// Calls the kernels that contract `terms` to the output of the node.
     pub fn lower(mut self, mut terms: Vec<Term>) -> Result {
         let y = self.cx.output(0)?;
         while terms.len() > 2 {
-            let (i, j) = self.next(&terms);
+            let (i, j) = self.choose_pair(&terms);
             let (b, a) = (terms.remove(j), terms.remove(i));
-            let made = self.pair(a, b, &terms, None)?;
-            terms.push(made);
+            let product = self.contract_pair(a, b, &terms, None)?;
+            terms.push(product);
         }
         let output = self.output.clone();
         let mut terms = terms.into_iter();
         match (terms.next(), terms.next()) {
-            (Some(a), Some(b)) => self.pair(a, b, &[], Some(y)).map(drop),
-            (Some(a), None) => self.gather(&a, &output, y),
+            (Some(a), Some(b)) => self.contract_pair(a, b, &[], Some(y)).map(drop),
+            (Some(a), None) => self.copy_or_sum(&a, &output, y),
             (None, _) => Ok(()),
         }
     }
 
-    /// The two terms to contract next: those whose product has the fewest axes.
-    fn next(&self, terms: &[Term]) -> (usize, usize) {
+    /// Chooses the two terms to contract next: those whose product has the fewest axes.
+    fn choose_pair(&self, terms: &[Term]) -> (usize, usize) {
         let pairs = (1..terms.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
         let axes = |&(i, j): &(usize, usize)| {
             let others = || terms.iter().enumerate().filter(|(at, _)| *at != i && *at != j);
@@ -123,23 +122,30 @@ impl Contraction<'_, '_> {
             let all = terms[i].labels().chain(terms[j].labels().filter(|l| !terms[i].has(*l)));
             all.filter(kept).count()
         };
-        pairs.min_by_key(axes).expect("there are three terms or more")
+        pairs.min_by_key(axes).expect("the caller has three terms or more")
     }
 
-    /// The product of two terms, summed along what neither the result nor the `others` need.
-    fn pair(&mut self, a: Term, b: Term, others: &[Term], into: Option<Operand>) -> Result<Term> {
+    /// Multiplies two terms, and sums the product along the axes that neither the result nor `others`
+    /// have. Writes to `into`, or else to scratch memory.
+    fn contract_pair(
+        &mut self,
+        a: Term,
+        b: Term,
+        others: &[Term],
+        into: Option<Operand>,
+    ) -> Result<Term> {
         let output = self.output.clone();
-        let wanted = |label| output.contains(&label) || others.iter().any(|term| term.has(label));
-        let a = self.sum_out(a, &|label| wanted(label) || b.has(label))?;
-        let b = self.sum_out(b, &|label| wanted(label) || a.has(label))?;
-        let of = |term: &Term, keep: &dyn Fn(Label) -> bool| {
+        let is_used = |label| output.contains(&label) || others.iter().any(|term| term.has(label));
+        let a = self.sum_unused(a, &|label| is_used(label) || b.has(label))?;
+        let b = self.sum_unused(b, &|label| is_used(label) || a.has(label))?;
+        let labels_of = |term: &Term, keep: &dyn Fn(Label) -> bool| {
             term.labels().filter(|&label| keep(label)).collect::<Vec<Label>>()
         };
         let mut roles = Roles {
-            batch: of(&a, &|label| wanted(label) && b.has(label)),
-            rows: of(&a, &|label| wanted(label) && !b.has(label)),
-            columns: of(&b, &|label| wanted(label) && !a.has(label)),
-            summed: of(&a, &|label| !wanted(label)),
+            batch: labels_of(&a, &|label| is_used(label) && b.has(label)),
+            rows: labels_of(&a, &|label| is_used(label) && !b.has(label)),
+            columns: labels_of(&b, &|label| is_used(label) && !a.has(label)),
+            summed: labels_of(&a, &|label| !is_used(label)),
         };
         let order = match &into {
             Some(_) => output.clone(),
@@ -147,36 +153,36 @@ impl Contraction<'_, '_> {
         };
         let into = into.unwrap_or_else(|| self.scratch(&order));
         roles.sort_by(&order);
-        let made = self.term(into.clone(), &order);
+        let product = self.term(into.clone(), &order);
         if roles.summed.is_empty() {
             self.multiply(&a, &b, &order, into)?;
         } else if !ARITHMETIC.contains(&self.dtype) {
             self.sum_products(&a, &b, &roles.summed, &order, into)?;
         } else if order == roles.order() {
-            self.product(&a, &b, &roles, into)?;
-        } else if order == roles.turned().order() {
-            self.product(&b, &a, &roles.turned(), into)?;
+            self.matrix_product(&a, &b, &roles, into)?;
+        } else if order == roles.exchanged().order() {
+            self.matrix_product(&b, &a, &roles.exchanged(), into)?;
         } else {
-            let apart = self.scratch(&roles.order());
-            self.product(&a, &b, &roles, apart.clone())?;
-            self.gather(&self.term(apart, &roles.order()), &order, into)?;
+            let unordered = self.scratch(&roles.order());
+            self.matrix_product(&a, &b, &roles, unordered.clone())?;
+            self.copy_or_sum(&self.term(unordered, &roles.order()), &order, into)?;
         }
-        Ok(made)
+        Ok(product)
     }
 
-    /// The term summed along the axes that are not wanted.
-    fn sum_out(&mut self, term: Term, wanted: &dyn Fn(Label) -> bool) -> Result<Term> {
-        let kept: Vec<Label> = term.labels().filter(|&label| wanted(label)).collect();
+    /// Sums a term along the axes whose labels `is_used` rejects.
+    fn sum_unused(&mut self, term: Term, is_used: &dyn Fn(Label) -> bool) -> Result<Term> {
+        let kept: Vec<Label> = term.labels().filter(|&label| is_used(label)).collect();
         if kept.len() == term.axes.len() {
             return Ok(term);
         }
         let into = self.scratch(&kept);
-        self.gather(&term, &kept, into.clone())?;
+        self.copy_or_sum(&term, &kept, into.clone())?;
         Ok(self.term(into, &kept))
     }
 
-    /// Writes a term with its axes in this order, and its other axes summed.
-    fn gather(&mut self, term: &Term, order: &[Label], into: Operand) -> Result {
+    /// Copies a term to `into` with its axes in `order`, summed along its other axes.
+    fn copy_or_sum(&mut self, term: &Term, order: &[Label], into: Operand) -> Result {
         let others: Vec<Label> = term.labels().filter(|label| !order.contains(label)).collect();
         let (x, y) = (vec![term.operand.clone().into()], vec![into.into()]);
         let (sizes, strides) = (self.sizes(order), term.strides(order));
@@ -189,7 +195,7 @@ impl Contraction<'_, '_> {
         self.cx.call_on(&SUM, self.dtype, x, y, geometry)
     }
 
-    /// Writes the products of the elements of two terms.
+    /// Multiplies two terms element-wise.
     fn multiply(&mut self, a: &Term, b: &Term, order: &[Label], into: Operand) -> Result {
         let operands = [a.strides(order), b.strides(order)];
         let (sizes, strides) = geometry::merged(&self.sizes(order), &operands);
@@ -199,7 +205,7 @@ impl Contraction<'_, '_> {
         self.cx.call_on(&MULTIPLY, self.dtype, inputs, vec![into.into()], geometry)
     }
 
-    /// Writes the sums of products of elements that no product of matrices knows.
+    /// Contracts two terms by a generic kernel, for element types without matrix products.
     fn sum_products(
         &mut self,
         a: &Term,
@@ -220,13 +226,16 @@ impl Contraction<'_, '_> {
         self.cx.call_on(&CONTRACT, self.dtype, inputs, vec![into.into()], geometry)
     }
 
-    /// Writes a stack of products of matrices.
-    fn product(&mut self, a: &Term, b: &Term, roles: &Roles, into: Operand) -> Result {
+    /// Contracts two terms by a batched matrix product.
+    fn matrix_product(&mut self, a: &Term, b: &Term, roles: &Roles, into: Operand) -> Result {
         let Roles { batch, rows, columns, summed } = roles;
-        let theirs: Vec<Label> = b.labels().filter(|label| summed.contains(label)).collect();
-        let joins =
-            |labels: &[Label]| self.joined(a, labels).is_some() && self.joined(b, labels).is_some();
-        let summed = if joins(summed) || !joins(&theirs) { summed } else { &theirs };
+        // Prefer an order of the summed axes in which neither operand has to be copied.
+        let order_of_b: Vec<Label> = b.labels().filter(|label| summed.contains(label)).collect();
+        let are_merged = |labels: &[Label]| {
+            self.merged_stride(a, labels).is_some() && self.merged_stride(b, labels).is_some()
+        };
+        let summed =
+            if are_merged(summed) || !are_merged(&order_of_b) { summed } else { &order_of_b };
         let (a, a_batch, a_layout) = self.matrix(a, batch, rows, summed)?;
         let (b, b_batch, b_layout) = self.matrix(b, batch, summed, columns)?;
         let n = self.len(columns);
@@ -244,12 +253,12 @@ impl Contraction<'_, '_> {
         let none = vec![0.into(); batch.len()];
         let (sizes, strides) = geometry::merged(&self.sizes(batch), &[a_batch, b_batch, none]);
         let [a_strides, b_strides, c] = <[_; 3]>::try_from(strides).expect("three operands");
-        let stack = geometry::MatMul { sizes, a: a_strides, b: b_strides, c, matrix };
-        matmul::product(self.cx, self.dtype, [a, b], into, stack)
+        let geometry = geometry::MatMul { sizes, a: a_strides, b: b_strides, c, matrix };
+        matmul::product(self.cx, self.dtype, [a, b], into, geometry)
     }
 
-    /// A term as a stack of matrices: where it is, how far the matrices lie apart, and how their
-    /// rows and columns do. It is copied where they do not do so evenly.
+    /// A term as a batch of matrices: the operand, its batch strides, and its row and column
+    /// strides. Copies the term if its rows or columns do not have a single stride.
     fn matrix(
         &mut self,
         term: &Term,
@@ -257,22 +266,23 @@ impl Contraction<'_, '_> {
         rows: &[Label],
         columns: &[Label],
     ) -> Result<(Operand, Vec<Dim>, Layout)> {
-        if let (Some(row), Some(column)) = (self.joined(term, rows), self.joined(term, columns)) {
+        let strides = (self.merged_stride(term, rows), self.merged_stride(term, columns));
+        if let (Some(row), Some(column)) = strides {
             let layout = Layout::Strides(row, column);
             return Ok((term.operand.clone(), term.strides(batch), layout));
         }
         let order = [batch, rows, columns].concat();
         let into = self.scratch(&order);
-        self.gather(term, &order, into.clone())?;
+        self.copy_or_sum(term, &order, into.clone())?;
         let strides = self.term(into.clone(), &order).strides(batch);
         Ok((into, strides, Layout::Strides(self.len(columns), 1.into())))
     }
 
-    /// How far apart elements along the labels lie, taken as one axis, where they do so evenly.
-    fn joined(&self, term: &Term, labels: &[Label]) -> Option<Dim> {
+    /// The stride of the axes `labels` merged to one axis; `None` if they cannot be merged.
+    fn merged_stride(&self, term: &Term, labels: &[Label]) -> Option<Dim> {
         let (strides, sizes) = (term.strides(labels), self.sizes(labels));
-        let even = (1..labels.len()).all(|i| strides[i - 1] == &strides[i] * &sizes[i]);
-        even.then(|| strides.last().cloned().unwrap_or_else(|| 1.into()))
+        let is_contiguous = (1..labels.len()).all(|i| strides[i - 1] == &strides[i] * &sizes[i]);
+        is_contiguous.then(|| strides.last().cloned().unwrap_or_else(|| 1.into()))
     }
 
     fn sizes(&self, labels: &[Label]) -> Vec<Dim> {
@@ -288,7 +298,7 @@ impl Contraction<'_, '_> {
         self.cx.scratch(self.dtype, len)
     }
 
-    /// The term that lies at `operand` with its axes in this order.
+    /// The contiguous term at `operand` with its axes in `order`.
     fn term(&self, operand: Operand, order: &[Label]) -> Term {
         let strides = geometry::strides(&self.sizes(order));
         Term { operand, axes: order.iter().copied().zip(strides).collect() }
@@ -296,20 +306,20 @@ impl Contraction<'_, '_> {
 }
 
 impl Roles {
-    /// The axes of the product as a stack of matrices has them.
+    /// The axes of the result of the batched matrix product.
     fn order(&self) -> Vec<Label> {
         [&*self.batch, &self.rows, &self.columns].concat()
     }
 
-    /// Puts the labels of each role into the order that the result has them in.
+    /// Sorts the labels of each role by their position in `order`.
     fn sort_by(&mut self, order: &[Label]) {
         for labels in [&mut self.batch, &mut self.rows, &mut self.columns] {
             labels.sort_by_key(|label| order.iter().position(|other| other == label));
         }
     }
 
-    /// The roles where left and right are exchanged.
-    fn turned(&self) -> Roles {
+    /// The roles with the left and the right operand exchanged.
+    fn exchanged(&self) -> Roles {
         Roles {
             batch: self.batch.clone(),
             rows: self.columns.clone(),

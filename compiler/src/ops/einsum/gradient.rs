@@ -1,4 +1,4 @@
-//! The derivatives of sums of products, which are sums of products again.
+//! The gradients of `Einsum`, which are expressed by `Einsum`.
 
 use super::{
     Einsum,
@@ -10,7 +10,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, btree_map::Entry};
 
-/// A letter for each label, so that derivatives can be written as equations without ellipses.
+/// Assigns a letter to each label, so that the equations of gradients need no ellipses; `None` if
+/// there are more than 52 labels.
 fn letters(labels: &Labels) -> Option<BTreeMap<Label, char>> {
     let all: Vec<Label> = labels.terms.iter().flatten().chain(&labels.output).copied().collect();
     let mut letters = BTreeMap::new();
@@ -23,8 +24,9 @@ fn letters(labels: &Labels) -> Option<BTreeMap<Label, char>> {
     Some(letters)
 }
 
-/// Says the derivatives of all operands: those of the result, times the other operands.
-pub fn gradient(g: &mut Gradient<'_>, labels: &Labels) -> Result {
+/// Sets the gradients of all operands: `dy` times the other operands, summed along the axes that
+/// the operand lacks.
+pub fn set_gradients(g: &mut Gradient<'_>, labels: &Labels) -> Result {
     let (Some(dy), Some(letters)) = (g.dy(0), letters(labels)) else {
         return Err(g.unsupported("for more than 52 labels"));
     };
@@ -40,17 +42,20 @@ pub fn gradient(g: &mut Gradient<'_>, labels: &Labels) -> Result {
             .chain(others.map(|j| labels.terms[j].as_slice()))
             .collect();
         let is_new = |at: usize| !term[..at].contains(&term[at]);
-        let found = |at: usize| is_new(at) && known.iter().any(|other| other.contains(&term[at]));
-        let kept: Vec<Label> = (0..term.len()).filter(|&at| found(at)).map(|at| term[at]).collect();
+        let is_known =
+            |at: usize| is_new(at) && known.iter().any(|other| other.contains(&term[at]));
+        let kept: Vec<Label> =
+            (0..term.len()).filter(|&at| is_known(at)).map(|at| term[at]).collect();
         let left: Vec<String> = known.iter().map(|term| text(term)).collect();
         let equation = format!("{}->{}", left.join(","), text(&kept));
         let sum = inputs[0].apply(Einsum { equation }, &inputs[1..]);
         let missing: Vec<i64> =
-            (0..term.len()).filter(|&at| !found(at)).map(|at| at as i64).collect();
+            (0..term.len()).filter(|&at| !is_known(at)).map(|at| at as i64).collect();
         let sum = if missing.is_empty() { sum } else { sum.unsqueeze(g.tape().ints(&missing)) };
         let x = g.x(i);
-        let again = (0..term.len()).filter(|&at| !is_new(at));
-        let dx = again.fold(sum, |sum, at| {
+        // A repeated label reads a diagonal, so the gradient is zero outside of it.
+        let repeated = (0..term.len()).filter(|&at| !is_new(at));
+        let dx = repeated.fold(sum, |sum, at| {
             let first = term.iter().position(|label| *label == term[at]).unwrap_or(at);
             sum * x.diagonal(first, at)
         });
@@ -60,7 +65,7 @@ pub fn gradient(g: &mut Gradient<'_>, labels: &Labels) -> Result {
 }
 
 impl<'t> Expr<'t> {
-    /// 1 where the places along two axes are the same, and 0 elsewhere.
+    /// 1 where the indices along axes `a` and `b` are equal, and 0 elsewhere.
     fn diagonal(self, a: usize, b: usize) -> Expr<'t> {
         let along = |axis: usize| {
             let others: Vec<i64> =

@@ -1,4 +1,4 @@
-//! Sums of products along axes that an equation names.
+//! The `Einsum` operator: sums of products along axes that an equation names.
 
 mod contract;
 mod equation;
@@ -21,9 +21,9 @@ pub const OPS: &[Entry] = &[entry("Einsum", 12, |node| {
     Ok(Rc::new(Einsum { equation }))
 })];
 
-/// The sums of products that the equation says.
+/// The sum of products that the equation specifies.
 pub struct Einsum {
-    /// The equation.
+    /// The equation, such as `bij,bjk->bik`.
     pub equation: String,
 }
 
@@ -35,7 +35,8 @@ impl Einsum {
     }
 }
 
-/// The size of each label's axes, those of size 1 stretched; `None` where two do not fit.
+/// The size of each label's axes after broadcasting those of size 1; `None` if two sizes of a label
+/// differ.
 fn sizes(labels: &Labels, shapes: &[&[Dim]]) -> Option<Sizes> {
     let mut sizes = Sizes::new();
     for (term, shape) in labels.terms.iter().zip(shapes) {
@@ -86,7 +87,7 @@ impl Op for Einsum {
                     Label::Letter(_) => {
                         cx.require_equal(dim, &sizes[label], "the sizes of axes of one label")?;
                     }
-                    Label::Spread(_) => {
+                    Label::Ellipsis(_) => {
                         cx.broadcast(&[from_ref(dim), from_ref(&sizes[label])])?;
                     }
                 }
@@ -98,8 +99,8 @@ impl Op for Einsum {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let types = (0..cx.node().inputs.len()).map(|i| cx.ty(i)).collect::<Result<Vec<_>>>()?;
         let shapes: Vec<&[Dim]> = types.iter().map(|TensorType { shape, .. }| &**shape).collect();
-        let labels = self.labels(&shapes).expect("inferring the types saw the equation");
-        let sizes = sizes(&labels, &shapes).expect("inferring the types saw the sizes");
+        let labels = self.labels(&shapes).expect("`infer` checks the equation");
+        let sizes = sizes(&labels, &shapes).expect("`infer` checks the sizes");
         cx.macs(&sizes.values().product());
         let mut terms = Vec::new();
         for (i, (term, shape)) in labels.terms.iter().zip(shapes).enumerate() {
@@ -113,7 +114,7 @@ impl Op for Einsum {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let shapes: Vec<Vec<Dim>> = (0..g.inputs()).map(|i| g.x(i).dims()).collect();
         let shapes: Vec<&[Dim]> = shapes.iter().map(Vec::as_slice).collect();
-        let labels = self.labels(&shapes).expect("inferring the types saw the equation");
-        gradient::gradient(g, &labels)
+        let labels = self.labels(&shapes).expect("`infer` checks the equation");
+        gradient::set_gradients(g, &labels)
     }
 }

@@ -1,6 +1,6 @@
-//! `STFT`: the Fourier transforms of frames of a signal.
+//! `STFT`: the short-time Fourier transform.
 
-use super::{DFT, REAL_DFT, known_size, length_as_i64, signal};
+use super::{DFT, REAL_DFT, cast_size_to_i64, known_size, signal};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -17,16 +17,16 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("STFT", 17, |node| {
-    length_as_i64(node, 1)?;
-    length_as_i64(node, 3)?;
+    cast_size_to_i64(node, 1)?;
+    cast_size_to_i64(node, 3)?;
     Ok(Rc::new(Stft { onesided: node.flag("onesided", true)? }))
 })];
 
-/// The Fourier transforms of frames of each signal, which start as far apart as the second input
-/// says. The third is a window that they are multiplied by, the fourth their length; without it
-/// they are as long as the window, or the signal.
+/// The Fourier transforms of frames of each signal. Input 1 is the step between frames, the
+/// optional input 2 a window that each frame is multiplied by, and the optional input 3 the length
+/// of a frame: by default the length of the window, or else of the signal.
 pub struct Stft {
-    /// Whether the half of each transform that the other mirrors is left out.
+    /// Whether each transform lacks its redundant conjugate half.
     pub onesided: bool,
 }
 
@@ -35,31 +35,33 @@ static FRAME_SIZES: Kernel<(Dim, Option<Dim>)> = kernel!(checked I64_ONLY T, fou
 
 /// The frames of a signal.
 struct Frames {
-    /// Their length.
+    /// The length of a frame.
     n: Dim,
-    /// How many there are.
+    /// The number of frames.
     count: Dim,
 }
 
 impl Stft {
-    fn taken(&self, n: &Dim) -> Dim {
+    /// The number of results of a transform of length `n`.
+    fn result_len(&self, n: &Dim) -> Dim {
         if self.onesided { n.floor_div(&2.into()) + 1 } else { n.clone() }
     }
 
+    /// Infers and checks the frames of a signal of `len` elements.
     fn frames(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<Frames> {
-        let step = known_size(cx, 1, 1, "the step from frame to frame")?;
+        let step = known_size(cx, 1, 1, "the step between frames")?;
         let window = match cx.has(2) {
             true => Some(&cx.ranked(2, 1)?.shape[0]),
             false => None,
         };
-        let given = match cx.has(3) {
+        let length = match cx.has(3) {
             true => known_size(cx, 3, 1, "the length of a frame")?,
             false => Some(window.unwrap_or(len).clone()),
         };
-        if let (Some(window), Some(n)) = (window, &given) {
+        if let (Some(window), Some(n)) = (window, &length) {
             cx.require_equal(window, n, "the lengths of the window and of a frame")?;
         }
-        Ok(match (step, given) {
+        Ok(match (step, length) {
             (Some(step), Some(n)) => {
                 cx.require_at_least(&n, &1.into(), "the length of a frame")?;
                 cx.require_at_least(len, &n, "the length of the signal and of a frame")?;
@@ -88,7 +90,8 @@ impl Op for Stft {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let (signal, _) = signal(cx)?;
         let [batch, len] = signal else {
-            let message = "input 0 must be signals of numbers of parts: three axes";
+            let message =
+                "input 0 must have three axes: batch, length, and real and imaginary parts";
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let dtype = cx.ty(0)?.dtype;
@@ -96,7 +99,7 @@ impl Op for Stft {
             cx.same_dtype(0, 2)?;
         }
         let frames = self.frames(cx, len)?;
-        let shape = [batch.clone(), frames.count, self.taken(&frames.n), 2.into()];
+        let shape = [batch.clone(), frames.count, self.result_len(&frames.n), 2.into()];
         Ok(vec![Type::tensor(dtype, shape)])
     }
 
@@ -109,7 +112,7 @@ impl Op for Stft {
         cx.bind(&FRAME_SIZES, DType::I64, inputs, (len.clone(), window.clone()))?;
         let bound = |i: usize| cx.node().binds.get(i).map(|symbol| Dim::symbol(symbol));
         let known = |i: usize| cx.known(i).and_then(<[Dim]>::first).cloned();
-        let missing = || cx.unsupported("sizes that nothing says");
+        let missing = || cx.unsupported("a step or a length of unknown value");
         let step = bound(0).or_else(|| known(1)).ok_or_else(missing)?;
         let n = match (window, cx.has(3)) {
             (Some(window), _) => window,
@@ -138,13 +141,13 @@ impl Op for Stft {
             },
             n,
         };
-        let way = if parts.known() == Some(1) { &REAL_DFT } else { &DFT };
+        let kernels = if parts.known() == Some(1) { &REAL_DFT } else { &DFT };
         let window = cx.optional(2)?.into();
-        way.call(cx, window, geometry)
+        kernels.call(cx, window, geometry)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_frames(g)
+        self.set_gradients(g)
     }
 }
 
@@ -154,7 +157,7 @@ mod tests {
     use crate::ops::testing::{Given, check, tensor};
 
     #[test]
-    fn frames_are_as_many_as_fit() {
+    fn the_number_of_frames_follows_from_step_and_length() {
         let signal = |parts| tensor(DType::F32, [Dim::symbol("b"), 128.into(), Dim::from(parts)]);
         let (ints, none) = (|n| Given::Ints(vec![n]), || Given::Nothing);
         let stft = |onesided| Stft { onesided };
@@ -170,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn frames_must_fit() {
+    fn frames_longer_than_the_signal_and_steps_of_zero_are_errors() {
         let signal = || tensor(DType::F32, [1, 8, 1]);
         let (ints, none) = (|n| Given::Ints(vec![n]), || Given::Nothing);
         let stft = || Stft { onesided: true };
         let expected = "the length of the signal and of a frame: 8 is less than 9";
         check(stft(), &[signal(), ints(2), none(), ints(9)], 1, expected);
-        let expected = "the step from frame to frame: 0 is less than 1";
+        let expected = "the step between frames: 0 is less than 1";
         check(stft(), &[signal(), ints(0), none(), ints(4)], 1, expected);
         let expected = "the lengths of the window and of a frame must be equal, but are 5 and 4";
         check(stft(), &[signal(), ints(2), tensor(DType::F32, [5]), ints(4)], 1, expected);

@@ -1,4 +1,4 @@
-//! The derivatives of Fourier transforms: the transforms the other way.
+//! The gradients of Fourier transforms: the inverse transforms.
 
 use super::{Dft, frames::Stft};
 use crate::{
@@ -7,15 +7,15 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// This as long along an axis as `len` says: cut at its end, or with zeros there.
-fn of_length<'t>(x: Expr<'t>, axis: usize, len: Expr<'t>) -> Expr<'t> {
+/// Truncates `x`, or pads it with zeros, at the end of an axis to `len` elements.
+fn resize_axis<'t>(x: Expr<'t>, axis: usize, len: Expr<'t>) -> Expr<'t> {
     let (tape, rank) = (x.tape, x.rank());
     let none = |axes: usize| tape.ints(&vec![0; axes]);
     let more = len - x.size_of(axis);
     x.pad(tape.concat(&[none(rank + axis), more, none(rank - 1 - axis)]))
 }
 
-/// The first part, where `like` has one; both else.
+/// The real part of `x` if `like` is real, else `x`.
 fn parts_like<'t>(x: Expr<'t>, like: Expr<'t>) -> Expr<'t> {
     let last = x.rank() - 1;
     match like.dims()[last].known() {
@@ -25,8 +25,10 @@ fn parts_like<'t>(x: Expr<'t>, like: Expr<'t>) -> Expr<'t> {
 }
 
 impl Dft {
-    /// The transform is a matrix; this is the turned and conjugated one.
-    pub(super) fn gradient_of_transform(&self, g: &mut Gradient<'_>) -> Result {
+    /// Sets the gradient of the signal. The transform multiplies by a matrix, so its gradient
+    /// multiplies by the conjugate transpose of the matrix, which is the opposite transform,
+    /// scaled.
+    pub(super) fn set_gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let (tape, rank) = (g.tape(), x.rank());
         let axis = match g.has(2) {
@@ -34,14 +36,14 @@ impl Dft {
             false => Some(-2),
         };
         let Some(axis) = axis.map(|axis| g.axis(axis, rank)) else {
-            return Err(g.unsupported("along an axis known only when running"));
+            return Err(g.unsupported("along an axis known only at run time"));
         };
-        let way = |inverse, onesided, x| {
+        let transform = |inverse, onesided, x| {
             let axis = tape.ints(&[axis as i64]).reshape_to(&[]);
             let op = Rc::new(Dft { inverse, onesided });
             tape.node(op, &[Some(x), None, Some(axis)], 1)[0]
         };
-        // How long the transform is.
+        // The length of the transform.
         let length = match g.optional(1) {
             Some(length) => length.reshape_to(&[1]),
             None if self.is_real() => (x.size_of(axis) - 1.0) * 2.0,
@@ -49,37 +51,39 @@ impl Dft {
         };
         let count = length.cast_like(x);
         let dx = match (self.inverse, self.onesided) {
-            (false, false) => way(true, false, dy) * count,
-            (false, true) => way(true, false, of_length(dy, axis, length)) * count,
-            (true, false) => way(false, false, dy) / count,
+            (false, false) => transform(true, false, dy) * count,
+            (false, true) => transform(true, false, resize_axis(dy, axis, length)) * count,
+            (true, false) => transform(false, false, dy) / count,
             (true, true) => {
-                // All but the ends stand for two numbers.
-                let half = way(false, true, dy) / count;
-                let places = half.indices(axis).cast_like(x);
-                let end = (places * 2.0).equal(count).select(places.number(0.0), places);
-                let twice = (end.above(0.0)).select(places.number(2.0), places.number(1.0));
-                let behind: Vec<i64> = (1..(rank - axis) as i64).collect();
-                half * twice.unsqueeze(tape.ints(&behind))
+                // All elements but the first, and for an even length the last, also represent their
+                // conjugate in the redundant half, and count twice.
+                let half = transform(false, true, dy) / count;
+                let index = half.indices(axis).cast_like(x);
+                let inner = (index * 2.0).equal(count).select(index.number(0.0), index);
+                let weight = (inner.above(0.0)).select(index.number(2.0), index.number(1.0));
+                let trailing: Vec<i64> = (1..(rank - axis) as i64).collect();
+                half * weight.unsqueeze(tape.ints(&trailing))
             }
         };
-        let dx = of_length(dx, axis, x.size_of(axis));
+        let dx = resize_axis(dx, axis, x.size_of(axis));
         g.set(0, parts_like(dx, x));
         Ok(())
     }
 }
 
 impl Stft {
-    /// By the formula: frames of the signal, times the window, transformed.
-    pub(super) fn gradient_of_frames(&self, g: &mut Gradient<'_>) -> Result {
+    /// Expresses the operator as a gather of the frames, a product with the window, and a `DFT`,
+    /// and differentiates that.
+    pub(super) fn set_gradients(&self, g: &mut Gradient<'_>) -> Result {
         let (x, tape) = (g.x(0), g.tape());
-        let length = match (g.optional(2), g.optional(3)) {
+        let offsets = match (g.optional(2), g.optional(3)) {
             (Some(window), _) => window.indices(0),
             (None, Some(length)) => x.number(0.0).expand_to(length.reshape_to(&[1])).indices(0),
             (None, None) => x.indices(1),
         };
-        let count = g.y(0).indices(1).with_axis(1);
-        let places = count * g.x(1).reshape_to(&[1]) + length;
-        let frames = x.gather(places, 1);
+        let frame = g.y(0).indices(1).with_axis(1);
+        let indices = frame * g.x(1).reshape_to(&[1]) + offsets;
+        let frames = x.gather(indices, 1);
         let frames = match g.optional(2) {
             Some(window) => frames * window.with_axis(1),
             None => frames,

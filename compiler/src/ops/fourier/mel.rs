@@ -1,6 +1,6 @@
-//! `MelWeightMatrix`: what gathers a spectrum into bands as wide as the ear hears them.
+//! `MelWeightMatrix`: the matrix that sums a spectrum to bands of the mel scale.
 
-use super::{known_size, length_as_i64, window::output_type};
+use super::{cast_size_to_i64, known_size, window::output_type};
 use crate::{
     diag::Result,
     dim::Dim,
@@ -13,14 +13,14 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("MelWeightMatrix", 17, |node| {
-    // The three are of one type.
-    (0..3).try_for_each(|i| length_as_i64(node, i))?;
+    // The number of bands, the length and the sample rate have one type.
+    (0..3).try_for_each(|i| cast_size_to_i64(node, i))?;
     Ok(Rc::new(MelWeightMatrix { dtype: output_type(node)? }))
 })];
 
-/// A row for each frequency of the half of a transform of real numbers, a column for each band. The
-/// inputs are the number of bands, the length of the transform, the sample rate, and where the
-/// lowest band starts and the highest ends.
+/// A matrix `[length / 2 + 1, bands]`: a row for each frequency of a one-sided transform, a column
+/// for each band. The inputs are the number of bands, the length of the transform, the sample rate,
+/// and the lower edge of the lowest and the upper edge of the highest band, in hertz.
 pub struct MelWeightMatrix {
     /// The element type.
     pub dtype: DType,
@@ -46,7 +46,11 @@ impl Op for MelWeightMatrix {
         let length = known_size(cx, 1, 0, "the length of a transform")?;
         for (i, allowed) in [(2, INDICES), (3, FLOATS), (4, FLOATS)] {
             let len = cx.of(i, allowed)?.len();
-            cx.require_equal(&len, &1.into(), &format!("the elements of input {i} and 1"))?;
+            cx.require_equal(
+                &len,
+                &1.into(),
+                &format!("the number of elements of input {i} and 1"),
+            )?;
         }
         let (bands, length) = match (bands, length) {
             (Some(bands), Some(length)) => (bands, length),
@@ -76,7 +80,7 @@ impl Op for MelWeightMatrix {
         cx.call_on(&MEL_WEIGHT_MATRIX, self.dtype, edges, vec![y], (length, bands))
     }
 
-    /// The inputs say sizes and bounds, which are taken for fixed.
+    /// The inputs are sizes and band edges, which have no gradient.
     fn gradient(&self, _: &mut Gradient<'_>) -> Result {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Fourier transforms along an axis, and of frames of a signal. The last axis of a tensor of
-//! complex numbers is that of their two parts; that of real ones has size 1.
+//! Fourier transforms along an axis, and of frames of a signal. The last axis of a tensor holds the
+//! real and imaginary parts of complex numbers; for real numbers it has size 1.
 
 pub(super) mod frames;
 mod gradient;
@@ -36,31 +36,33 @@ pub const OPS: &[Entry] = &[
     entry("DFT", 20, read),
 ];
 
-/// The Fourier transform along an axis, or its inverse. The second input is its length, by default
-/// the size of the axis; the third is the axis, by default the one before that of the parts.
+/// The discrete Fourier transform along an axis, or its inverse. Input 1 is its length, by default
+/// the size of the axis; input 2 is the axis, by default the last one before that of the parts.
 pub struct Dft {
-    /// Whether the transform is turned back.
+    /// Whether to compute the inverse transform.
     pub inverse: bool,
-    /// Whether the half of the transform that the other mirrors is left out.
+    /// Whether the transform lacks its redundant conjugate half. An inverse transform returns real
+    /// numbers then.
     pub onesided: bool,
 }
 
-/// The longest transform whose table is written when the model is compiled.
+/// The longest transform whose table is computed at compile time.
 const LONGEST: usize = 1 << 22;
 
-/// A kernel and what it needs.
-struct Way {
+/// The kernels of a kind of transform.
+struct TransformKernels {
     kernel: Kernel<Transform>,
+    /// Computes the table of twiddle factors at run time.
     table: Kernel<(Dim,)>,
-    /// Whether the halves of a real line are transformed together.
+    /// Whether a real line of `n` elements is transformed as a complex line of `n / 2` elements.
     halved: bool,
     /// Whether the lines are multiplied by a window.
     windowed: bool,
 }
 
-macro_rules! way {
+macro_rules! kernels {
     ($kernel:ident $table:ident $halved:literal; $($window:literal)?; $rest:literal) => {
-        Way {
+        TransformKernels {
             kernel: kernel!(FLOATS T, fourier::$kernel::<T>, |f, a, p| f(a.input(0),
                 $(a.optional($window),)? a.input($rest), a.output(0), a.output(1), p)),
             table: kernel!(F32_AND_F64 T, fourier::$table::<T>,
@@ -71,24 +73,24 @@ macro_rules! way {
     };
 }
 
-static DFT: Way = way!(dft dft_table false; 1; 2);
-static REAL_DFT: Way = way!(real_dft real_dft_table true; 1; 2);
-static INVERSE_DFT: Way = way!(inverse_dft dft_table false; ; 1);
-static INVERSE_REAL_DFT: Way = way!(inverse_real_dft real_dft_table true; ; 1);
+static DFT: TransformKernels = kernels!(dft dft_table false; 1; 2);
+static REAL_DFT: TransformKernels = kernels!(real_dft real_dft_table true; 1; 2);
+static INVERSE_DFT: TransformKernels = kernels!(inverse_dft dft_table false; ; 1);
+static INVERSE_REAL_DFT: TransformKernels = kernels!(inverse_real_dft real_dft_table true; ; 1);
 
 static DFT_SIZES: Kernel<(Vec<Dim>, Ends)> = kernel!(checked I64_ONLY T, fourier::dft_sizes,
     |f, a, p| f(a.sizes(), a.optional::<T>(0), a.optional(1), p.0, p.1));
 
 fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
-    length_as_i64(node, 1)?;
+    cast_size_to_i64(node, 1)?;
     Ok(Rc::new(Dft {
         inverse: node.flag("inverse", false)?,
         onesided: node.flag("onesided", false)?,
     }))
 }
 
-/// Input `i`, which says a size, as `int64`.
-fn length_as_i64(node: &mut Reader<'_>, i: usize) -> Result {
+/// Casts input `i`, which holds a size, from `int32` to `int64`.
+fn cast_size_to_i64(node: &mut Reader<'_>, i: usize) -> Result {
     match node.ty(i) {
         Some(Type::Tensor(ty)) if ty.dtype == DType::I32 => {
             node.wrap_input(i, Cast { to: DType::I64, mode: CastMode::DEFAULT }, &[])
@@ -97,50 +99,55 @@ fn length_as_i64(node: &mut Reader<'_>, i: usize) -> Result {
     }
 }
 
-/// The size that input `i` says, where it is known before the model runs.
+/// The size that input `i` holds, if it is known at compile time. Checks that it is at least
+/// `least`.
 fn known_size(cx: &mut Infer<'_>, i: usize, least: i64, what: &str) -> Inferred<Option<Dim>> {
     cx.of(i, INDICES)?;
-    cx.require_equal(&cx.ty(i)?.len(), &1.into(), &format!("the elements of input {i} and 1"))?;
+    let message = format!("the number of elements of input {i} and 1");
+    cx.require_equal(&cx.ty(i)?.len(), &1.into(), &message)?;
     let Some([size]) = cx.known(i) else { return Ok(None) };
     cx.require_at_least(size, &least.into(), what)?;
     Ok(Some(size.clone()))
 }
 
-/// The sizes of input 0 before the last, which is that of the parts.
+/// The sizes of input 0 without the last one, and the last one, the number of parts.
 fn signal<'a>(cx: &mut Infer<'a>) -> Inferred<(&'a [Dim], &'a Dim)> {
     let ty = cx.of(0, FLOATS)?;
     let [signal @ .., parts] = &*ty.shape else {
-        return Err(cx.diagnostic(Code::ShapeMismatch, "input 0 must have an axis for the parts"));
+        let message = "input 0 must have a last axis for real and imaginary parts";
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
     };
     if signal.is_empty() || parts.known().is_some_and(|n| n != 1 && n != 2) {
-        let message = "input 0 must have an axis of numbers, each of 1 or 2 parts";
+        let message = "input 0 must have two axes or more, and a last axis of size 1 or 2";
         return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
-    // The only sizes that are stretched to 2.
+    // The sizes that broadcast to 2 are 1 and 2.
     cx.broadcast(&[std::slice::from_ref(parts), &[2.into()]])?;
     Ok((signal, parts))
 }
 
 impl Dft {
+    /// Whether the result is real.
     fn is_real(&self) -> bool {
         self.inverse && self.onesided
     }
 
+    /// The axis, and whether the input or the output lacks its redundant half.
     fn ends(&self, axis: usize) -> Ends {
         Ends { axis, halved_input: self.is_real(), halved_output: self.onesided && !self.inverse }
     }
 
-    /// How many numbers a transform of length `n` gives.
-    fn taken(&self, n: &Dim) -> Dim {
+    /// The number of results of a transform of length `n`.
+    fn result_len(&self, n: &Dim) -> Dim {
         if self.onesided && !self.inverse { n.floor_div(&2.into()) + 1 } else { n.clone() }
     }
 
-    /// The length where no input says it, along an axis of this size.
+    /// The default length of a transform along an axis of `len` elements.
     fn default_length(&self, len: &Dim) -> Dim {
         if self.is_real() { (len - 1) * 2 } else { len.clone() }
     }
 
-    /// The axis, where it is known before the model runs.
+    /// The axis, if it is known at compile time.
     fn axis(&self, cx: &Infer<'_>, rank: usize) -> Inferred<Option<usize>> {
         let axis = match cx.has(2) {
             false => -2,
@@ -149,7 +156,7 @@ impl Dft {
                 match cx.ints(2).as_deref() {
                     Some(&[axis]) => axis,
                     Some(_) => {
-                        let message = "input 2 must be one axis";
+                        let message = "input 2 must have one element";
                         return Err(cx.diagnostic(Code::ShapeMismatch, message));
                     }
                     None => return Ok(None),
@@ -158,16 +165,17 @@ impl Dft {
         };
         match cx.axis("axis", axis, rank)? {
             axis if axis + 1 == rank => {
-                let message = "`axis` is the axis of the parts, which is not transformed";
+                let message =
+                    "`axis` must not be the last axis, which holds real and imaginary parts";
                 Err(cx.diagnostic(Code::BadAttribute, message))
             }
             axis => Ok(Some(axis)),
         }
     }
 
-    /// The sizes of the result where the axis is known only when the model runs: each is a fresh
-    /// one, and so is what a call is told of the lines.
-    fn along_any(&self, cx: &mut Infer<'_>, signal: &[Dim], length: Option<Dim>) -> Vec<Dim> {
+    /// The sizes of the result along an axis known only at run time. The node defines symbols for
+    /// the length, for the sizes before, along and after the axis, and for each size of the result.
+    fn infer_any_axis(&self, cx: &mut Infer<'_>, signal: &[Dim], length: Option<Dim>) -> Vec<Dim> {
         let largest = signal.iter().map(|dim| cx.upper(dim)).collect::<Option<Vec<i64>>>();
         let largest = largest.map(|sizes| sizes.into_iter().max().unwrap_or(1));
         let n = match (&length, largest, cx.has(1)) {
@@ -203,7 +211,7 @@ impl Op for Dft {
             false => None,
         };
         let mut shape = match self.axis(cx, signal.len() + 1)? {
-            None => self.along_any(cx, signal, length),
+            None => self.infer_any_axis(cx, signal, length),
             Some(axis) => {
                 let n = match length {
                     Some(n) => n,
@@ -215,7 +223,7 @@ impl Op for Dft {
                     }
                 };
                 let mut shape = signal.to_vec();
-                shape[axis] = self.taken(&n);
+                shape[axis] = self.result_len(&n);
                 shape
             }
         };
@@ -248,7 +256,7 @@ impl Op for Dft {
             (None, false) if axis.is_some() => self.default_length(&len),
             _ => bound(0),
         };
-        let (taken, to_parts) = (self.taken(&n), if self.is_real() { 1 } else { 2 });
+        let (taken, to_parts) = (self.result_len(&n), if self.is_real() { 1 } else { 2 });
         let geometry = Transform {
             given: len.clone(),
             parts: parts.clone(),
@@ -258,22 +266,22 @@ impl Op for Dft {
             n,
             taken,
         };
-        let way = match (self.inverse, self.onesided, parts.known()) {
+        let kernels = match (self.inverse, self.onesided, parts.known()) {
             (false, _, Some(1)) => &REAL_DFT,
             (false, ..) => &DFT,
             (true, false, _) => &INVERSE_DFT,
             (true, true, _) => &INVERSE_REAL_DFT,
         };
-        way.call(cx, None.into(), geometry)
+        kernels.call(cx, None.into(), geometry)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_transform(g)
+        self.set_gradient(g)
     }
 }
 
-impl Way {
-    /// Transforms input 0.
+impl TransformKernels {
+    /// Calls the kernel that transforms input 0.
     fn call(&'static self, cx: &mut Lower<'_>, window: Arg, mut geometry: Transform) -> Result {
         let (dtype, x, y) = (cx.ty(0)?.dtype, cx.input(0)?.into(), cx.output(0)?.into());
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
@@ -302,7 +310,7 @@ impl Way {
         cx.call_on(&self.kernel, dtype, inputs, vec![y, work.into()], geometry)
     }
 
-    /// The table of a transform of a length that is known.
+    /// The table of a transform of length `n`.
     fn table_of(&self, n: usize, wide: DType) -> Tensor {
         let mut table = vec![0.0; rt::table_len(n, self.halved)];
         let mut work = vec![0.0; rt::work_len(n, self.halved)];
@@ -312,9 +320,10 @@ impl Way {
     }
 }
 
-/// How many lines of length `n` are transformed at a time: as many as a vector holds, but one
-/// where a line alone keeps vectors busy and several would not fit into the cache.
+/// The number of lines of length `n` that are transformed at a time: as many as a vector has lanes,
+/// but one if several lines would not stay in the cache.
 fn lanes(n: usize, lines: &Dim) -> usize {
+    /// The length from which on lines are transformed one by one.
     const LONG: usize = 4096;
     match lines.known() {
         _ if n >= LONG => 1,
@@ -329,42 +338,42 @@ mod tests {
     use super::*;
     use crate::ops::testing::{Given, check, tensor};
 
-    fn one(dtype: DType) -> Given {
+    fn scalar(dtype: DType) -> Given {
         tensor::<usize, 0>(dtype, [])
     }
 
     #[test]
-    fn the_axis_takes_the_length_of_the_transform() {
-        let [forward, half] =
+    fn the_size_of_the_axis_becomes_the_length_of_the_transform() {
+        let [forward, onesided] =
             [false, true].map(|onesided| move || Dft { inverse: false, onesided });
-        let back = |onesided| Dft { inverse: true, onesided };
+        let inverse = |onesided| Dft { inverse: true, onesided };
         let x =
             |parts| tensor(DType::F32, [2.into(), Dim::symbol("n"), 3.into(), Dim::from(parts)]);
         let axis = |axis| Given::Ints(vec![axis]);
         check(forward(), &[x(1)], 1, "float[2, n, 3, 2]");
-        check(half(), &[x(1), Given::Nothing, axis(1)], 1, "float[2, n / 2 + 1, 3, 2]");
-        check(half(), &[x(1), Given::Ints(vec![9])], 1, "float[2, n, 5, 2]");
-        check(back(false), &[x(2), Given::Nothing, axis(-3)], 1, "float[2, n, 3, 2]");
-        check(back(true), &[x(2)], 1, "float[2, n, 4, 1]");
-        check(forward(), &[x(2), one(DType::I64)], 1, "float[2, n, y0_0, 2]");
-        check(half(), &[x(1), one(DType::I64), axis(0)], 1, "float[y0_0 / 2 + 1, n, 3, 2]");
+        check(onesided(), &[x(1), Given::Nothing, axis(1)], 1, "float[2, n / 2 + 1, 3, 2]");
+        check(onesided(), &[x(1), Given::Ints(vec![9])], 1, "float[2, n, 5, 2]");
+        check(inverse(false), &[x(2), Given::Nothing, axis(-3)], 1, "float[2, n, 3, 2]");
+        check(inverse(true), &[x(2)], 1, "float[2, n, 4, 1]");
+        check(forward(), &[x(2), scalar(DType::I64)], 1, "float[2, n, y0_0, 2]");
+        check(onesided(), &[x(1), scalar(DType::I64), axis(0)], 1, "float[y0_0 / 2 + 1, n, 3, 2]");
         let any = "float[y0_4, y0_5, y0_6, 2]";
-        check(forward(), &[x(2), Given::Nothing, one(DType::I64)], 1, any);
+        check(forward(), &[x(2), Given::Nothing, scalar(DType::I64)], 1, any);
     }
 
     #[test]
-    fn what_is_no_transform_is_refused() {
+    fn invalid_axes_lengths_and_types_are_errors() {
         let forward = || Dft { inverse: false, onesided: false };
         let x = || tensor(DType::F32, [4, 2]);
-        let parts = "`axis` is the axis of the parts, which is not transformed";
-        check(forward(), &[x(), Given::Nothing, Given::Ints(vec![-1])], 1, parts);
+        let expected = "`axis` must not be the last axis, which holds real and imaginary parts";
+        check(forward(), &[x(), Given::Nothing, Given::Ints(vec![-1])], 1, expected);
         check(
             forward(),
             &[x(), Given::Ints(vec![0])],
             1,
             "the length of a transform: 0 is less than 1",
         );
-        let expected = "input 0 must have an axis of numbers, each of 1 or 2 parts";
+        let expected = "input 0 must have two axes or more, and a last axis of size 1 or 2";
         check(forward(), &[tensor(DType::F32, [4, 3])], 1, expected);
         check(forward(), &[tensor(DType::F32, [2])], 1, expected);
         let expected = "input 0 is int64, which the operator does not allow";

@@ -1,4 +1,4 @@
-//! Windows for the frames of a signal: a table, and one [`Op`] for its rows.
+//! `BlackmanWindow`, `HammingWindow` and `HannWindow`: a table, and one [`Op`] for its rows.
 
 use super::known_size;
 use crate::{
@@ -20,7 +20,7 @@ pub const OPS: &[Entry] = &[
 /// A row of the table.
 struct Shape {
     name: &'static str,
-    /// What the cosines of no, one and two turns count.
+    /// The coefficients `a` of `a₀ - a₁ cos(2πi / n) + a₂ cos(4πi / n)`.
     cosines: [f64; 3],
 }
 
@@ -29,9 +29,10 @@ static HAMMING: Shape =
     Shape { name: "HammingWindow", cosines: [25.0 / 46.0, 1.0 - 25.0 / 46.0, 0.0] };
 static HANN: Shape = Shape { name: "HannWindow", cosines: [0.5, 0.5, 0.0] };
 
-/// A window of the length that the input says.
+/// A window; the input holds its length.
 pub struct Window {
     shape: &'static Shape,
+    /// Whether the window is symmetric, not periodic.
     symmetric: bool,
     dtype: DType,
 }
@@ -46,13 +47,13 @@ fn read(node: &mut Reader<'_>, shape: &'static Shape) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Window { shape, symmetric, dtype: output_type(node)? }))
 }
 
-/// The element type that an attribute says, where it is one of numbers.
+/// Reads the attribute `output_datatype`, a numeric type.
 pub(super) fn output_type(node: &mut Reader<'_>) -> Result<DType> {
     let dtype = node.maybe_dtype("output_datatype")?.unwrap_or(DType::F32);
     if NUMERIC.contains(&dtype) {
         return Ok(dtype);
     }
-    let message = format!("`output_datatype` is {dtype}, which the operator does not make");
+    let message = format!("`output_datatype` is {dtype}, but must be a numeric type");
     Err(Diagnostic::new(Code::BadAttribute, message))
 }
 
