@@ -73,7 +73,8 @@ fn blocks(text: &str) -> Result<Vec<Block>, String> {
             match line.strip_prefix("<!--").and_then(|line| line.strip_suffix("-->")) {
                 Some(comment) => comments.push(comment.trim()),
                 None if line.is_empty() => {}
-                None => comments.clear(),
+                None if comments.is_empty() => {}
+                None => return Err(format!("{}: a comment above belongs to no block", at + 1)),
             }
             continue;
         };
