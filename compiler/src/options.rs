@@ -1,5 +1,13 @@
-//! What a user can say about how a model is compiled: one set of options for the program, the
-//! build script and the macro.
+//! The options of a compilation, for the program, the build script and the macro.
+//!
+//! # How to add an option
+//!
+//! 1. `compiler/src/options.rs`: a field of [`Options`], and a row of [`ARGUMENTS`], from which the
+//!    command line and the macro follow. An enum names its words with `choices!`, beside the enum.
+//! 2. `compiler/src/builder.rs`: a method.
+//! 3. The file that uses it.
+//!
+//! `UPDATE=1 cargo test -p onnxc` writes the page `docs/reference/options.md`.
 
 use crate::{
     choice::{Choice, choices},

@@ -1,5 +1,6 @@
 //! Tests of all the crates together. One program, so that it is linked once.
 
+mod additions;
 mod check;
 mod circles;
 mod command_line;

@@ -1,16 +1,26 @@
-//! Every operator, one file a family, and the list of the families.
+//! The operators: one file or folder per family, and the list of the families.
 //!
 //! # How to add an operator
 //!
-//! 1. Find its family: that of the operator whose kernel it would share.
-//! 2. In the family's file add a row, or a struct with `impl Op`. The order is always: what it is
-//!    (doc) · how a file spells it, per version (`OPS`) · its attributes, typed (struct) · its
-//!    kernels · its types · its calls. `softmax.rs` is the example to follow.
-//! 3. Write its kernel in the runtime library, in the file or folder of the family's name, with its
-//!    tests.
-//! 4. A new family goes into `FAMILIES`, sorted, and into the runtime library's `lib.rs`.
+//! An operator touches these files:
 //!
-//! Nothing else names operators: the conformance suite finds the new one by itself.
+//! 1. The file of its family: a row of a table, or a struct with `impl Op` and a row of `OPS`.
+//!    `compiler/src/ops/softmax.rs` is the example.
+//! 2. `compiler/src/cli/ops/samples.txt`: a sample node.
+//! 3. `tests/it/gradients/cases.rs`: a gradient case, or the reason that it has none.
+//! 4. `tests/conformance/draw/ops`: random cases, with a reference in numpy.
+//!
+//! An operator that no kernel computes also needs a kernel, in the file of the family's name in
+//! `runtime-lib/src/kernels`. An elementary function states its accuracy in
+//! `runtime-lib/src/kernels/accuracy/functions.rs`. A new family needs its `mod` and its line of
+//! `FAMILIES` below, in alphabetical order.
+//!
+//! Programs write the signatures in `compiler/src/check/operators.txt`
+//! (`tests/conformance/operators.py`) and the page `docs/reference/operators.md`
+//! (`UPDATE=1 cargo test -p onnxc`). `tests/it/additions.rs` fails and lists what is missing.
+//!
+//! A family's file has this order: `OPS`, which reads each version of an operator; the struct of its
+//! attributes; its kernels; `impl Op` with types, calls and gradient; tests.
 
 pub(crate) mod activation;
 pub(crate) mod activation_grad;

@@ -3,6 +3,12 @@
 //! [`PIPELINE`] lists the passes in order; [`run`] runs those of the caller, then these. A pass is
 //! a function. Most passes are a list of [`Rule`](crate::ir::Rule)s, which
 //! [`rewrite`](crate::ir::rewrite) applies to each node that it copies.
+//!
+//! # How to add a pass
+//!
+//! A pass is a file or folder of `compiler/src/passes`, with its tests, and in this file its `mod` and
+//! its row of [`PIPELINE`]. `UPDATE=1 cargo test -p onnxc` adds its name to the page
+//! `docs/reference/options.md`. A rule is a file of its pass and a row of the pass's list.
 
 mod algebra;
 mod branch;

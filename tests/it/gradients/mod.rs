@@ -1,6 +1,6 @@
 //! Derivatives, against differences of the function itself, in `double`.
 
-mod cases;
+pub mod cases;
 mod points;
 
 use cases::{CASES, UNARY};
