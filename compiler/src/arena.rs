@@ -1,4 +1,4 @@
-//! Typed ids, the arenas that own what they name, and the maps that annotate it.
+//! Typed ids, arenas that own items by id, and maps from ids to annotations.
 
 use std::{
     fmt,
@@ -8,13 +8,13 @@ use std::{
 
 /// An index into one kind of arena.
 pub trait Id: Copy + Eq + Ord + std::hash::Hash + fmt::Debug {
-    /// The id of the thing at `index`.
+    /// Makes the id of the item at `index`.
     fn new(index: usize) -> Self;
-    /// The place of the thing in its arena.
+    /// Returns the index of the item in its arena.
     fn index(self) -> usize;
 }
 
-/// Defines ids: `u32` newtypes, so that no index can be taken for another.
+/// Defines ids as `u32` newtypes, so that ids of different arenas have different types.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
         $(#[$doc])*
@@ -23,7 +23,7 @@ macro_rules! ids {
 
         impl $crate::arena::Id for $name {
             fn new(index: usize) -> $name {
-                $name(u32::try_from(index).expect("an arena holds fewer than 2^32 things"))
+                $name(u32::try_from(index).expect("an arena holds fewer than 2^32 items"))
             }
             fn index(self) -> usize {
                 self.0 as usize
@@ -33,7 +33,7 @@ macro_rules! ids {
 }
 pub(crate) use ids;
 
-/// Owns things of one kind, each named by its id.
+/// Owns items of one type, each identified by its id.
 #[derive(Clone)]
 pub struct Arena<I, T> {
     items: Vec<T>,
@@ -41,33 +41,33 @@ pub struct Arena<I, T> {
 }
 
 impl<I: Id, T> Arena<I, T> {
-    /// Takes `item` in, and gives its id.
+    /// Adds `item` and returns its id.
     pub fn push(&mut self, item: T) -> I {
         self.items.push(item);
         I::new(self.items.len() - 1)
     }
 
-    /// The number of things.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the arena has no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Everything with its id, in order of arrival.
+    /// Iterates over the items with their ids, in order of insertion.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> {
         self.items.iter().enumerate().map(|(i, item)| (I::new(i), item))
     }
 
-    /// All ids, in order of arrival.
+    /// Iterates over the ids, in order of insertion.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
         (0..self.items.len()).map(I::new)
     }
 
-    /// The thing, where the id is one of this arena.
+    /// Returns the item, if the id is of this arena.
     pub fn get(&self, id: I) -> Option<&T> {
         self.items.get(id.index())
     }
@@ -93,7 +93,7 @@ impl<I: Id, T> IndexMut<I> for Arena<I, T> {
     }
 }
 
-/// Something known of some of the things in an arena.
+/// A map from ids of an arena to annotations.
 #[derive(Clone)]
 pub struct Map<I, T> {
     items: Vec<Option<T>>,
@@ -101,7 +101,7 @@ pub struct Map<I, T> {
 }
 
 impl<I: Id, T> Map<I, T> {
-    /// Says `item` of `id`, and gives back what was said before.
+    /// Sets the annotation of `id` and returns the previous one.
     pub fn insert(&mut self, id: I, item: T) -> Option<T> {
         if self.items.len() <= id.index() {
             self.items.resize_with(id.index() + 1, || None);
@@ -109,28 +109,28 @@ impl<I: Id, T> Map<I, T> {
         self.items[id.index()].replace(item)
     }
 
-    /// Forgets what is known of `id`, and gives it back.
+    /// Removes the annotation of `id` and returns it.
     pub fn remove(&mut self, id: I) -> Option<T> {
         self.items.get_mut(id.index())?.take()
     }
 
-    /// What is known of `id`.
+    /// Returns the annotation of `id`.
     pub fn get(&self, id: I) -> Option<&T> {
         self.items.get(id.index())?.as_ref()
     }
 
-    /// What is known of `id`, to be changed.
+    /// Returns the annotation of `id`, mutably.
     pub fn get_mut(&mut self, id: I) -> Option<&mut T> {
         self.items.get_mut(id.index())?.as_mut()
     }
 
-    /// All ids of which anything is known.
+    /// Iterates over the ids with an annotation.
     pub fn ids(&self) -> impl Iterator<Item = I> + '_ {
         let known = self.items.iter().enumerate().filter(|(_, item)| item.is_some());
         known.map(|(i, _)| I::new(i))
     }
 
-    /// Whether anything is known of `id`.
+    /// Whether `id` has an annotation.
     pub fn contains(&self, id: I) -> bool {
         self.get(id).is_some()
     }

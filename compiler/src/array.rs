@@ -1,4 +1,4 @@
-//! Tensors in memory, as the kernels read and write them.
+//! Buffers in memory, as kernels read and write them.
 
 use crate::{
     dtype::DType,
@@ -9,15 +9,15 @@ use bytes::Bytes;
 use onnxc_runtime::sequence::Sequence;
 use std::{any::Any, fmt};
 
-/// An element type that kernels work on.
+/// The Rust type of an element.
 pub trait Element: onnxc_runtime::Elem {
-    /// The type's name among the element types.
+    /// The element type.
     const DTYPE: DType;
-    /// The elements, where they are of this type.
+    /// Returns the elements, if they have this type.
     fn of(array: &Array) -> Option<&[Self]>;
-    /// The elements to be written, where they are of this type.
+    /// Returns the elements mutably, if they have this type.
     fn of_mut(array: &mut Array) -> Option<&mut [Self]>;
-    /// These elements.
+    /// Makes a buffer of `elements`.
     fn array(elements: Vec<Self>) -> Array;
 }
 
@@ -31,7 +31,7 @@ macro_rules! arrays {
             )*
         }
 
-        /// What a buffer holds: elements of one type, or a sequence of tensors.
+        /// The contents of a buffer: elements of one type, or a sequence of tensors.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
         pub enum Array {
@@ -56,21 +56,21 @@ macro_rules! arrays {
         )*
 
         impl Array {
-            /// As many elements as `len`, all zero, false or empty.
+            /// Makes `len` elements that are zero, false or empty.
             pub fn zeroed(dtype: DType, len: usize) -> Array {
                 match dtype {
                     $(DType::$variant => Array::$variant(vec![Default::default(); len]),)*
                 }
             }
 
-            /// A sequence of tensors.
+            /// Makes a sequence of tensors.
             pub fn sequence_of(dtype: DType, tensors: &[Tensor]) -> Array {
                 match dtype {
                     $(DType::$variant => Array::Sequence(Box::new(listed::<$T>(tensors))),)*
                 }
             }
 
-            /// The element type.
+            /// Returns the element type.
             pub fn dtype(&self) -> DType {
                 match self {
                     $(Array::$variant(_) => DType::$variant,)*
@@ -78,7 +78,7 @@ macro_rules! arrays {
                 }
             }
 
-            /// The number of elements; a sequence is one.
+            /// Returns the number of elements; a sequence counts as one.
             pub fn len(&self) -> usize {
                 match self {
                     $(Array::$variant(x) => x.len(),)*
@@ -86,7 +86,7 @@ macro_rules! arrays {
                 }
             }
 
-            /// The elements from `start` on, as many as `len`; all of a sequence.
+            /// Copies `len` elements from `start` on; a sequence as a whole.
             pub fn part(&self, start: usize, len: usize) -> Array {
                 match self {
                     $(Array::$variant(x) => Array::$variant(x[start..start + len].to_vec()),)*
@@ -94,7 +94,7 @@ macro_rules! arrays {
                 }
             }
 
-            /// Adds the elements of `other`, of the same type, behind these.
+            /// Appends the elements of `other`, of the same type.
             pub fn append(&mut self, other: Array) {
                 match (self, other) {
                     $((Array::$variant(x), Array::$variant(other)) => x.extend(other),)*
@@ -102,7 +102,7 @@ macro_rules! arrays {
                 }
             }
 
-            /// Writes `part`, of the same type, over the elements from `start` on.
+            /// Overwrites the elements from `start` on with `part`, of the same type.
             pub fn set_part(&mut self, start: usize, part: Array) {
                 match (self, part) {
                     $((Array::$variant(x), Array::$variant(part)) => {
@@ -153,8 +153,8 @@ macro_rules! from_little_endian {
     };
 }
 
-/// The elements as a file has them: the same memory where the machine has the same order of bytes,
-/// since weights are many.
+/// Returns the elements in little-endian order, without a copy if that is the machine's order,
+/// because weights are large.
 fn to_bytes<T: Pod + Send, const N: usize>(x: Vec<T>, to_le_bytes: fn(T) -> [u8; N]) -> Bytes {
     if cfg!(target_endian = "little") {
         return Bytes::from_owner(Words(x));
@@ -162,7 +162,7 @@ fn to_bytes<T: Pod + Send, const N: usize>(x: Vec<T>, to_le_bytes: fn(T) -> [u8;
     x.iter().flat_map(|&x| to_le_bytes(x)).collect()
 }
 
-/// Elements that are read as bytes.
+/// Elements that `Bytes` owns.
 struct Words<T>(Vec<T>);
 
 impl<T: Pod> AsRef<[u8]> for Words<T> {
@@ -171,7 +171,7 @@ impl<T: Pod> AsRef<[u8]> for Words<T> {
     }
 }
 
-/// The elements that a file has, in one copy where the machine has the same order.
+/// Reads elements in little-endian order, with one copy if that is the machine's order.
 fn from_bytes<T: Pod, const N: usize>(bytes: &[u8], from_le_bytes: fn([u8; N]) -> T) -> Vec<T> {
     if cfg!(target_endian = "little") {
         return bytemuck::allocation::pod_collect_to_vec(bytes);
@@ -180,12 +180,12 @@ fn from_bytes<T: Pod, const N: usize>(bytes: &[u8], from_le_bytes: fn([u8; N]) -
 }
 
 impl Array {
-    /// Whether there is no element.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The elements of a constant.
+    /// Copies the elements of a constant.
     pub fn from_tensor(tensor: &Tensor) -> Array {
         if let Data::Strings(strings) = &tensor.data {
             return Array::String(strings.to_vec());
@@ -198,7 +198,7 @@ impl Array {
         }
     }
 
-    /// A constant of these elements.
+    /// Makes a constant of the elements.
     pub fn into_tensor(self, shape: Vec<usize>) -> Tensor {
         let dtype = self.dtype();
         if let Array::String(strings) = self {
@@ -214,15 +214,15 @@ impl Array {
     }
 }
 
-/// A sequence, whatever its element type.
+/// A sequence of tensors of any element type.
 pub trait List: Any {
-    /// The element type.
+    /// Returns the element type.
     fn dtype(&self) -> DType;
-    /// A copy.
+    /// Copies the sequence.
     fn copy(&self) -> Box<dyn List>;
-    /// The tensors.
+    /// Copies the tensors.
     fn tensors(&self) -> Vec<Tensor>;
-    /// The number of elements of all tensors.
+    /// Returns the number of elements of all tensors.
     fn elements(&self) -> usize;
 }
 
@@ -246,7 +246,7 @@ impl<T: Element> List for Sequence<T> {
     }
 }
 
-/// A sequence of these tensors, as far as they are of its type.
+/// Makes a sequence of those tensors that have its element type.
 fn listed<T: Element>(tensors: &[Tensor]) -> Sequence<T> {
     let mut list = Sequence::new();
     for tensor in tensors {
@@ -258,7 +258,7 @@ fn listed<T: Element>(tensors: &[Tensor]) -> Sequence<T> {
 }
 
 impl Array {
-    /// The number of elements, those of all tensors of a sequence.
+    /// Returns the number of elements, of all tensors for a sequence.
     pub fn elements(&self) -> usize {
         match self {
             Array::Sequence(list) => list.elements(),
@@ -266,13 +266,13 @@ impl Array {
         }
     }
 
-    /// The sequence, where it is one of such elements.
+    /// Returns the sequence, if it has elements of type `T`.
     pub fn sequence<T: Element>(&self) -> Option<&Sequence<T>> {
         let Array::Sequence(list) = self else { return None };
         (&**list as &dyn Any).downcast_ref()
     }
 
-    /// The sequence to be changed, where it is one of such elements.
+    /// Returns the sequence mutably, if it has elements of type `T`.
     pub fn sequence_mut<T: Element>(&mut self) -> Option<&mut Sequence<T>> {
         let Array::Sequence(list) = self else { return None };
         (&mut **list as &mut dyn Any).downcast_mut()
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_constant_survives_the_way_through_memory() {
+    fn a_constant_survives_the_round_trip_through_a_buffer() {
         let tensor = Tensor::from_ints(&[1, -2, i64::MAX]);
         let array = Array::from_tensor(&tensor);
         assert_eq!(array, Array::I64(vec![1, -2, i64::MAX]));

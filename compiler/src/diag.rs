@@ -1,4 +1,4 @@
-//! What is said to the person whose model does not compile.
+//! Diagnostics: errors and warnings about a model, with location and help.
 
 mod code;
 
@@ -6,53 +6,53 @@ pub use code::Code;
 
 use std::{collections::BTreeSet, fmt, rc::Rc};
 
-/// One diagnostic. The message stands on its own; the rest says where, and what to do.
+/// One diagnostic. The message stands on its own; the other fields say where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The kind of diagnostic.
     pub code: Code,
     /// What is wrong, with what was expected and what was found.
     pub message: String,
-    /// Where it is, from the outside in: file, graph, node, attribute or value.
+    /// The location, outermost first: file, graph, node, attribute or value.
     pub at: Vec<String>,
-    /// What to look at.
+    /// Facts that help to find the cause.
     pub notes: Vec<String>,
-    /// What to do about it.
+    /// A way to fix it.
     pub help: Option<String>,
 }
 
-/// All diagnostics of a run; never empty where it is an error.
+/// All diagnostics of a compilation. As an error, it has at least one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
-/// The result of a step that can find one thing wrong.
+/// The result of a step that stops at the first error.
 pub type Result<T = ()> = std::result::Result<T, Diagnostic>;
 
 impl Diagnostic {
-    /// A diagnostic that has yet to be located.
+    /// Makes a diagnostic without a location.
     pub fn new(code: Code, message: impl Into<String>) -> Diagnostic {
         Diagnostic { code, message: message.into(), at: Vec::new(), notes: Vec::new(), help: None }
     }
 
-    /// Puts it inside `place`; called from the inside out.
+    /// Adds `place` as the outermost part of the location.
     pub fn within(mut self, place: impl Into<String>) -> Diagnostic {
         self.at.insert(0, place.into());
         self
     }
 
-    /// Adds something to look at.
+    /// Adds a note.
     pub fn note(mut self, note: impl Into<String>) -> Diagnostic {
         self.notes.push(note.into());
         self
     }
 
-    /// Says what to do.
+    /// Sets the help.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 }
 
-/// A name for people: in backticks, on one line, without characters that change how text reads.
+/// Quotes a name in backticks, on one line, and escapes control and invisible characters.
 pub fn quoted(name: &str) -> String {
     const LONGEST: usize = 200;
     let mut text = String::from("`");
@@ -90,7 +90,7 @@ impl fmt::Display for Diagnostic {
 impl std::error::Error for Diagnostic {}
 
 impl Diagnostics {
-    /// Every diagnostic inside `place`.
+    /// Adds `place` as the outermost part of each location.
     pub fn within(self, place: &str) -> Diagnostics {
         Diagnostics(self.0.into_iter().map(|diagnostic| diagnostic.within(place)).collect())
     }
@@ -104,7 +104,7 @@ impl From<Diagnostic> for Diagnostics {
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The same fault at the same place is said once, however many rooms met it.
+        // Several stages may report the same error at the same location.
         let mut said = BTreeSet::new();
         let texts = self.0.iter().map(ToString::to_string);
         let texts: Vec<String> = texts.filter(|text| said.insert(text.clone())).collect();
@@ -112,7 +112,7 @@ impl fmt::Display for Diagnostics {
     }
 }
 
-/// As `Display`: what `main() -> Result<(), Box<dyn Error>>` prints is meant for people.
+/// As `Display`, because a `main` that returns an error prints it by `Debug`.
 impl fmt::Debug for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the model does not compile\n\n{self}")
@@ -121,22 +121,26 @@ impl fmt::Debug for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Gathers diagnostics, so that a person learns of all of them in one run. Shared by reference.
+/// Collects diagnostics, so that one run shows all of them. Shared by reference.
 #[derive(Clone, Default)]
 pub struct DiagnosticSink(Rc<std::cell::RefCell<Vec<Diagnostic>>>);
 
 impl DiagnosticSink {
-    /// Takes a diagnostic in.
+    /// Adds a diagnostic.
     pub fn push(&self, diagnostic: Diagnostic) {
         self.0.borrow_mut().push(diagnostic);
     }
 
-    /// The value of `result`, or `None` with its diagnostic taken in.
+    /// Returns the value of `result`, or adds its diagnostic and returns `None`.
     pub fn keep<T>(&self, result: Result<T>) -> Option<T> {
         result.map_err(|diagnostic| self.push(diagnostic)).ok()
     }
 
-    /// `Err` with all diagnostics, where there are any.
+    /// Takes all diagnostics.
+    ///
+    /// # Errors
+    ///
+    /// There is at least one diagnostic.
     pub fn finish(&self) -> std::result::Result<(), Diagnostics> {
         let all = std::mem::take(&mut *self.0.borrow_mut());
         if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
@@ -148,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_reads_from_the_outside_in() {
+    fn a_diagnostic_shows_its_location_from_the_outside_in() {
         let diagnostic = Diagnostic::new(Code::ShapeMismatch, "the inputs do not broadcast")
             .note("A: float[2, 3]")
             .help("make the last axes equal")
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_disturb_the_text() {
+    fn quoted_names_have_no_control_characters() {
         assert_eq!(quoted("a\nb\u{202e}"), "`a\\u{a}b\\u{202e}`");
         assert!(quoted(&"x".repeat(10_000)).chars().count() < 210);
     }

@@ -1,11 +1,11 @@
-//! The names of operator sets. ONNX's own has two: `ai.onnx`, and the empty string.
+//! Names of operator sets. The main operator set has two: `ai.onnx` and the empty string.
 
-/// The one name by which sets are compared: ONNX's own is the empty string.
+/// Returns the canonical name of an operator set: the empty string for `ai.onnx`.
 pub fn canonical(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// The name for people: ONNX's own is `ai.onnx`.
+/// Returns the name that messages show: `ai.onnx` for the empty string.
 pub fn shown(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }

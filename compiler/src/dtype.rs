@@ -5,7 +5,7 @@ mod sets;
 pub use sets::*;
 use std::fmt;
 
-/// An element type. Those of less than a byte take a byte an element in memory.
+/// An element type. In memory, an element of a sub-byte type takes one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum DType {
@@ -41,18 +41,18 @@ pub enum DType {
 
 use DType::*;
 
-/// One row of [`TABLE`]: what each room calls the type.
+/// One row of [`TABLE`]: the names and sizes of a type.
 struct Row {
     dtype: DType,
-    /// The number of the type in the file format.
+    /// The number in the file format.
     code: i32,
-    /// The name in ONNX's text.
+    /// The name in ONNX's textual syntax.
     onnx: &'static str,
-    /// The type in Rust, as generated code spells it.
+    /// The Rust type, as generated code spells it.
     rust: &'static str,
-    /// The size of an element in memory.
+    /// The size of an element in memory, in bytes.
     bytes: usize,
-    /// The bits of an element in a file's raw data.
+    /// The size of an element in raw data of the file format, in bits.
     bits: usize,
 }
 
@@ -67,7 +67,7 @@ const fn row(
     Row { dtype, code, onnx, rust, bytes, bits }
 }
 
-/// All types, in the order of [`DType`].
+/// Every type, in the order of [`DType`].
 const TABLE: &[Row] = &[
     row(F32, 1, "float", "f32", 4, 32),
     row(F64, 11, "double", "f64", 8, 64),
@@ -100,38 +100,38 @@ const TABLE: &[Row] = &[
 ];
 
 impl DType {
-    /// The type of that number in the file format; `None` for `UNDEFINED` and unknown ones.
+    /// Returns the type with this number in the file format; `None` for `UNDEFINED` and unknown
+    /// numbers.
     pub fn from_code(code: i32) -> Option<DType> {
         TABLE.iter().find(|row| row.code == code).map(|row| row.dtype)
     }
 
-    /// The type of that name in ONNX's text.
+    /// Returns the type with this name in ONNX's textual syntax.
     pub fn from_name(name: &str) -> Option<DType> {
         TABLE.iter().find(|row| row.onnx == name).map(|row| row.dtype)
     }
 
-    /// The number of the type in the file format.
+    /// Returns the number of the type in the file format.
     pub fn code(self) -> i32 {
         self.row().code
     }
 
-    /// The type in Rust, as generated code spells it.
+    /// Returns the Rust type, as generated code spells it.
     pub fn rust(self) -> &'static str {
         self.row().rust
     }
 
-    /// The size of an element in memory, in bytes.
+    /// Returns the size of an element in memory, in bytes.
     pub fn bytes(self) -> usize {
         self.row().bytes
     }
 
-    /// The bits of an element in a file's raw data; 0 for strings, which have none.
+    /// Returns the size of an element in raw data, in bits; 0 for strings, which have no raw data.
     pub fn bits(self) -> usize {
         self.row().bits
     }
 
-    /// The least and the greatest whole number, of those that are an `i64`, where all elements are
-    /// such or truth values.
+    /// Returns the least and the greatest value of an integer type or `bool`, limited to `i64`.
     pub fn range(self) -> Option<(i64, i64)> {
         Some(match self {
             I2 => (-2, 1),
@@ -152,7 +152,7 @@ impl DType {
         })
     }
 
-    /// Whether a value of the type is a real number that may have a fraction.
+    /// Whether this is a floating-point type.
     pub fn is_float(self) -> bool {
         self <= F4E2M1
     }
@@ -162,7 +162,7 @@ impl DType {
     }
 }
 
-/// The name in ONNX's text.
+/// The name in ONNX's textual syntax.
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.row().onnx)

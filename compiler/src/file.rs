@@ -1,4 +1,4 @@
-//! Files: large ones are mapped instead of read, and what is written is there whole or not at all.
+//! Reading files, where large ones are mapped, and replacing files atomically.
 
 use crate::{
     diag::{Code, Diagnostic, Result},
@@ -12,24 +12,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files of so many bytes and more are mapped; for smaller ones, reading costs less.
+/// The size from which files are mapped, in bytes; reading smaller ones costs less.
 const MAPPED: u64 = 1 << 20;
 
-/// The contents of the file at `path`. A large one is mapped: it takes no memory of its own, and
-/// must not be changed while the bytes are in use.
+/// Reads the file at `path`. A large file is mapped: it takes no memory of its own, and must not be
+/// changed while the bytes are in use.
 ///
 /// # Errors
 ///
-/// Where the system refuses.
+/// An operation of the file system fails.
 pub fn read(path: &Path) -> io::Result<Bytes> {
     contents(&File::open(path)?)
 }
 
-/// The contents of an open file, likewise.
+/// Reads an open file, as [`read`] does.
 ///
 /// # Errors
 ///
-/// Where the system refuses.
+/// An operation of the file system fails.
 pub fn contents(mut file: &File) -> io::Result<Bytes> {
     let found = file.metadata()?;
     if found.is_file() && found.len() >= MAPPED {
@@ -45,19 +45,19 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether these bytes stand in a repository for a file that Git LFS keeps elsewhere.
+/// Whether the bytes are a pointer that Git LFS checked out in place of a file.
 pub fn is_pointer(bytes: &[u8]) -> bool {
     bytes.starts_with(b"version https://git-lfs.github.com/spec/")
 }
 
-/// What to do about such a pointer.
+/// The help for a Git LFS pointer.
 pub const FETCH: &str = "get the file itself: `git lfs pull`";
 
-/// So many bytes and more are laid aside.
+/// The size from which bytes are moved to a temporary file.
 const LARGE: usize = 16 << 20;
 
-/// The same bytes, mapped from a temporary file without a name where they are many. Where there
-/// can be none, they stay in memory.
+/// Moves at least [`LARGE`] bytes to a temporary file without a name, and maps it. If that fails,
+/// they stay in memory.
 pub fn lay_aside(bytes: Bytes) -> Bytes {
     if bytes.len() < LARGE {
         return bytes;
@@ -69,7 +69,7 @@ pub fn lay_aside(bytes: Bytes) -> Bytes {
     aside.unwrap_or(bytes)
 }
 
-/// A new file that has no name, so that it is gone when nobody uses it any more.
+/// Creates a file without a name, which the system deletes when it is closed.
 #[cfg(unix)]
 fn nameless() -> io::Result<File> {
     use std::{
@@ -89,37 +89,37 @@ fn nameless() -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// The diagnostic that the system refused something of the file at `path`.
+/// Returns a function that makes a diagnostic of an error for the file at `path`.
 pub fn refused(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
     move |error| Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
 }
 
-/// Writes a file where its bytes change: whole or not at all.
+/// Replaces a file atomically, if its bytes change.
 ///
 /// # Errors
 ///
-/// Where the system refuses.
+/// An operation of the file system fails.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result {
     Replacement::of(path, |out| out.write_all(bytes))?.put()
 }
 
-/// Whether writing to `path` makes a file, in the place of another one where there is one. A device
-/// or a pipe is written to instead, and no file belongs beside it.
+/// Whether writing to `path` creates or replaces a regular file. A device or a pipe is written to
+/// directly, and has no files beside it.
 pub fn is_replaced(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
-/// Whether two paths lead to one file that writing would replace.
+/// Whether two paths lead to the same regular file.
 pub fn is_one(first: &Path, second: &Path) -> bool {
     let [first, second] = [first, second].map(|path| fs::canonicalize(path).ok());
     first.is_some_and(|path| Some(&path) == second.as_ref() && is_replaced(&path))
 }
 
-/// The path of the weights called `name` that belong to the file at `path`.
+/// Returns the path of the weights called `name` beside the file at `path`.
 ///
 /// # Errors
 ///
-/// Where none can lie beside it.
+/// The file is not regular, or has the name of the weights.
 pub fn beside(path: &Path, name: &str) -> Result<PathBuf> {
     let weights = path.with_file_name(name);
     let message = if !is_replaced(path) {
@@ -134,32 +134,32 @@ pub fn beside(path: &Path, name: &str) -> Result<PathBuf> {
         .within(path.display().to_string()))
 }
 
-/// What becomes the contents of a file, all of it written, but not in its place yet. Where it is
-/// dropped instead, the file stays as it was.
+/// A complete new version of a file that has not replaced the old one yet. Dropping it keeps the
+/// old one.
 #[must_use = "the file stays as it is until `put`"]
 pub struct Replacement {
-    /// What the caller calls the file.
+    /// The path that the caller gave.
     called: PathBuf,
-    /// Where it lies, behind all links.
+    /// The path with all links resolved.
     path: PathBuf,
-    /// Where the new bytes are until then, once there was a difference.
+    /// The path of the new version, after the first difference.
     partial: Option<PathBuf>,
-    /// What is there now, from behind what was found equal on.
+    /// The old version, behind the bytes that are equal.
     before: Option<BufReader<File>>,
-    /// How many bytes were found equal.
+    /// The number of equal bytes.
     equal: u64,
-    /// Where new bytes go, once there was a difference.
+    /// The new version, after the first difference.
     new: Option<BufWriter<File>>,
 }
 
 impl Replacement {
-    /// Writes what `write` gives piece by piece. The pieces are compared with the file that is there
-    /// as they come, so that no more than one of them is in memory, and nothing is written where all
-    /// are equal. What is no regular file is written to at once.
+    /// Writes the pieces that `write` writes. Each piece is compared with the old version first, so
+    /// that no more than one piece is in memory, and nothing is written if all are equal. A file
+    /// that is not regular is written to directly.
     ///
     /// # Errors
     ///
-    /// Where the system refuses.
+    /// An operation of the file system fails.
     pub fn of(
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -172,16 +172,16 @@ impl Replacement {
         written.map_err(refused(path))
     }
 
-    /// Whether the file will have other bytes than it has now.
+    /// Whether the new version differs from the old one.
     pub fn is_other(&self) -> bool {
         self.partial.is_some()
     }
 
-    /// Puts it into its place.
+    /// Replaces the old version.
     ///
     /// # Errors
     ///
-    /// Where the system refuses.
+    /// An operation of the file system fails.
     pub fn put(mut self) -> Result {
         let Some(partial) = &self.partial else { return Ok(()) };
         fs::rename(partial, &self.path).map_err(refused(&self.called))?;
@@ -195,14 +195,14 @@ impl Replacement {
             let before = File::open(&path).ok().map(BufReader::new);
             (path, before, None)
         } else {
-            // What would be read from a pipe may never come.
+            // Reading from a pipe may block forever.
             let device = File::options().write(true).open(called)?;
             (called.to_owned(), None, Some(BufWriter::new(device)))
         };
         Ok(Replacement { called: called.to_owned(), path, partial: None, before, equal: 0, new })
     }
 
-    /// Whether the file that is there goes on with these bytes.
+    /// Whether the old version continues with these bytes.
     fn goes_on_with(&mut self, mut bytes: &[u8]) -> io::Result<bool> {
         let Some(before) = &mut self.before else { return Ok(false) };
         while !bytes.is_empty() {
@@ -217,7 +217,7 @@ impl Replacement {
         Ok(true)
     }
 
-    /// The new file, which starts with what was found equal.
+    /// Returns the new version, which starts with the equal bytes.
     fn new_file(&mut self) -> io::Result<&mut BufWriter<File>> {
         if self.new.is_none() {
             let mut new = self.partial_file()?;
@@ -229,10 +229,10 @@ impl Replacement {
             }
             self.new = Some(BufWriter::new(new));
         }
-        Ok(self.new.as_mut().expect("it was just made"))
+        Ok(self.new.as_mut().expect("the branch above set it"))
     }
 
-    /// An empty file, which those may read and write who may do so with the one that is there.
+    /// Creates an empty file with the permissions of the old version.
     fn partial_file(&mut self) -> io::Result<File> {
         let mut partial = self.path.as_os_str().to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
@@ -298,7 +298,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A directory of its own for a test.
+    /// Creates a directory for a test.
     fn scratch(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("onnxc-file-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("the temporary directory can be written");
@@ -312,14 +312,14 @@ mod tests {
         let pieces = |pieces: &[&[u8]]| {
             Replacement::of(&path, |out| pieces.iter().try_for_each(|piece| out.write_all(piece)))
                 .and_then(Replacement::put)
-                .expect("the directory is ours");
+                .expect("the test made the directory");
             fs::read(&path).expect("it was written")
         };
         assert_eq!(pieces(&[]), b"");
         assert_eq!(pieces(&[b"one", b"two"]), b"onetwo");
         let long_ago = std::time::SystemTime::UNIX_EPOCH;
-        let file = File::options().append(true).open(&path).expect("it is ours");
-        file.set_modified(long_ago).expect("it is ours");
+        let file = File::options().append(true).open(&path).expect("the test made the directory");
+        file.set_modified(long_ago).expect("the test made the directory");
         let written = || {
             let found = fs::metadata(&path).and_then(|found| found.modified());
             found.expect("it is there") != long_ago
@@ -330,26 +330,26 @@ mod tests {
         assert!(written());
         assert_eq!(pieces(&[b"one"]), b"one");
         assert_eq!(pieces(&[b"one", b" more"]), b"one more");
-        let left = fs::read_dir(&directory).expect("it is ours").count();
+        let left = fs::read_dir(&directory).expect("the test made the directory").count();
         assert_eq!(left, 1, "nothing partial is left");
-        fs::remove_dir_all(directory).expect("it is ours");
+        fs::remove_dir_all(directory).expect("the test made the directory");
     }
 
     #[test]
     fn what_fails_leaves_the_file_as_it_was() {
         let directory = scratch("fail");
         let path = directory.join("x");
-        write_if_changed(&path, b"before").expect("the directory is ours");
+        write_if_changed(&path, b"before").expect("the test made the directory");
         let failed = Replacement::of(&path, |out| {
             out.write_all(b"behind")?;
             Err(io::Error::other("no more"))
         });
         assert!(failed.err().expect("it failed").message.contains("no more"));
         let dropped = Replacement::of(&path, |out| out.write_all(b"behind"));
-        drop(dropped.expect("the directory is ours"));
+        drop(dropped.expect("the test made the directory"));
         assert_eq!(fs::read(&path).expect("it is there"), b"before");
-        assert_eq!(fs::read_dir(&directory).expect("it is ours").count(), 1);
-        fs::remove_dir_all(directory).expect("it is ours");
+        assert_eq!(fs::read_dir(&directory).expect("the test made the directory").count(), 1);
+        fs::remove_dir_all(directory).expect("the test made the directory");
     }
 
     #[test]
@@ -364,9 +364,9 @@ mod tests {
         for len in [0, 10, MAPPED as usize - 1, MAPPED as usize, MAPPED as usize + 4097] {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
             let path = directory.join(len.to_string());
-            fs::write(&path, &bytes).expect("the directory is ours");
+            fs::write(&path, &bytes).expect("the test made the directory");
             assert!(read(&path).expect("it was written") == bytes, "{len}");
         }
-        fs::remove_dir_all(directory).expect("it is ours");
+        fs::remove_dir_all(directory).expect("the test made the directory");
     }
 }

@@ -1,11 +1,11 @@
-//! Rust identifiers from the names of a model, which may be any text.
+//! Rust identifiers made of names in a model, which may be any text.
 
 use std::collections::HashSet;
 
-/// The longest identifier made of a name; longer ones are cut.
+/// The greatest length of an identifier; longer ones are truncated.
 const LONGEST: usize = 60;
 
-/// Words that cannot be identifiers, in any edition.
+/// Words that are not identifiers in some edition of Rust.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -14,7 +14,7 @@ const KEYWORDS: &[&str] = &[
     "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_",
 ];
 
-/// Names that generated code uses itself, and those of primitive types and crates.
+/// Names that generated code uses, and names of primitive types and crates.
 const TAKEN: &[&str] = &[
     "arena",
     "borrow",
@@ -52,7 +52,7 @@ const TAKEN: &[&str] = &[
     "alloc",
 ];
 
-/// `name` as an identifier in snake case that generated code does not have itself: `/stem/Conv_1`
+/// Converts `name` to an identifier in snake case that generated code does not use: `/stem/Conv_1`
 /// becomes `stem_conv_1`.
 pub fn snake(name: &str) -> String {
     let word = words(name);
@@ -60,7 +60,7 @@ pub fn snake(name: &str) -> String {
     if is_taken { format!("{word}_") } else { word }
 }
 
-/// The words of `name` in snake case.
+/// Converts `name` to snake case; the result may be a keyword.
 pub fn words(name: &str) -> String {
     let mut word = String::new();
     let mut lower_before = false;
@@ -89,7 +89,7 @@ pub fn words(name: &str) -> String {
     }
 }
 
-/// `name` in camel case: `digits_cnn` becomes `DigitsCnn`.
+/// Converts `name` to an identifier in camel case: `digits_cnn` becomes `DigitsCnn`.
 pub fn camel(name: &str) -> String {
     let word = snake(name);
     let parts = word.split('_').filter(|part| !part.is_empty());
@@ -102,7 +102,7 @@ pub fn camel(name: &str) -> String {
     if word == "Self" { "Self_".into() } else { word }
 }
 
-/// Whether `text` is a path from the root of a crate: `crate::a::b`, or `::a::b`.
+/// Whether `text` is a path from the root of a crate: `crate::a::b` or `::a::b`.
 pub fn is_path(text: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_name = |word: &str| {
@@ -114,17 +114,17 @@ pub fn is_path(text: &str) -> bool {
     matches!(root, "" | "crate") && rest.split("::").all(is_name)
 }
 
-/// Hands out identifiers, each once.
+/// Identifiers in use; makes new ones unique.
 #[derive(Clone, Default)]
 pub struct Names(HashSet<String>);
 
 impl Names {
-    /// Whether `word` was handed out.
+    /// Whether `word` is in use.
     pub fn contains(&self, word: &str) -> bool {
         self.0.contains(word)
     }
 
-    /// An identifier like `word` that was not handed out before.
+    /// Returns `word`, with a number appended if it is in use, and marks it as used.
     pub fn unique(&mut self, word: String) -> String {
         if self.0.insert(word.clone()) {
             return word;
@@ -132,7 +132,9 @@ impl Names {
         let stem = word.trim_end_matches('_');
         let numbered = (2..).map(|n| format!("{stem}_{n}"));
         let mut free = numbered.skip_while(|name| self.0.contains(name));
-        let name = free.next().expect("there are infinitely many");
+        let name = free
+            .next()
+            .expect("the candidates are infinitely many, and the names in use are finitely many");
         self.0.insert(name.clone());
         name
     }
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_handed_out_once() {
+    fn names_are_unique() {
         let mut names = Names::default();
         let all = ["a", "a", "a_2", "a"].map(|word| names.unique(word.into()));
         assert_eq!(all, ["a", "a_2", "a_2_2", "a_3"]);

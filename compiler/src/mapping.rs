@@ -1,22 +1,21 @@
-//! Files as memory: the one place of the compiler with `unsafe`, for no crate maps files without.
+//! Memory-mapped files: the only `unsafe` code of the compiler.
 
 use bytes::Bytes;
 use memmap2::Mmap;
 use std::{fs::File, io};
 
-/// The contents of a file, which the system reads where they are looked at, and drops where memory
+/// Maps a file into memory. The operating system loads pages on access and evicts them when memory
 /// is short.
 ///
 /// # Errors
 ///
-/// Where the system refuses, as it does for what is no regular file.
+/// The system call fails, as it does for anything but a regular file.
 pub fn of(file: &File) -> io::Result<Bytes> {
-    // SAFETY: the mapping is read-only, and whoever reads it sees bytes, of which every value is
-    // valid: text is copied before it is looked over (`import::decode`, prost), and no check of
-    // these bytes is relied upon in a later look at them. So a program that writes to the file
-    // meanwhile changes numbers of the model, and one that cuts it short ends the compiler by a
-    // signal. The caller of the compiler owns the model, and is told so in the documentation of
-    // `file::read`.
+    // SAFETY: the mapping is read-only, and its readers see bytes, for which every value is valid.
+    // Text is copied before it is validated (`import::decode`, prost), and no reader relies on an
+    // earlier check of these bytes. A program that writes to the file meanwhile changes numbers of
+    // the model, and one that truncates it ends the compiler by a signal. The documentation of
+    // `file::read` asks the caller, who owns the model, to do neither.
     let mapping = unsafe { Mmap::map(file)? };
     Ok(Bytes::from_owner(mapping))
 }

@@ -21,36 +21,36 @@ use crate::{
 };
 use std::{collections::BTreeMap, fmt, path::Path};
 
-/// Arenas of at most so many bytes stand in the model's struct, where the options say nothing.
+/// The greatest size of an arena that is in the struct by default, in bytes.
 const LARGEST_IN_STRUCT: usize = 64 * 1024;
 
 /// How a model is compiled.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The name of the model, from which the struct has its own; by default the file's.
+    /// The name of the model, of which the struct's is made; by default that of the file.
     pub name: Option<String>,
-    /// What the files that are written are called, without what follows the dot; by default as the
-    /// model's.
+    /// The name of the generated files without their extensions; by default that of the model
+    /// file.
     pub stem: Option<String>,
-    /// Sizes and constants that the user settles.
+    /// Dimensions, shapes and constants that the caller fixes.
     pub settings: Settings,
-    /// Passes of the caller's own, which run in order, before onnxc's.
+    /// Passes of the caller, which run in order before the others.
     pub passes: Vec<OwnPass>,
-    /// What matters most: time, or space.
+    /// The optimization goal.
     pub optimize: Optimize,
-    /// In how many bits the weights stand.
+    /// The precision in which constant weights are stored.
     pub precision: Precision,
-    /// Where the weights stand.
+    /// The place of the weights.
     pub weights: Weights,
-    /// How many bytes the arena may have, without limit by default: values are computed again where it
-    /// would be larger.
+    /// The greatest size of the arena, in bytes; unlimited by default. Values are rematerialized to
+    /// stay below it.
     pub max_arena: Option<usize>,
-    /// Where the arena is; by default one of up to 64 KiB is in the struct, a larger one on the heap.
+    /// The place of the arena; by default the struct, or the heap above 64 KiB.
     pub arena: Option<ArenaIn>,
 }
 
-/// Where the weights stand.
+/// The place of the weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weights {
     /// In a file beside the module.
@@ -80,7 +80,7 @@ impl Options {
         (argument.set)(self, value)
     }
 
-    /// Takes in `NAME=N` or `NAME=1..=N`: the size of a dimension, or its bound.
+    /// Adds `NAME=N` or `NAME=1..=N`: the size of a dimension, or its bound.
     pub fn dim(&mut self, text: &str) -> Result {
         let (name, size) = split(text, "--dim NAME=N")?;
         let bad = || {
@@ -98,8 +98,8 @@ impl Options {
         insert_once(&mut self.settings.dims, "dimension", name, name.to_owned(), size)
     }
 
-    /// Takes in `NAME=1,3,height,width`: the sizes of an input whose number of axes the model does
-    /// not say, each a number or the name of a dimension.
+    /// Adds `NAME=1,3,height,width`: the shape of an input of unknown rank, each size a number or
+    /// the name of a dimension.
     pub fn shape(&mut self, text: &str) -> Result {
         let (name, sizes) = split(text, "--shape NAME=SIZE,…")?;
         let axes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty());
@@ -107,7 +107,7 @@ impl Options {
         insert_once(&mut self.settings.shapes, "shape of", name, name.to_owned(), axes.collect())
     }
 
-    /// Takes in `NAME=VALUE`, an input that is a constant, or `NAME`, one that is its default.
+    /// Adds `NAME=VALUE`, an input that is a constant, or `NAME`, one that is its default.
     pub fn constant(&mut self, text: &str) -> Result {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Const::Value(value.trim().to_owned())),
@@ -117,27 +117,27 @@ impl Options {
         insert_once(&mut self.settings.consts, "constant", name, name.to_owned(), value)
     }
 
-    /// Takes in `PAST=PRESENT`: an input, and the output that the next run finds there.
+    /// Adds `PAST=PRESENT`: an input, and the output that the next run finds there.
     pub fn state(&mut self, text: &str) -> Result {
         let (past, present) = split(text, "--state PAST=PRESENT")?;
         let states = &mut self.settings.states;
         insert_once(states, "state", past, past.to_owned(), present.to_owned())
     }
 
-    /// Takes in `DOMAIN::OPERATOR=PATH`: the function that is called for an operator.
+    /// Adds `DOMAIN::OPERATOR=PATH`: the function that is called for an operator.
     pub fn custom(&mut self, text: &str) -> Result {
         let (name, function) = split(text, "--custom DOMAIN::OPERATOR=PATH")?;
         let customs = &mut self.settings.customs;
         insert_once(customs, "function for", name, operator(name), function.to_owned())
     }
 
-    /// Takes in `NAME=TYPE`: the type of what an operator of the user's own gives.
+    /// Adds `NAME=TYPE`: the type of an output of a custom operator.
     pub fn ty(&mut self, text: &str) -> Result {
         let (name, ty) = split(text, "--type NAME=TYPE")?;
         insert_once(&mut self.settings.types, "type of", name, name.to_owned(), ty.to_owned())
     }
 
-    /// Has the external data of the model at `path` be read beside it, where no directory is said.
+    /// Reads external data from the directory of the model at `path`, unless another is set.
     pub fn beside(mut self, path: &Path) -> Options {
         let directory = &mut self.settings.directory;
         *directory = directory.take().or_else(|| path.parent().map(Path::to_owned));
@@ -252,11 +252,11 @@ pub const ARGUMENTS: &[Argument] = &[
         "Say the sizes of an input whose number of axes the model leaves open \
          (`x=1,3,height,width`)"),
     list("const", "NAME[=VALUE]", Options::constant,
-        |of| of.settings.consts.iter().map(|(name, value)| constant_argument(name, value)).collect(),
+        |of| of.settings.consts.iter().map(|(name, of)| constant_argument(name, of)).collect(),
         "Make an input a constant: a number, or several in brackets; without a value, its default"),
     Argument {
         name: "defaults",
-        help: "What becomes of inputs that have a default",
+        help: "The treatment of inputs with a default",
         form: Form::Word(Defaults::WORDS, Some("argument")),
         is_of_module: false,
         set: |to, word| assign(&mut to.settings.defaults, word.parse()),
@@ -354,14 +354,14 @@ fn shared_state() -> Diagnostic {
         .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`")
 }
 
-/// The operator that `DOMAIN::OPERATOR` names; one of ONNX's own needs no domain.
+/// Parses `DOMAIN::OPERATOR`; an operator of the main operator set needs no domain.
 pub fn operator(text: &str) -> Operator {
     let (domain, name) = text.rsplit_once("::").unwrap_or(("", text));
     (canonical(domain).to_owned(), name.to_owned())
 }
 
-/// Takes in what is said of `name`, or a diagnostic where it was said before: of two values, the person
-/// may have meant either.
+/// Adds the value of `name`. A second value is an error, because it is unclear which of them is
+/// meant.
 fn insert_once<K: Ord, V>(
     said: &mut BTreeMap<K, V>,
     what: &str,
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_is_refused() {
+    fn an_entry_that_is_given_twice_is_an_error() {
         type Take = fn(&mut Options, &str) -> Result;
         let cases: [(Take, [&str; 2], &str); 6] = [
             (Options::dim, ["n=1", "n=1..=2"], "the dimension `n`"),
@@ -484,7 +484,8 @@ mod tests {
         for (take, [first, second], what) in cases {
             let mut options = Options::default();
             assert!(take(&mut options, first).is_ok(), "{first}");
-            let said = take(&mut options, second).expect_err("it is said twice").message;
+            let said =
+                take(&mut options, second).expect_err("the second entry is an error").message;
             assert_eq!(said, format!("{what} is given twice"));
         }
     }

@@ -12,8 +12,8 @@ use onnxc_runtime::{
 };
 use std::{fmt, rc::Rc};
 
-/// A constant. The elements lie in row-major order, little-endian, in as many bytes as
-/// [`DType::bytes`] says, and share their memory with the file that they came from.
+/// A constant tensor. The elements are in row-major order, little-endian, of [`DType::bytes`] bytes
+/// each, and share their memory with the file that they came from.
 #[derive(Clone, PartialEq)]
 pub struct Tensor {
     /// The element type.
@@ -27,16 +27,16 @@ pub struct Tensor {
 /// The elements of a constant.
 #[derive(Clone)]
 pub enum Data {
-    /// Of every type but strings.
+    /// Elements of any type but strings.
     Bytes(Bytes),
-    /// Of strings.
+    /// Strings.
     Strings(Rc<[String]>),
 }
 
 impl PartialEq for Data {
     fn eq(&self, other: &Data) -> bool {
         match (self, other) {
-            // What is one piece of memory need not be read.
+            // Slices of the same memory are equal without a comparison.
             (Data::Bytes(a), Data::Bytes(b)) => std::ptr::eq(&**a, &**b) || a == b,
             (Data::Strings(a), Data::Strings(b)) => a == b,
             (Data::Bytes(_), Data::Strings(_)) | (Data::Strings(_), Data::Bytes(_)) => false,
@@ -45,30 +45,30 @@ impl PartialEq for Data {
 }
 
 impl Tensor {
-    /// A tensor of whole numbers along one axis.
+    /// Makes a tensor of `int64` with one axis.
     pub fn from_ints(values: &[i64]) -> Tensor {
         let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Tensor { dtype: DType::I64, shape: vec![values.len()], data: Data::Bytes(data) }
     }
 
-    /// A single number of type `int64`, without axes.
+    /// Makes a scalar of type `int64`.
     pub fn from_int(value: i64) -> Tensor {
         Tensor { shape: Vec::new(), ..Tensor::from_ints(&[value]) }
     }
 
-    /// A single truth value, without axes.
+    /// Makes a scalar of type `bool`.
     pub fn from_bool(value: bool) -> Tensor {
         let data = Data::Bytes(Bytes::copy_from_slice(&[u8::from(value)]));
         Tensor { dtype: DType::Bool, shape: Vec::new(), data }
     }
 
-    /// A tensor of `float` along one axis.
+    /// Makes a tensor of `float` with one axis.
     pub fn from_floats(values: &[f32]) -> Tensor {
         let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Tensor { dtype: DType::F32, shape: vec![values.len()], data: Data::Bytes(data) }
     }
 
-    /// A tensor of numbers of type `float` or `double` along one axis.
+    /// Makes a tensor of `double` with one axis, or of `float` for any other `dtype`.
     pub fn from_wide(dtype: DType, values: &[f64]) -> Tensor {
         let data: Bytes = match dtype {
             DType::F64 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
@@ -78,30 +78,38 @@ impl Tensor {
         Tensor { dtype, shape: vec![values.len()], data: Data::Bytes(data) }
     }
 
-    /// A tensor of `int32` along one axis, with the low bits of each number.
+    /// Makes a tensor of `int32` with one axis, from the low 32 bits of each value.
     pub fn from_i32s(values: &[i64]) -> Tensor {
         let data = values.iter().flat_map(|&value| (value as i32).to_le_bytes()).collect();
         Tensor { dtype: DType::I32, shape: vec![values.len()], data: Data::Bytes(data) }
     }
 
-    /// A table of places, along one axis.
+    /// Makes a tensor of `uint32` with one axis, such as a table of indices.
     pub fn from_places(values: &[u32]) -> Tensor {
         let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Tensor { dtype: DType::U32, shape: vec![values.len()], data: Data::Bytes(data) }
     }
 
-    /// Text as a tensor of its bytes, along one axis.
+    /// Makes a tensor of `uint8` with one axis: the bytes of `text`.
     pub fn from_text(text: &str) -> Tensor {
         let data = Bytes::copy_from_slice(text.as_bytes());
         Tensor { dtype: DType::U8, shape: vec![text.len()], data: Data::Bytes(data) }
     }
 
-    /// A single number of a floating-point type, without axes.
+    /// Makes a scalar of a floating-point type.
+    ///
+    /// # Errors
+    ///
+    /// `dtype` is none of [`crate::dtype::FLOATS`].
     pub fn from_number(dtype: DType, value: f64) -> Result<Tensor> {
         Tensor::from_numbers(dtype, Vec::new(), &[value])
     }
 
-    /// Numbers of a floating-point type, each the nearest there is.
+    /// Makes a tensor of a floating-point type; each value is rounded to the nearest.
+    ///
+    /// # Errors
+    ///
+    /// `dtype` is none of [`crate::dtype::FLOATS`].
     pub fn from_numbers(dtype: DType, shape: Vec<usize>, values: &[f64]) -> Result<Tensor> {
         let values = values.iter();
         let bytes: Bytes = match dtype {
@@ -117,13 +125,13 @@ impl Tensor {
         Ok(Tensor { dtype, shape, data: Data::Bytes(bytes) })
     }
 
-    /// A tensor of strings along one axis.
+    /// Makes a tensor of strings with one axis.
     pub fn from_strings(values: Vec<String>) -> Tensor {
         let shape = vec![values.len()];
         Tensor { dtype: DType::String, shape, data: Data::Strings(values.into()) }
     }
 
-    /// The elements at these places, along one axis.
+    /// Returns a tensor with one axis: the elements at these indices, in row-major order.
     pub fn take(&self, places: &[usize]) -> Tensor {
         let size = self.dtype.bytes();
         let data = match &self.data {
@@ -138,7 +146,7 @@ impl Tensor {
         Tensor { dtype: self.dtype, shape: vec![places.len()], data }
     }
 
-    /// The elements, and behind them those of another tensor of the same type, along one axis.
+    /// Returns a tensor with one axis: the elements, then those of `other`, of the same type.
     pub fn join(&self, other: &Tensor) -> Tensor {
         let data = match (&self.data, &other.data) {
             (Data::Bytes(a), Data::Bytes(b)) => Data::Bytes([&a[..], &b[..]].concat().into()),
@@ -148,27 +156,27 @@ impl Tensor {
         Tensor { dtype: self.dtype, shape: vec![self.len() + other.len()], data }
     }
 
-    /// A tensor of these bytes, which are elements as [`Tensor`] has them.
+    /// Makes a tensor of bytes in the layout of [`Tensor`].
     pub fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Tensor {
         Tensor { dtype, shape, data: Data::Bytes(bytes) }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         count(&self.shape)
     }
 
-    /// Whether there is no element.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The type of the value that this is.
+    /// Returns the type of the tensor.
     pub fn ty(&self) -> Type {
         Type::Tensor(TensorType::new(self.dtype, self.shape.iter().copied()))
     }
 
-    /// The elements as bytes; strings have none.
+    /// Returns the elements as bytes; empty for strings.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(bytes) => bytes,
@@ -176,8 +184,8 @@ impl Tensor {
         }
     }
 
-    /// The same, in a file of the system's where it is large: what is made of a large model's
-    /// constants need not stay in memory.
+    /// Moves the elements of a large tensor to a temporary file that is mapped, so that constants
+    /// computed from those of a large model do not stay in memory.
     pub fn laid_aside(self) -> Tensor {
         match self.data {
             Data::Bytes(bytes) => Tensor { data: Data::Bytes(file::lay_aside(bytes)), ..self },
@@ -185,7 +193,7 @@ impl Tensor {
         }
     }
 
-    /// The elements as bytes, which share their memory; strings have none.
+    /// Returns the elements as bytes that share their memory; empty for strings.
     pub fn raw(&self) -> Bytes {
         match &self.data {
             Data::Bytes(bytes) => bytes.clone(),
@@ -193,13 +201,14 @@ impl Tensor {
         }
     }
 
-    /// The elements as they lie in memory, where they do so as this machine has them.
+    /// Returns the elements as a slice of `T`, if `T` has their size and alignment, and the machine
+    /// is little-endian.
     pub fn as_slice<T: bytemuck::Pod>(&self) -> Option<&[T]> {
         let native = cfg!(target_endian = "little") && size_of::<T>() == self.dtype.bytes();
         native.then(|| bytemuck::try_cast_slice(self.bytes()).ok()).flatten()
     }
 
-    /// The elements as whole numbers, where they are of such a type (or `bool`) and all fit.
+    /// Returns the elements as `i64`, if they are integers or `bool` and all fit.
     pub fn ints(&self) -> Option<Vec<i64>> {
         fn read<const N: usize>(bytes: &[u8], from: fn([u8; N]) -> i64) -> Vec<i64> {
             bytes.as_chunks::<N>().0.iter().map(|&chunk| from(chunk)).collect()
@@ -221,7 +230,7 @@ impl Tensor {
         })
     }
 
-    /// The elements as numbers, where they are real (those of 64 bits to the nearest).
+    /// Returns the elements as `f64`, rounded to the nearest, if they are real numbers.
     pub fn floats(&self) -> Option<Vec<f64>> {
         fn read<T: Real, const N: usize>(bytes: &[u8], from: fn([u8; N]) -> T) -> Vec<f64> {
             bytes.as_chunks::<N>().0.iter().map(|&chunk| from(chunk).exact().to_f64()).collect()
@@ -245,7 +254,7 @@ impl Tensor {
         })
     }
 
-    /// The strings, where the elements are strings.
+    /// Returns the elements, if they are strings.
     pub fn strings(&self) -> Option<&[String]> {
         match &self.data {
             Data::Strings(strings) => Some(strings),
@@ -254,7 +263,7 @@ impl Tensor {
     }
 }
 
-/// The type, and the elements where they are few.
+/// The type, and at most 16 elements.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.ty())?;

@@ -9,28 +9,28 @@ use std::{collections::BTreeSet, fmt};
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// A tensor whose number of axes is known.
+    /// A tensor of known rank.
     Tensor(TensorType),
-    /// A tensor of any number of axes.
+    /// A tensor of unknown rank.
     Unranked(DType),
-    /// A list of tensors of one element type. A size that differs from one to another, or is not
-    /// known, is [`any_size`]. A list of maps with the same keys is a sequence of the map that has
-    /// for values a matrix with a row for each.
+    /// A list of tensors of one element type. A size that differs between tensors, or is unknown,
+    /// is [`any_size`]. A list of maps with the same keys is a sequence of one map, whose values
+    /// are a matrix with a row per map.
     Sequence(Box<Type>),
     /// A value that may be absent.
     Optional(Box<Type>),
-    /// A value for each key: a tensor of one axis.
+    /// A map: the type of its keys, and its values as a tensor with one axis.
     Map(DType, Box<Type>),
-    /// A tensor that there never is: the element of a sequence that is surely empty, the value of
-    /// an optional that surely has none.
+    /// A tensor that never exists: the element of a sequence that is always empty, or the content
+    /// of an optional that is always absent.
     Never(DType),
-    /// A tensor of which only some elements are stored.
+    /// A sparse tensor.
     Sparse(TensorType),
-    /// Nothing is known, because what comes before is wrong or not yet decided.
+    /// Unknown, because its node has an error or is not inferred yet.
     Unknown,
 }
 
-/// The type of a tensor: its element and the size of each axis.
+/// The type of a tensor: element type and shape.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// The element type.
@@ -39,12 +39,12 @@ pub struct TensorType {
     pub shape: Vec<Dim>,
 }
 
-/// The size of an axis that is another one in each tensor of a sequence.
+/// The size of an axis that differs between the tensors of a sequence.
 pub fn any_size() -> Dim {
     Dim::symbol("?")
 }
 
-/// The number of elements of a tensor with these sizes; the largest number where it is larger.
+/// Returns the number of elements of a tensor with these sizes, saturated to `usize`.
 pub fn count(shape: &[usize]) -> usize {
     shape.iter().fold(1, |count, &size| usize::saturating_mul(count, size))
 }
@@ -56,39 +56,39 @@ pub(crate) fn axis_from_front(axis: i64, rank: usize) -> usize {
 }
 
 impl TensorType {
-    /// A tensor of `dtype` with the axes of `shape`.
+    /// Returns the type of a tensor of `dtype` with the axes of `shape`.
     pub fn new<D: Into<Dim>>(dtype: DType, shape: impl IntoIterator<Item = D>) -> TensorType {
         TensorType { dtype, shape: shape.into_iter().map(Into::into).collect() }
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> Dim {
         self.shape.iter().product()
     }
 
-    /// Whether there is surely no element.
+    /// Whether the number of elements is known to be 0.
     pub fn is_empty(&self) -> bool {
         self.len().known() == Some(0)
     }
 
-    /// The sizes, where all are numbers.
+    /// Returns the sizes, if all are known.
     pub fn known_shape(&self) -> Option<Vec<usize>> {
         self.shape.iter().map(|dim| usize::try_from(dim.known()?).ok()).collect()
     }
 }
 
 impl Type {
-    /// A tensor of `dtype` with the axes of `shape`.
+    /// Returns the type of a tensor of `dtype` with the axes of `shape`.
     pub fn tensor<D: Into<Dim>>(dtype: DType, shape: impl IntoIterator<Item = D>) -> Type {
         Type::Tensor(TensorType::new(dtype, shape))
     }
 
-    /// The tensor type, where this is a tensor whose number of axes is known.
+    /// Returns the tensor type, if this is a tensor of known rank.
     pub fn as_tensor(&self) -> Option<&TensorType> {
         match self {
             Type::Tensor(ty) => Some(ty),
@@ -96,14 +96,14 @@ impl Type {
         }
     }
 
-    /// Whether every size is a number.
+    /// Whether every size is known at compile time.
     pub fn is_fixed(&self) -> bool {
         let mut symbols = BTreeSet::new();
         self.symbols(&mut symbols);
         symbols.is_empty()
     }
 
-    /// The same type with `change` done to every size.
+    /// Returns the type with `change` applied to every size.
     pub fn map_dims(&self, change: &dyn Fn(&Dim) -> Dim) -> Type {
         let tensor = |ty: &TensorType| TensorType {
             dtype: ty.dtype,
@@ -119,7 +119,7 @@ impl Type {
         }
     }
 
-    /// The type of the value of an optional; the type itself where it is none.
+    /// Returns the type of the content of an optional, or the type itself if it is not optional.
     pub fn content(&self) -> &Type {
         match self {
             Type::Optional(content) => content,
@@ -127,7 +127,7 @@ impl Type {
         }
     }
 
-    /// The type of the tensors, where this is a sequence of such.
+    /// Returns the type of the tensors, if this is a sequence of tensors.
     pub fn element(&self) -> Option<&Type> {
         match self {
             Type::Sequence(element) if !matches!(**element, Type::Map(..)) => Some(element),
@@ -135,7 +135,8 @@ impl Type {
         }
     }
 
-    /// The tensor in which the value is kept: an optional's own, the values of a map.
+    /// Returns the type of the tensor that stores the value: the content of an optional, or the
+    /// values of a map.
     pub fn kept(&self) -> Option<&TensorType> {
         match self {
             Type::Tensor(ty) => Some(ty),
@@ -145,7 +146,7 @@ impl Type {
         }
     }
 
-    /// The type of the keys, where this is a map or a sequence of maps.
+    /// Returns the type of the keys, if this is a map or a sequence of maps.
     pub fn key(&self) -> Option<DType> {
         match self {
             Type::Map(key, _) => Some(*key),
@@ -154,7 +155,7 @@ impl Type {
         }
     }
 
-    /// The element type of a tensor, or of the tensors of a sequence.
+    /// Returns the element type of a tensor, or of the tensors of a sequence.
     pub fn dtype(&self) -> Option<DType> {
         match self {
             Type::Tensor(ty) | Type::Sparse(ty) => Some(ty.dtype),
@@ -164,7 +165,7 @@ impl Type {
         }
     }
 
-    /// The size of each axis of the tensor that it is, or that is inside.
+    /// Returns the size of each axis of the tensor, or of the tensor inside.
     pub fn sizes(&self) -> &[Dim] {
         match self {
             Type::Tensor(ty) | Type::Sparse(ty) => &ty.shape,
@@ -178,12 +179,12 @@ impl Type {
         self.sizes().iter().for_each(|size| size.symbols(found));
     }
 
-    /// Whether this stands for a tensor.
+    /// Whether this is a tensor of known or unknown rank.
     pub fn is_tensor(&self) -> bool {
         matches!(self, Type::Tensor(_) | Type::Unranked(_))
     }
 
-    /// What the tensors of a sequence are where each is of one of two types.
+    /// Returns the most specific type that has the tensors of both types.
     pub fn either(&self, other: &Type) -> Type {
         match (self, other) {
             (Type::Never(_), other) => other.clone(),
@@ -207,7 +208,7 @@ impl From<TensorType> for Type {
     }
 }
 
-/// As ONNX's own text writes it: `float[n, 1000]`, and `float` for a single number.
+/// ONNX's textual syntax: `float[n, 1000]`, and `float` for a scalar.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shape.as_slice() {
@@ -217,7 +218,7 @@ impl fmt::Display for TensorType {
     }
 }
 
-/// As ONNX's own text writes it: `float[]` is a tensor of any number of axes.
+/// ONNX's textual syntax: `float[]` is a tensor of unknown rank.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

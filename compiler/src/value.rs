@@ -1,23 +1,23 @@
-//! Values apart from models: what a model is given, and what it gives.
+//! Values of inputs and outputs.
 
 use crate::tensor::Tensor;
 use std::fmt;
 
-/// A value of any type that ONNX has.
+/// A value of any ONNX type.
 #[derive(Clone, PartialEq)]
 pub enum Value {
     /// A tensor.
     Tensor(Tensor),
-    /// Values one after another.
+    /// A list of values.
     Sequence(Vec<Value>),
-    /// A value, or none.
+    /// A value that may be absent.
     Optional(Option<Box<Value>>),
-    /// Keys, and a value for each: two tensors of one axis.
+    /// The keys and the values of a map, as tensors with one axis.
     Map(Tensor, Tensor),
 }
 
 impl Value {
-    /// The tensor, where it is one.
+    /// Returns the tensor, if the value is one.
     pub fn tensor(&self) -> Option<&Tensor> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
@@ -25,7 +25,7 @@ impl Value {
         }
     }
 
-    /// The tensor, where it is one.
+    /// Returns the tensor, if the value is one.
     pub fn into_tensor(self) -> Option<Tensor> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// What it is, in a word.
+    /// Names the kind of value, with its article.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Tensor(_) => "a tensor",

@@ -1,4 +1,4 @@
-//! What `include_onnx!` is told.
+//! The arguments of `include_onnx!`.
 
 use onnxc::{
     Options, Weights,
@@ -13,11 +13,11 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
-/// The model, and how it is compiled.
+/// The model and the options.
 pub struct Arguments {
     /// The path of the model.
     pub model: LitStr,
-    /// All else.
+    /// The options.
     pub options: Options,
 }
 
@@ -46,7 +46,7 @@ impl Parse for Arguments {
 const LISTS: &[(&str, &str)] =
     &[("dims", "dim"), ("shapes", "shape"), ("consts", "const"), ("types", "type")];
 
-/// Takes in the option called `name`, of which `input` holds the rest.
+/// Parses the rest of the option called `name`.
 fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
     let settings = &mut options.settings;
     match name.to_string().as_str() {
@@ -61,7 +61,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
     Ok(())
 }
 
-/// Takes in `= VALUE`, of the form that the option called `name` has on the command line.
+/// Parses `= VALUE`, of the form that the option called `name` has on the command line.
 fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
     let option = name.to_string().replace('_', "-");
     let argument = ARGUMENTS.iter().find(|argument| argument.name == option);
@@ -85,7 +85,7 @@ fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Resu
     Ok(())
 }
 
-/// Returns the error for an option that is not there.
+/// Returns the error for an unknown option.
 fn unknown(name: &Ident) -> syn::Error {
     let names = ARGUMENTS.iter().map(|argument| {
         let list = LISTS.iter().find(|(_, option)| *option == argument.name);
@@ -96,8 +96,7 @@ fn unknown(name: &Ident) -> syn::Error {
     syn::Error::new(name.span(), text)
 }
 
-/// `(NAME …, NAME …)`, in which `key` is what a name stands for, each once, and `entry` takes what
-/// follows it.
+/// Parses `(NAME …, NAME …)`: `key` converts each name, and `entry` parses the rest of its entry.
 fn entries<K: Ord, T>(
     input: ParseStream<'_>,
     key: impl Fn(&str) -> K,
@@ -118,7 +117,7 @@ fn entries<K: Ord, T>(
     Ok(entries)
 }
 
-/// A name of the model: an identifier or a string.
+/// Parses a name in the model: an identifier or a string.
 fn name_of_value(input: ParseStream<'_>) -> Result<String> {
     if input.peek(LitStr) {
         return Ok(input.parse::<LitStr>()?.value());
@@ -126,7 +125,7 @@ fn name_of_value(input: ParseStream<'_>) -> Result<String> {
     Ok(input.call(Ident::parse_any)?.unraw().to_string())
 }
 
-/// `= …`, in which `value` takes what follows.
+/// Parses `= …` with `value`.
 fn assigned<T>(value: fn(ParseStream<'_>) -> Result<T>) -> impl Fn(ParseStream<'_>) -> Result<T> {
     move |input| {
         input.parse::<Token![=]>()?;
@@ -134,7 +133,7 @@ fn assigned<T>(value: fn(ParseStream<'_>) -> Result<T>) -> impl Fn(ParseStream<'
     }
 }
 
-/// Items with commas between them, up to the end.
+/// Parses items between commas, up to the end.
 fn list<T>(input: ParseStream<'_>, item: impl Fn(ParseStream<'_>) -> Result<T>) -> Result<Vec<T>> {
     let mut items = Vec::new();
     while !input.is_empty() {
@@ -146,7 +145,7 @@ fn list<T>(input: ParseStream<'_>, item: impl Fn(ParseStream<'_>) -> Result<T>) 
     Ok(items)
 }
 
-/// The path of a function.
+/// Parses the path of a function.
 fn function(input: ParseStream<'_>) -> Result<String> {
     let path: Path = input.parse()?;
     let segments = path.segments.iter().map(|segment| segment.ident.to_string());
@@ -154,7 +153,7 @@ fn function(input: ParseStream<'_>) -> Result<String> {
     Ok(format!("{root}{}", segments.collect::<Vec<_>>().join("::")))
 }
 
-/// `N` or `1..=N`.
+/// Parses `N` or `1..=N`.
 fn size(input: ParseStream<'_>) -> Result<Size> {
     let first = input.parse::<LitInt>()?.base10_parse::<i64>()?;
     if !input.peek(Token![..=]) {
@@ -164,7 +163,7 @@ fn size(input: ParseStream<'_>) -> Result<Size> {
     Ok((first..=input.parse::<LitInt>()?.base10_parse()?).into())
 }
 
-/// `[1, 3, height, "width"]`: the axes of an input, each a size or a name.
+/// Parses `[1, 3, height, "width"]`: the axes of an input, each a size or a name.
 fn axes(input: ParseStream<'_>) -> Result<Vec<Axis>> {
     let inside;
     bracketed!(inside in input);
@@ -176,7 +175,7 @@ fn axes(input: ParseStream<'_>) -> Result<Vec<Axis>> {
     })
 }
 
-/// `= VALUE`, or nothing where an input is its default.
+/// Parses `= VALUE`, or nothing for the default of an input.
 fn constant(input: ParseStream<'_>) -> Result<Const> {
     if !input.peek(Token![=]) {
         return Ok(Const::Default);
@@ -184,8 +183,7 @@ fn constant(input: ParseStream<'_>) -> Result<Const> {
     assigned(value)(input).map(Const::Value)
 }
 
-/// A number, `true`, `false` or a string, or several of them in brackets; in the words of
-/// `--const`.
+/// Parses a number, `true`, `false` or a string, or several in brackets, to the value of `--const`.
 fn value(input: ParseStream<'_>) -> Result<String> {
     if !input.peek(syn::token::Bracket) {
         return scalar(input);

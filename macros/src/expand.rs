@@ -1,4 +1,4 @@
-//! From the arguments to the items that stand in place of the macro.
+//! Expands the macro: from its arguments to items.
 
 use crate::arguments::Arguments;
 use onnxc::{Compiler, ModuleItems};
@@ -10,7 +10,7 @@ use std::{
 };
 use syn::{LitStr, Result};
 
-/// The module of the model, and what makes its files count as sources of the program.
+/// Returns the items of the module, and items that make its files sources of the program.
 pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let literal = &arguments.model;
     let refused = |text: String| syn::Error::new(literal.span(), text);
@@ -28,7 +28,7 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     Ok(quote!(#items #sources))
 }
 
-/// The model's absolute path: in the package, or beside the file that calls the macro.
+/// Returns the absolute path of the model: in the package, or beside the file that calls the macro.
 fn locate(literal: &LitStr) -> Result<PathBuf> {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let file = literal.span().unwrap().local_file();
@@ -44,7 +44,7 @@ fn locate(literal: &LitStr) -> Result<PathBuf> {
     })
 }
 
-/// An item through which the compiler learns that the program depends on a file.
+/// Returns an item by which rustc tracks that the program depends on a file.
 fn tracked(path: &Path, literal: &LitStr) -> Result<TokenStream> {
     let path = path.to_str().ok_or_else(|| {
         syn::Error::new(literal.span(), format!("the path {} is not UTF-8", path.display()))

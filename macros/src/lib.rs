@@ -1,4 +1,4 @@
-//! [`include_onnx!`], the macro that compiles a model where the program names it.
+//! [`include_onnx!`], the macro that compiles a model.
 
 mod arguments;
 mod expand;
@@ -7,7 +7,7 @@ use arguments::Arguments;
 use proc_macro::TokenStream;
 use syn::parse_macro_input;
 
-/// Compiles an ONNX model, and stands for the items of its module.
+/// Compiles an ONNX model, and expands to the items of its module.
 ///
 /// ```ignore
 /// use onnxc_macros::include_onnx;
@@ -21,30 +21,32 @@ use syn::parse_macro_input;
 /// macro. The package needs `onnxc-runtime` among its dependencies, and is compiled again when the
 /// model, or a file with its external data, changes.
 ///
-/// | argument | what it says |
+/// | argument | effect |
 /// |---|---|
-/// | `name = "Digits"` | calls the model, and its struct, something else than its file |
+/// | `name = "Digits"` | sets the name of the model and its struct |
 /// | `dims(batch = 1, seq = 1..=32)` | fixes a dimension, or bounds it |
-/// | `shapes(x = [1, 3, height, width])` | says the axes of an input where the model leaves their number open |
-/// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | makes an input a constant; without a value, its default |
-/// | `defaults = constant` | makes every input that has a default a constant |
-/// | `state(past = "present")` | hands the output to the next run as the input; neither is the caller's |
-/// | `custom("com.acme::Clip" = crate::clip)` | has a function of the program called for an operator, as `onnxc_runtime::custom` says |
-/// | `types(y = "float[n, 10]")` | says the type of a value that such a function gives |
-/// | `optimize = speed` or `optimize = size` | what matters most |
-/// | `precision = bf16`, `f16` or `int8_weights` | constant weights stand in fewer bits |
-/// | `arena = struct`, `heap` or `caller` | where the arena is; by default in the struct where it is small; `infer_in` takes the caller's |
-/// | `max_arena = 65_536` | the most bytes that the arena may have: values are computed again where it would be larger |
-/// | `weights = inline` | the weights stand in the program: the only way there is for a macro |
+/// | `shapes(x = [1, 3, height, width])` | sets the shape of an input of unknown rank |
+/// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | makes an input constant; alone, its default |
+/// | `defaults = constant` | makes every input with a default constant |
+/// | `state(past = "present")` | feeds an output to the next run as an input |
+/// | `custom("com.acme::Clip" = crate::clip)` | calls a function for an operator |
+/// | `types(y = "float[n, 10]")` | sets the type of an output of a custom operator |
+/// | `optimize = size` | optimizes for `speed` or `size` |
+/// | `precision = int8_weights` | stores weights as `bf16`, `f16` or `int8_weights` |
+/// | `arena = caller` | places the arena: `struct`, `heap` or `caller` |
+/// | `max_arena = 65_536` | limits the bytes of the arena; values are rematerialized |
+/// | `weights = inline` | stores the weights in the program, as is always the case for a macro |
 ///
-/// Two models of one name in one scope are one item defined twice, which rustc says of each of their
-/// parts. So a model that is compiled in two ways is called something else by `name`, or each stands in
-/// a module of its own.
+/// The options of the `onnxc` program that take one value are arguments of the same name, with `_`
+/// for `-`.
 ///
-/// A name that is no identifier stands in quotes: `dims("sequence length" = 32)`.
+/// Two models of one name in one scope define the same items twice. Give one of them another `name`,
+/// or put each into a module of its own.
 ///
-/// The compiler reads the model once more to notice its changes, so a model of gigabytes is better
-/// compiled by a build script, with `onnxc::Builder`.
+/// Quote a name that is not an identifier: `dims("sequence length" = 32)`.
+///
+/// rustc reads the model again to track its changes. Compile models of gigabytes in a build script,
+/// with `onnxc::Builder`.
 #[proc_macro]
 pub fn include_onnx(input: TokenStream) -> TokenStream {
     let arguments = parse_macro_input!(input as Arguments);

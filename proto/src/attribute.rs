@@ -17,7 +17,7 @@ pub struct AttributeProto {
     /// Text for people, Markdown allowed.
     #[prost(string, optional, tag = "13")]
     pub doc_string: Option<String>,
-    /// Which of the fields below holds the value; files of IR version 1 leave it out.
+    /// The field below that holds the value; absent in files of IR version 1.
     #[prost(enumeration = "attribute_proto::AttributeType", optional, tag = "20")]
     pub r#type: Option<i32>,
     /// A number.
@@ -66,11 +66,11 @@ pub struct AttributeProto {
 
 /// The parts of [`AttributeProto`].
 pub mod attribute_proto {
-    /// Says which of the value fields is meant.
+    /// The field that holds the value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
     #[repr(i32)]
     pub enum AttributeType {
-        /// Not said.
+        /// Undefined.
         Undefined = 0,
         /// A number, in `f`.
         Float = 1,

@@ -1,10 +1,10 @@
-//! Values apart from models, as in test data.
+//! Values outside of models, as in test data.
 
 use bytes::Bytes;
 
 use crate::{SparseTensorProto, TensorProto};
 
-/// A list of values of one kind, as in test data.
+/// A list of values of one kind.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SequenceProto {
     /// The name of the value.
@@ -30,7 +30,7 @@ pub struct SequenceProto {
     pub optional_values: Vec<OptionalProto>,
 }
 
-/// Keys and as many values, as in test data.
+/// A map: keys, and a value for each.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MapProto {
     /// The name of the value.
@@ -39,10 +39,10 @@ pub struct MapProto {
     /// The type of the keys, a `TensorProto.DataType`: an integer or STRING.
     #[prost(int32, optional, tag = "2")]
     pub key_type: Option<i32>,
-    /// The keys, where they are integers.
+    /// The keys, if they are integers.
     #[prost(int64, repeated, packed = "false", tag = "3")]
     pub keys: Vec<i64>,
-    /// The keys, where they are text.
+    /// The keys, if they are text.
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub string_keys: Vec<Bytes>,
     /// The values, in the order of the keys.
@@ -50,7 +50,7 @@ pub struct MapProto {
     pub values: Option<SequenceProto>,
 }
 
-/// A value or nothing, as in test data.
+/// An optional value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OptionalProto {
     /// The name of the value.
@@ -78,11 +78,11 @@ pub struct OptionalProto {
 
 /// The parts of [`SequenceProto`].
 pub mod sequence_proto {
-    /// Which of the fields below holds the elements.
+    /// The field that holds the elements.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
     #[repr(i32)]
     pub enum DataType {
-        /// Not said.
+        /// Undefined.
         Undefined = 0,
         /// `tensor_values`.
         Tensor = 1,
@@ -99,7 +99,7 @@ pub mod sequence_proto {
 
 /// The parts of [`OptionalProto`].
 pub mod optional_proto {
-    /// Which of the fields below holds the value.
+    /// The field that holds the value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
     #[repr(i32)]
     pub enum DataType {

@@ -1,4 +1,4 @@
-//! How a model is spread over devices.
+//! The distribution of a model over devices.
 
 /// A named set of devices.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
@@ -6,21 +6,21 @@ pub struct DeviceConfigurationProto {
     /// The name that nodes refer to.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// How many devices there are.
+    /// The number of devices.
     #[prost(int32, optional, tag = "2")]
     pub num_devices: Option<i32>,
-    /// The names of the devices, none or all.
+    /// The names of the devices; empty, or one for each device.
     #[prost(string, repeated, tag = "3")]
     pub device: Vec<String>,
 }
 
-/// How a node is spread over the devices of one configuration.
+/// The distribution of a node over the devices of one configuration.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct NodeDeviceConfigurationProto {
     /// The name of a `DeviceConfigurationProto`.
     #[prost(string, optional, tag = "1")]
     pub configuration_id: Option<String>,
-    /// How inputs and outputs are divided.
+    /// The sharding of inputs and outputs.
     #[prost(message, repeated, tag = "2")]
     pub sharding_spec: Vec<ShardingSpecProto>,
     /// The stage of the pipeline that the node belongs to.
@@ -28,7 +28,7 @@ pub struct NodeDeviceConfigurationProto {
     pub pipeline_stage: Option<i32>,
 }
 
-/// How one tensor is divided among devices.
+/// The sharding of a tensor over devices.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct ShardingSpecProto {
     /// The name of an input or output of the node.
@@ -37,10 +37,10 @@ pub struct ShardingSpecProto {
     /// The devices, or device groups, that hold the shards.
     #[prost(int64, repeated, packed = "false", tag = "2")]
     pub device: Vec<i64>,
-    /// From an entry of `device` that is a group to the devices in it.
+    /// The devices of each entry of `device` that is a group.
     #[prost(message, repeated, tag = "3")]
     pub index_to_device_group_map: Vec<IntIntListEntryProto>,
-    /// How the axes are divided.
+    /// The sharding of axes.
     #[prost(message, repeated, tag = "4")]
     pub sharded_dim: Vec<ShardedDimProto>,
 }
@@ -56,13 +56,13 @@ pub struct IntIntListEntryProto {
     pub value: Vec<i64>,
 }
 
-/// How one axis is divided.
+/// The sharding of an axis.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct ShardedDimProto {
-    /// The axis, counted from the back where negative.
+    /// The axis; a negative one counts from the last.
     #[prost(int64, optional, tag = "1")]
     pub axis: Option<i64>,
-    /// The division; several where the axis was fused from several.
+    /// The shards; several if several axes were fused.
     #[prost(message, repeated, tag = "2")]
     pub simple_sharding: Vec<SimpleShardedDimProto>,
 }
@@ -73,7 +73,7 @@ pub struct SimpleShardedDimProto {
     /// The size that is divided.
     #[prost(oneof = "simple_sharded_dim_proto::Dim", tags = "1, 2")]
     pub dim: Option<simple_sharded_dim_proto::Dim>,
-    /// How many shards there are.
+    /// The number of shards.
     #[prost(int64, optional, tag = "3")]
     pub num_shards: Option<i64>,
 }

@@ -10,10 +10,10 @@ pub struct FunctionProto {
     /// The name that nodes give as `op_type`.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// The names of the parameters.
+    /// The names of the inputs.
     #[prost(string, repeated, tag = "4")]
     pub input: Vec<String>,
-    /// The names of the results.
+    /// The names of the outputs.
     #[prost(string, repeated, tag = "5")]
     pub output: Vec<String>,
     /// The attributes without a default.
@@ -28,13 +28,13 @@ pub struct FunctionProto {
     /// Text for people, Markdown allowed.
     #[prost(string, optional, tag = "8")]
     pub doc_string: Option<String>,
-    /// The operator sets that the body is bound to.
+    /// The operator sets that the body uses.
     #[prost(message, repeated, tag = "9")]
     pub opset_import: Vec<OperatorSetIdProto>,
     /// The domain that nodes give to call it.
     #[prost(string, optional, tag = "10")]
     pub domain: Option<String>,
-    /// Tells functions of the same domain and name apart.
+    /// Distinguishes functions of the same domain and name.
     #[prost(string, optional, tag = "13")]
     pub overload: Option<String>,
     /// The types of values in the body.

@@ -8,7 +8,7 @@ use crate::{
 /// A graph: nodes in topological order over named values.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct GraphProto {
-    /// The nodes, each after those that it reads from.
+    /// The nodes in topological order.
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
     /// The name of the graph.
@@ -29,10 +29,10 @@ pub struct GraphProto {
     /// The outputs, with types.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
-    /// The types of inner values, as far as the producer knew them.
+    /// The types of values between nodes, where the producer knew them.
     #[prost(message, repeated, tag = "13")]
     pub value_info: Vec<ValueInfoProto>,
-    /// Where the quantization parameters of values are.
+    /// The quantization parameters of values.
     #[prost(message, repeated, tag = "14")]
     pub quantization_annotation: Vec<TensorAnnotation>,
     /// Named text about the graph; keys are distinct.
@@ -46,7 +46,7 @@ pub struct NodeProto {
     /// The names of the inputs; an empty name is an omitted optional input.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
-    /// The names of the outputs; an empty name is an output that nobody wants.
+    /// The names of the outputs; an empty name is an omitted output.
     #[prost(string, repeated, tag = "2")]
     pub output: Vec<String>,
     /// The name of the node, for people.
@@ -58,7 +58,7 @@ pub struct NodeProto {
     /// The domain of the operator; absent or empty means `ai.onnx`.
     #[prost(string, optional, tag = "7")]
     pub domain: Option<String>,
-    /// Which overload of a function is meant.
+    /// The overload of the function.
     #[prost(string, optional, tag = "8")]
     pub overload: Option<String>,
     /// The attributes, in any order.
@@ -70,7 +70,7 @@ pub struct NodeProto {
     /// Named text about the node; keys are distinct.
     #[prost(message, repeated, tag = "9")]
     pub metadata_props: Vec<StringStringEntryProto>,
-    /// How the node is spread over devices, for each configuration of the model.
+    /// The distribution of the node over devices, for each configuration of the model.
     #[prost(message, repeated, tag = "10")]
     pub device_configurations: Vec<NodeDeviceConfigurationProto>,
 }
@@ -98,7 +98,7 @@ pub struct TensorAnnotation {
     /// The name of the value.
     #[prost(string, optional, tag = "1")]
     pub tensor_name: Option<String>,
-    /// From the role, such as `SCALE_TENSOR`, to the name of the tensor that plays it.
+    /// The name of the tensor for each parameter, such as `SCALE_TENSOR`.
     #[prost(message, repeated, tag = "2")]
     pub quant_parameter_tensor_names: Vec<StringStringEntryProto>,
 }

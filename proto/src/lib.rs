@@ -1,8 +1,8 @@
 //! The ONNX file format as Rust structs.
 //!
-//! The structs follow `onnx.proto`, which lies beside the sources of this crate: IR version 14, as
-//! of ONNX 1.23. They are committed, so that building needs neither `protoc` nor a build script,
-//! and a test holds them against the schema.
+//! The structs follow `onnx.proto` in this crate: IR version 14, of ONNX 1.23. They are committed,
+//! so that building needs neither `protoc` nor a build script, and a test compares them with the
+//! schema.
 //!
 //! ```
 //! use onnxc_proto::{Bytes, ModelProto, decode_model};
@@ -14,10 +14,10 @@
 //! ```
 //!
 //! - A field that is `optional` in the schema is an `Option`, so a checker can tell absent from
-//!   zero; a method of the same name gives the value or its default: `model.ir_version()`.
+//!   zero; a method of the same name returns the value or its default: `model.ir_version()`.
 //! - A field that is `bytes` in the schema, such as [`TensorProto::raw_data`], is a slice of the
 //!   buffer that was decoded: reading a model copies none of them.
-//! - Enumerations are stored as `i32`, for a file may hold numbers that are newer than this crate;
+//! - Enumerations are stored as `i32`, because a file may have numbers newer than this crate;
 //!   `DataType::try_from` reads them.
 //! - Lists of numbers are read in both forms that protobuf has, packed and not.
 //! - A field that the schema does not know is skipped, and lost when the message is written again.
@@ -56,9 +56,12 @@ struct Readme;
 
 /// Reads a model from the bytes of its file.
 ///
-/// Byte fields of the model are slices of `bytes` and keep it alive. Any bytes are safe to read: what
-/// is not a model is an error that names the field, and so are messages nested more than 100 deep
-/// and text that is not UTF-8.
+/// Byte fields of the model are slices of `bytes` and keep it alive. Any bytes are safe to read.
+///
+/// # Errors
+///
+/// The bytes are not a model, messages are nested more than 100 deep, or text is not UTF-8. The
+/// error names the field.
 pub fn decode_model(bytes: Bytes) -> Result<ModelProto, DecodeError> {
     ModelProto::decode(bytes)
 }

@@ -20,8 +20,8 @@ pub struct TensorProto {
     /// FLOAT, and COMPLEX64 as real, imaginary, real, ...
     #[prost(float, repeated, tag = "4")]
     pub float_data: Vec<f32>,
-    /// INT32 and all that is narrower: floats of 16 and 8 bits by their bits, BOOL as 0 or 1; a number
-    /// holds one element of 6 bits, two of 4 bits or four of 2 bits, the first lowest.
+    /// INT32 and narrower types: floats of 16 and 8 bits by their bits, BOOL as 0 or 1. A number
+    /// holds one element of 6 bits, two of 4 bits or four of 2 bits, the first in the lowest bits.
     #[prost(int32, repeated, tag = "5")]
     pub int32_data: Vec<i32>,
     /// STRING.
@@ -36,11 +36,11 @@ pub struct TensorProto {
     /// Text for people, Markdown allowed.
     #[prost(string, optional, tag = "12")]
     pub doc_string: Option<String>,
-    /// The elements as little-endian bytes, those narrower than a byte packed from the lowest bit on;
-    /// for every type but STRING.
+    /// The elements of any type but STRING, as little-endian bytes; sub-byte elements are packed
+    /// from the lowest bit.
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub raw_data: Option<Bytes>,
-    /// Where outside: `location`, and perhaps `offset`, `length` and `checksum`.
+    /// The place of external data: `location`, and optionally `offset`, `length` and `checksum`.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
     /// Where the elements are.

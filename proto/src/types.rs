@@ -3,15 +3,15 @@
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct TypeProto {
-    /// Which kind of type it is.
+    /// The kind of type.
     #[prost(oneof = "type_proto::Value", tags = "1, 4, 5, 9, 8, 7")]
     pub value: Option<type_proto::Value>,
-    /// What the value means, such as `IMAGE`.
+    /// The meaning of the value, such as `IMAGE`.
     #[prost(string, optional, tag = "6")]
     pub denotation: Option<String>,
 }
 
-/// A shape that may be known in part.
+/// A shape, whose sizes may be unknown.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct TensorShapeProto {
     /// The sizes, one for each axis.
@@ -27,7 +27,7 @@ pub mod type_proto {
         /// The type of the elements, a `TensorProto.DataType`.
         #[prost(int32, optional, tag = "1")]
         pub elem_type: Option<i32>,
-        /// The shape; absent where even the rank is unknown.
+        /// The shape; absent if the rank is unknown.
         #[prost(message, optional, tag = "2")]
         pub shape: Option<super::TensorShapeProto>,
     }
@@ -51,7 +51,7 @@ pub mod type_proto {
         pub value_type: Option<Box<super::TypeProto>>,
     }
 
-    /// A value or nothing.
+    /// An optional value.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct Optional {
         /// The type of the value.
@@ -65,12 +65,12 @@ pub mod type_proto {
         /// The type of the elements, a `TensorProto.DataType`.
         #[prost(int32, optional, tag = "1")]
         pub elem_type: Option<i32>,
-        /// The shape; absent where even the rank is unknown.
+        /// The shape; absent if the rank is unknown.
         #[prost(message, optional, tag = "2")]
         pub shape: Option<super::TensorShapeProto>,
     }
 
-    /// A type that ONNX does not look into.
+    /// An opaque type.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct Opaque {
         /// The domain of the type; absent or empty means `ai.onnx`.
@@ -81,7 +81,7 @@ pub mod type_proto {
         pub name: Option<String>,
     }
 
-    /// Which kind of type it is.
+    /// The kind of type.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
     pub enum Value {
         /// A dense tensor.
@@ -93,13 +93,13 @@ pub mod type_proto {
         /// Keys and values.
         #[prost(message, tag = "5")]
         MapType(Map),
-        /// A value or nothing.
+        /// An optional value.
         #[prost(message, tag = "9")]
         OptionalType(Optional),
         /// A sparse tensor.
         #[prost(message, tag = "8")]
         SparseTensorType(SparseTensor),
-        /// A type that ONNX does not look into.
+        /// An opaque type.
         #[prost(message, tag = "7")]
         OpaqueType(Opaque),
     }
@@ -110,17 +110,17 @@ pub mod tensor_shape_proto {
     /// One size: a number, a symbol, or unknown.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct Dimension {
-        /// What is known of the size.
+        /// The size, if it is known.
         #[prost(oneof = "dimension::Value", tags = "1, 2")]
         pub value: Option<dimension::Value>,
-        /// What the axis means, such as `DATA_BATCH`.
+        /// The meaning of the axis, such as `DATA_BATCH`.
         #[prost(string, optional, tag = "3")]
         pub denotation: Option<String>,
     }
 
     /// The parts of [`Dimension`].
     pub mod dimension {
-        /// What is known of the size.
+        /// The size, if it is known.
         #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
         pub enum Value {
             /// A number.

@@ -149,7 +149,7 @@ fn sized<'f>(shape: &[usize], bytes: usize, data: &'f [u8]) -> Result<&'f [u8]> 
 
 /// The tensor whose axes lie in the opposite order in memory.
 fn transposed(tensor: &Tensor) -> Tensor {
-    // The place in memory of each element in iteration: the last axis counts up first.
+    // The place in memory of each element, in row-major order.
     let strides: Vec<usize> = tensor
         .shape
         .iter()

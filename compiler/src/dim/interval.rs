@@ -1,31 +1,31 @@
-//! How small and how large a size can be.
+//! Interval arithmetic over sizes.
 
 use super::{Atom, Dim, Sum};
 use std::{collections::HashMap, rc::Rc};
 
-/// The least and the greatest that a size can be; `None` is without bound.
+/// The least and the greatest value of a size; `None` is unbounded.
 type Interval = (Option<i64>, Option<i64>);
 
 impl Dim {
-    /// The greatest that this can be, given the bound of each symbol that has one.
+    /// Returns the greatest value of the size, given the greatest values of symbols.
     pub fn upper(&self, bounds: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         Intervals::of(self, &|name| (Some(0), bounds(name))).1
     }
 
-    /// Whether this is surely not negative, knowing only that no symbol is.
+    /// Whether the size is provably not negative, given that no symbol is.
     pub fn is_size(&self) -> bool {
         Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
     }
 }
 
-/// The intervals of what a size is made of, each found once: sizes share their parts.
+/// The intervals of the parts of a size. Sizes share parts, so each is computed once.
 struct Intervals<'a> {
     symbols: &'a dyn Fn(&str) -> Interval,
     found: HashMap<*const Sum, Interval>,
 }
 
 impl Intervals<'_> {
-    /// The interval of a size, given that of each symbol.
+    /// Returns the interval of a size, given that of each symbol.
     fn of(dim: &Dim, symbols: &dyn Fn(&str) -> Interval) -> Interval {
         Intervals { symbols, found: HashMap::new() }.sum(dim)
     }
@@ -46,7 +46,7 @@ impl Intervals<'_> {
         sum
     }
 
-    /// The interval of a part, which lives as long as the size.
+    /// Returns the interval of a part. The size keeps the part alive, so its address identifies it.
     fn part(&mut self, dim: &Dim) -> Interval {
         let place = Rc::as_ptr(&dim.0);
         if let Some(&found) = self.found.get(&place) {
@@ -75,7 +75,7 @@ impl Intervals<'_> {
         }
     }
 
-    /// The interval of a quotient by a number above 0, as all are.
+    /// Returns the interval of a quotient. Every divisor is positive.
     fn quotient(&mut self, a: &Dim, b: &Dim) -> Interval {
         match (self.part(a), b.known()) {
             ((least, most), Some(n)) if n > 0 => {
@@ -86,7 +86,7 @@ impl Intervals<'_> {
         }
     }
 
-    /// The greatest that a product can be by what it divides and multiplies again:
+    /// Returns an upper bound of a product that divides and multiplies by the same factor:
     /// `⌊a / b⌋ · b ≤ a`.
     fn divided(&mut self, product: &[Atom], n: i64) -> Option<i64> {
         let quotient = product.iter().position(|atom| matches!(atom, Atom::FloorDiv(..)))?;
@@ -101,7 +101,7 @@ impl Intervals<'_> {
         for atom in factor {
             rest.remove(rest.iter().position(|other| other == atom)?);
         }
-        // ⌊a / (m · f)⌋ · f ≤ ⌊a / m⌋, whatever else there is to be multiplied.
+        // ⌊a / (m · f)⌋ · f ≤ ⌊a / m⌋, whatever the other factors are.
         let most = most?.div_euclid(m).checked_mul(n)?;
         match self.divided(&rest, most) {
             Some(most) => Some(most),
@@ -113,7 +113,7 @@ impl Intervals<'_> {
     }
 }
 
-/// The product of two intervals, of which the bounds are known where the signs are.
+/// Returns the product of two intervals. It is bounded if both are, or if their signs are known.
 fn multiply(a: Interval, b: Interval) -> Interval {
     if let ((Some(a0), Some(a1)), (Some(b0), Some(b1))) = (a, b) {
         let all = [(a0, b0), (a0, b1), (a1, b0), (a1, b1)].map(|(x, y)| x.saturating_mul(y));

@@ -1,36 +1,36 @@
-//! How long a size may be. The terms of a product of sums are as many as those of its factors
-//! multiplied, so a few dozen nodes of a hostile model would make more of them than memory holds.
+//! The length limit of sizes. The number of terms of a product is the product of the numbers of
+//! terms of its factors, so without a limit a few dozen nodes of a hostile model exhaust memory.
 
 use super::{Atom, Dim, Sum};
 use std::{collections::BTreeMap, rc::Rc};
 
 impl Dim {
-    /// As many symbols, numbers and operations may a size be made of, written out: more than those
-    /// of any real model, where they are a dozen.
+    /// The greatest number of symbols, numbers and operations in a size. Sizes of real models have
+    /// about a dozen.
     pub const LONGEST: usize = 512;
 
-    /// How many symbols, numbers and operations it is made of.
+    /// Returns the number of symbols, numbers and operations.
     pub fn length(&self) -> usize {
         self.0.length
     }
 
-    /// Whether it would be longer than [`Dim::LONGEST`], so that nothing is known of it.
+    /// Whether the size exceeds [`Dim::LONGEST`], so that nothing is known of it.
     pub fn is_too_long(&self) -> bool {
         self.0.length > Dim::LONGEST
     }
 
-    /// Whether all of them together are longer than one may be.
+    /// Whether the sizes together exceed [`Dim::LONGEST`].
     pub fn are_too_long<'d>(dims: impl IntoIterator<Item = &'d Dim>) -> bool {
         dims.into_iter().map(Dim::length).fold(0, usize::saturating_add) > Dim::LONGEST
     }
 
-    /// What stands for any size that is too long.
+    /// Returns the size that stands for all that are too long.
     pub(super) fn too_long() -> Dim {
         let terms = BTreeMap::from([(vec![Atom::TooLong], 1)]);
         Dim(Rc::new(Sum { terms, length: usize::MAX }))
     }
 
-    /// The sum of these terms, if it is not too long.
+    /// Returns the sum of these terms, or [`Dim::too_long`].
     pub(super) fn no_longer(terms: BTreeMap<Vec<Atom>, i64>) -> Dim {
         let product = |atoms: &Vec<Atom>| {
             atoms.iter().map(Atom::length).fold(0, usize::saturating_add).max(1)
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_too_long_is_cut_off_at_once() {
+    fn products_stop_growing_at_the_limit() {
         let sum =
             |from: usize| (from..from + 10).map(|i| Dim::symbol(&format!("n{i}"))).sum::<Dim>();
         let two = sum(0) * sum(10);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_what_is_too_long() {
+    fn operations_on_a_size_that_is_too_long_are_too_long() {
         let (n, long) = (Dim::symbol("n"), Dim::too_long());
         let made = [
             &long - &long,
@@ -90,7 +90,7 @@ mod tests {
             n.at_most(&long),
             long.equal(&long),
             n.less(&long),
-            long.broadcast(&long).expect("nobody can tell"),
+            long.broadcast(&long).expect("the sizes are unknown"),
             n.substitute("n", &long),
         ];
         assert!(made.iter().all(Dim::is_too_long), "{made:?}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_of_quotients_is_made_and_bounded_in_no_time() {
+    fn a_long_chain_of_quotients_is_bounded_in_linear_time() {
         let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
         let (mut halved, mut rounded) = (n.clone(), n);
         for _ in 0..80 {

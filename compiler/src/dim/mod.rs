@@ -1,9 +1,9 @@
-//! Symbolic sizes. A [`Dim`] is kept as a sum of products in one normal form, so two sizes are
-//! known to be equal exactly when `==` says so.
+//! Symbolic sizes. A [`Dim`] is a sum of products in normal form, so two sizes are provably equal
+//! exactly when they compare equal with `==`.
 //!
-//! No size is longer than [`Dim::LONGEST`]: what would be is [`Dim::is_too_long`], of which nothing
-//! is known, and all that is made of it is, too. Who makes sizes for others to use looks for that:
-//! elements known as sizes are then known only when the model runs, anything else is a diagnostic.
+//! No size is longer than [`Dim::LONGEST`]. A longer one becomes [`Dim::is_too_long`], about which
+//! nothing is known, and so does every size computed from it. Type inference checks for this: known
+//! elements that are too long become unknown, and any other size that is too long is an error.
 
 mod interval;
 mod length;
@@ -17,57 +17,57 @@ use std::{
     rc::Rc,
 };
 
-/// A size: a polynomial with whole coefficients over [`Atom`]s.
+/// A size: a polynomial over [`Atom`]s with integer coefficients.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dim(Rc<Sum>);
 
-/// The products with their coefficients, and what all take together.
+/// The products with their coefficients, and the length of all.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Sum {
     terms: BTreeMap<Vec<Atom>, i64>,
     length: usize,
 }
 
-/// The name of a size that is known only when the model runs; a Rust identifier.
+/// The name of a free dimension or a data-dependent size; a Rust identifier.
 pub type Symbol = Rc<str>;
 
-/// What is known of a symbol.
+/// Facts about a symbol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// What the model calls it.
+    /// The name in the model.
     pub label: String,
-    /// The greatest size for which memory is planned.
+    /// The greatest value for which memory is planned.
     pub max: Option<i64>,
 }
 
-/// What a size is made of, where it is not a number.
+/// A factor of a product that is not a number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Atom {
-    /// A size that has a name.
+    /// A symbol.
     Symbol(Symbol),
-    /// The quotient by a number above 0, rounded down.
+    /// The quotient by a positive divisor, rounded down.
     FloorDiv(Dim, Dim),
-    /// The larger of the two.
+    /// The maximum.
     Max(Dim, Dim),
-    /// The smaller of the two.
+    /// The minimum.
     Min(Dim, Dim),
-    /// The common size of two axes, of which one may be 1.
+    /// The size of two axes broadcast together.
     Broadcast(Dim, Dim),
-    /// 1 where the two are equal, else 0.
+    /// 1 if both are equal, else 0.
     Equal(Dim, Dim),
-    /// 1 where the first is smaller, else 0.
+    /// 1 if the first is smaller, else 0.
     Less(Dim, Dim),
-    /// What would be longer than [`Dim::LONGEST`].
+    /// A size that would be longer than [`Dim::LONGEST`].
     TooLong,
 }
 
 impl Dim {
-    /// The size called `name`.
+    /// Returns the symbol called `name`.
     pub fn symbol(name: &str) -> Dim {
         Dim::atom(Atom::Symbol(name.into()))
     }
 
-    /// The number, where no symbol is left.
+    /// Returns the number, if the size is one.
     pub fn known(&self) -> Option<i64> {
         match self.0.terms.iter().next() {
             None => Some(0),
@@ -76,7 +76,7 @@ impl Dim {
         }
     }
 
-    /// The symbol, where the size is one symbol and no more.
+    /// Returns the symbol, if the size is a single symbol.
     pub fn as_symbol(&self) -> Option<&Symbol> {
         match self.0.terms.iter().next() {
             Some((product, 1)) if self.0.terms.len() == 1 => match product.as_slice() {
@@ -87,7 +87,7 @@ impl Dim {
         }
     }
 
-    /// The atom, where the size is one atom and no more.
+    /// Returns the atom, if the size is a single atom.
     pub fn as_atom(&self) -> Option<&Atom> {
         match self.0.terms.iter().next() {
             Some((product, 1)) if self.0.terms.len() == 1 && product.len() == 1 => product.first(),
@@ -95,14 +95,14 @@ impl Dim {
         }
     }
 
-    /// The quotient, rounded down. What it is divided by must be above 0: where that is known only
-    /// when the model runs, the caller requires it.
+    /// Returns the quotient, rounded down. The divisor must be positive: if that is unknown, the
+    /// caller adds a run-time check.
     pub fn floor_div(&self, by: &Dim) -> Dim {
         debug_assert!(by.known().is_none_or(|n| n > 0), "{self:?} is divided by {by:?}");
         self.quotient(by)
     }
 
-    /// [`Dim::floor_div`], and 0 where nothing can be divided, as [`Dim::eval`] has it.
+    /// Returns [`Dim::floor_div`], or 0 if the divisor is not positive, as [`Dim::eval`] does.
     fn quotient(&self, by: &Dim) -> Dim {
         match (self.known(), by.known()) {
             _ if self.is_too_long() || by.is_too_long() => Dim::too_long(),
@@ -123,7 +123,7 @@ impl Dim {
         }
     }
 
-    /// The largest product that every term of both has as a factor.
+    /// Returns the greatest common factor of all terms of both.
     fn common(&self, other: &Dim) -> Dim {
         let gcd = |a: i64, b: i64| {
             let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
@@ -146,7 +146,7 @@ impl Dim {
         Dim::term(&common, gcd(n, 0))
     }
 
-    /// The exact quotient by a single product, where every term has it as a factor.
+    /// Returns the exact quotient by a single product, if it is a factor of every term.
     fn divide_out(&self, by: &Dim) -> Option<Dim> {
         let (factor, &n) = by.0.terms.iter().next().filter(|_| by.0.terms.len() == 1)?;
         let mut terms = BTreeMap::new();
@@ -163,17 +163,17 @@ impl Dim {
         Some(Dim::normal(terms))
     }
 
-    /// The quotient, rounded up.
+    /// Returns the quotient, rounded up.
     pub fn ceil_div(&self, by: &Dim) -> Dim {
         (self + by - 1).floor_div(by)
     }
 
-    /// The remainder of [`Dim::floor_div`].
+    /// Returns the remainder of [`Dim::floor_div`].
     pub fn modulo(&self, by: &Dim) -> Dim {
         self - self.floor_div(by) * by
     }
 
-    /// The larger of the two.
+    /// Returns the maximum of both.
     pub fn at_least(&self, other: &Dim) -> Dim {
         match (self - other).known() {
             Some(difference) if difference >= 0 => self.clone(),
@@ -187,7 +187,7 @@ impl Dim {
         }
     }
 
-    /// The smaller of the two.
+    /// Returns the minimum of both.
     pub fn at_most(&self, other: &Dim) -> Dim {
         let difference = self - other;
         match difference.known() {
@@ -202,8 +202,8 @@ impl Dim {
         }
     }
 
-    /// The common size of two axes, of which one may be 1; `None` where no size fits both. That
-    /// one does, if both are not equal, is for a check to see.
+    /// Returns the size of two axes broadcast together, or `None` if they are incompatible. If that
+    /// is unknown, a run-time check decides.
     pub fn broadcast(&self, other: &Dim) -> Option<Dim> {
         let (a, b) = (self.takes_in(other), other.takes_in(self));
         match (self.known(), other.known()) {
@@ -220,9 +220,9 @@ impl Dim {
         }
     }
 
-    /// Whether the common size of both is surely this, if there is one.
+    /// Whether this is the size of both broadcast together, if they are compatible.
     fn takes_in(&self, other: &Dim) -> bool {
-        // Where the smaller of this and a number is 1, so is this.
+        // min(self, n) is 1 only if self is, for n > 1.
         let is_cut = |a: &Dim, b: &Dim| a == self && b.known().is_some_and(|most| most > 1);
         match (self.as_atom(), other.as_atom()) {
             _ if self == other => true,
@@ -232,7 +232,7 @@ impl Dim {
         }
     }
 
-    /// 1 where the two are equal, else 0.
+    /// Returns 1 if both are equal, else 0.
     pub fn equal(&self, other: &Dim) -> Dim {
         let difference = self - other;
         match difference.known() {
@@ -244,7 +244,7 @@ impl Dim {
         }
     }
 
-    /// 1 where this is smaller, else 0.
+    /// Returns 1 if this is smaller, else 0.
     pub fn less(&self, other: &Dim) -> Dim {
         match (self - other).known() {
             Some(difference) => i64::from(difference < 0).into(),
@@ -253,13 +253,13 @@ impl Dim {
         }
     }
 
-    /// This, where it is a number or surely not negative: of what operators choose among elements,
-    /// nothing else can be written as an expression of `usize`.
+    /// Returns the size, if it is a number or provably not negative: no other element that an
+    /// operator selects can be written as an expression of type `usize`.
     pub fn if_sure(self) -> Option<Dim> {
         Some(self).filter(|dim| dim.known().is_some() || dim.is_size())
     }
 
-    /// The number, given one for every symbol. Saturates where it does not fit.
+    /// Evaluates the size, given the value of each symbol. Saturates on overflow.
     pub fn eval(&self, symbols: &dyn Fn(&str) -> i64) -> i64 {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(name) => symbols(name),
@@ -283,17 +283,17 @@ impl Dim {
         self.0.terms.iter().map(term).fold(0, i64::saturating_add)
     }
 
-    /// The size with `by` in place of the symbol called `name`.
+    /// Replaces the symbol called `name` by `by`.
     pub fn substitute(&self, name: &str, by: &Dim) -> Dim {
         self.replace(&Atom::Symbol(name.into()), by)
     }
 
-    /// The size with `by` in place of `atom`.
+    /// Replaces `atom` by `by`.
     pub fn replace(&self, atom: &Atom, by: &Dim) -> Dim {
         self.rebuilt(&|found| (found == atom).then(|| by.clone()))
     }
 
-    /// The size with what `by` says in place of each symbol of which it knows, all at once.
+    /// Replaces, simultaneously, each symbol for which `by` returns a size.
     pub fn rename(&self, by: &dyn Fn(&Symbol) -> Option<Dim>) -> Dim {
         self.rebuilt(&|found| match found {
             Atom::Symbol(name) => by(name),
@@ -301,13 +301,13 @@ impl Dim {
         })
     }
 
-    /// The size with what `by` says in place of each atom of which it knows.
+    /// Replaces each atom for which `by` returns a size.
     fn rebuilt(&self, by: &dyn Fn(&Atom) -> Option<Dim>) -> Dim {
         let each = |dim: &Dim| dim.rebuilt(by);
         let replaced = |found: &Atom| {
             by(found).unwrap_or_else(|| match found {
                 Atom::Symbol(_) | Atom::TooLong => Dim::atom(found.clone()),
-                // A divisor may come to be 0 where the model is sure to be refused.
+                // The divisor may become 0 if a run-time check is certain to fail.
                 Atom::FloorDiv(a, b) => each(a).quotient(&each(b)),
                 Atom::Max(a, b) => each(a).at_least(&each(b)),
                 Atom::Min(a, b) => each(a).at_most(&each(b)),
@@ -325,7 +325,7 @@ impl Dim {
         self.0.terms.iter().map(term).fold(Dim::from(0), |sum, term| sum + term)
     }
 
-    /// What follows for one atom where this is known to be 0: the atom, and what it equals.
+    /// Solves `self == 0` for one atom: returns the atom and its value.
     pub fn solve_zero(&self) -> Option<(Atom, Dim)> {
         let alone = |(product, n): (&[Atom], i64)| match product {
             [atom] if matches!(n, 1 | -1) => Some((atom.clone(), n)),
@@ -333,12 +333,12 @@ impl Dim {
         };
         self.terms().filter_map(alone).find_map(|(atom, n)| {
             let rest = self - Dim::term(std::slice::from_ref(&atom), n);
-            // Replacing the atom must get rid of it.
+            // The value must not contain the atom.
             (rest.replace(&atom, &0.into()) == rest).then(|| (atom, rest * -n))
         })
     }
 
-    /// Adds to `found` every symbol that this is made of.
+    /// Adds every symbol of the size to `found`.
     pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
         for atom in self.0.terms.keys().flatten() {
             match atom {
@@ -359,12 +359,12 @@ impl Dim {
         }
     }
 
-    /// The terms, each a product of atoms with its coefficient.
+    /// Iterates over the terms: a product of atoms and its coefficient.
     pub fn terms(&self) -> impl DoubleEndedIterator<Item = (&[Atom], i64)> {
         self.0.terms.iter().map(|(product, &n)| (product.as_slice(), n))
     }
 
-    /// One product with its coefficient.
+    /// Makes a size of one term.
     pub fn term(product: &[Atom], n: i64) -> Dim {
         Dim::normal(BTreeMap::from([(product.to_vec(), n)]))
     }
@@ -373,7 +373,7 @@ impl Dim {
         Dim::normal(BTreeMap::from([(vec![atom], 1)]))
     }
 
-    /// The two in the order in which an atom holds them, a number last.
+    /// Returns both in the canonical order of an atom, a number last.
     fn ordered(&self, other: &Dim) -> (Dim, Dim) {
         let as_they_are = match (self.known(), other.known()) {
             (_, Some(_)) => true,
@@ -384,7 +384,7 @@ impl Dim {
         (a.clone(), b.clone())
     }
 
-    /// What is added and what is taken away.
+    /// Returns the sum of the positive terms, and that of the negative terms without their signs.
     pub fn parts(&self) -> (Dim, Dim) {
         let of = |sign: i64| {
             let terms = self.terms().filter(|(_, n)| n.signum() == sign);
@@ -398,22 +398,22 @@ impl Dim {
         Dim::no_longer(sum)
     }
 
-    /// The sum, where no number in it leaves the range of `i64`. Those of operators saturate.
+    /// Returns the sum, or `None` if a coefficient overflows. The operators saturate instead.
     pub fn checked_add(&self, other: &Dim) -> Option<Dim> {
         self.joined(other, i64::checked_add)
     }
 
-    /// The difference, likewise.
+    /// Returns the difference, or `None` if a coefficient overflows.
     pub fn checked_sub(&self, other: &Dim) -> Option<Dim> {
         self.joined(other, i64::checked_sub)
     }
 
-    /// The product, likewise.
+    /// Returns the product, or `None` if a coefficient overflows.
     pub fn checked_mul(&self, other: &Dim) -> Option<Dim> {
         self.multiplied(other, |sum, n, m| sum.checked_add(n.checked_mul(m)?))
     }
 
-    /// The terms of both, with what `join` makes of the coefficients of each.
+    /// Combines the terms of both; `join` combines the coefficients of equal products.
     fn joined(&self, other: &Dim, join: impl Fn(i64, i64) -> Option<i64>) -> Option<Dim> {
         if self.is_too_long() || other.is_too_long() {
             return Some(Dim::too_long());
@@ -426,7 +426,7 @@ impl Dim {
         Some(Dim::normal(sum))
     }
 
-    /// The products of all terms, whose coefficients `add` adds to a sum as products.
+    /// Multiplies all terms; `add(sum, n, m)` returns `sum + n · m` for their coefficients.
     fn multiplied(&self, other: &Dim, add: impl Fn(i64, i64, i64) -> Option<i64>) -> Option<Dim> {
         if self.0.terms.len().saturating_mul(other.0.terms.len()) > Dim::LONGEST {
             return Some(Dim::too_long());
@@ -489,8 +489,8 @@ macro_rules! operator {
     };
 }
 
-/// What saturating arithmetic made, which always makes something.
-const SATURATES: &str = "numbers that saturate have a sum and a product";
+/// The invariant of saturating arithmetic.
+const SATURATES: &str = "saturating arithmetic does not overflow";
 
 operator!(Add add |a, b| a.joined(b, |n, m| Some(n.saturating_add(m))).expect(SATURATES));
 operator!(Sub sub |a, b| a.joined(b, |n, m| Some(n.saturating_sub(m))).expect(SATURATES));

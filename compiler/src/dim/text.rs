@@ -3,9 +3,8 @@
 use super::{Atom, Dim};
 use std::fmt;
 
-/// As a Rust expression of type `usize`, which is also how the dump writes it. What is added
-/// stands before what is taken away, so that a size that is not negative never dips below zero, as
-/// long as its [`Dim::premises`] hold.
+/// A Rust expression of type `usize`. Additions come before subtractions, so that no intermediate
+/// value of a size that is not negative is negative, if its [`Dim::premises`] hold.
 impl fmt::Debug for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.expression(&|_| None))
@@ -34,8 +33,8 @@ impl Dim {
         }
     }
 
-    /// Adds to `found` what the Rust expression relies on and is not sure: sizes, and the least
-    /// that each must be.
+    /// Adds to `found` the unproven assumptions of the Rust expression: sizes, each with its least
+    /// value.
     pub fn premises(&self, found: &mut Vec<(Dim, i64)>) {
         let mut rely = |dim: &Dim, least: i64| {
             if !(dim - least).is_size() {
@@ -65,8 +64,8 @@ impl Dim {
         parts.into_iter().for_each(|part| part.premises(found));
     }
 
-    /// What it is made of where it counts only as far as it is positive: the smaller of two sizes
-    /// is cut at zero as they are.
+    /// Returns the parts that matter for the positive part of a size: `max(min(a, b), 0)` is the
+    /// minimum of `max(a, 0)` and `max(b, 0)`.
     fn cut_at_zero(&self) -> Vec<&Dim> {
         match self.as_atom() {
             Some(Atom::Min(a, b)) => [a, b].into_iter().flat_map(Dim::cut_at_zero).collect(),
@@ -84,7 +83,7 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// A sum: an operand of an operator needs [`Text::operand`].
+    /// Writes a sum. The operand of an operator needs [`Text::operand`].
     fn dim(&self, dim: &Dim) -> String {
         if let Some(name) = (self.names)(dim) {
             return name;
@@ -96,7 +95,7 @@ impl Text<'_> {
         minus.fold(sum, |sum, term| format!("{sum} - {term}"))
     }
 
-    /// A term without its sign.
+    /// Writes a term without its sign.
     fn term(&self, product: &[Atom], n: i64) -> String {
         let n = n.unsigned_abs();
         if let ([Atom::FloorDiv(a, b)], 1) = (product, n) {
@@ -113,7 +112,7 @@ impl Text<'_> {
         format!("{} / {divisor}", self.operand(a))
     }
 
-    /// An atom as a factor of a product.
+    /// Writes an atom as a factor of a product.
     fn atom(&self, atom: &Atom) -> String {
         if let Some(name) = (self.names)(&Dim::atom(atom.clone())) {
             return name;
@@ -134,7 +133,7 @@ impl Text<'_> {
         }
     }
 
-    /// A size as the operand of an operator or method, or 0 where it would be less.
+    /// Writes the positive part of a size as the operand of an operator or method.
     fn positive(&self, dim: &Dim) -> String {
         if dim.is_size() {
             return self.operand(dim);
@@ -146,7 +145,7 @@ impl Text<'_> {
         }
     }
 
-    /// Two sizes compared.
+    /// Writes the comparison of two sizes.
     fn comparison(&self, atom: &Atom) -> String {
         let (a, sign, b) = match atom {
             Atom::Equal(a, b) => (a, "==", b),
@@ -157,13 +156,13 @@ impl Text<'_> {
         format!("{} {sign} {}", self.dim(&a), self.dim(&b))
     }
 
-    /// A size as the operand of an operator or method: in parentheses, unless it is a single word.
+    /// Writes a size as the operand of an operator or method: one word, or in parentheses.
     fn operand(&self, dim: &Dim) -> String {
         if let Some(name) = (self.names)(dim) {
             return name;
         }
         match (dim.known(), dim.as_atom()) {
-            // A method on a bare number would not say which type of number it is.
+            // A method call on a literal needs its type.
             (Some(n), _) => format!("{n}usize"),
             (None, Some(atom)) => self.atom(atom),
             (None, None) => format!("({})", self.dim(dim)),

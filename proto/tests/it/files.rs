@@ -1,5 +1,5 @@
-//! A file that another tool wrote reads as what it means: `branch.onnx` is `branch.txt` as ONNX's own
-//! parser and Google's protobuf write it.
+//! Files of other tools decode to what they mean: ONNX's parser and Google's protobuf wrote
+//! `branch.onnx` from `branch.txt`.
 
 use onnxc_proto::attribute_proto::AttributeType;
 use onnxc_proto::tensor_proto::DataType;

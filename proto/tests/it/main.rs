@@ -1,4 +1,4 @@
-//! The structs against the schema, against files, and against what is not a file.
+//! Compares the structs with the schema and with files, and decodes invalid files.
 
 mod files;
 mod refusals;

@@ -1,5 +1,5 @@
-//! What is not a model is an error: never a panic, a full stack or an allocation that a false length
-//! asked for.
+//! Invalid files are errors: never a panic, a stack overflow, or an allocation of a size that a
+//! false length claims.
 
 use std::thread;
 
@@ -8,15 +8,15 @@ use onnxc_proto::*;
 use crate::sample::{Packing, Sample, Values, sized, varint};
 use crate::schema::Schema;
 
-/// What a small thread has; the innermost of 100 messages must be read and dropped in it.
+/// The stack size of a small thread, in which 100 nested messages must be read and dropped.
 const STACK: usize = 256 * 1024;
 
-/// The fields of a model that has them all.
+/// The fields of a model that has every field.
 fn sample() -> Vec<Vec<u8>> {
     Sample::new(&Schema::read(), Values::Counted, Packing::Declared, 0).fields("ModelProto")
 }
 
-/// Wants `file` refused, with words that contain `why`.
+/// Checks that decoding `file` fails, with a message that contains `why`.
 fn check(file: Vec<u8>, why: &str) {
     let read = decode_model(file.into()).map(drop);
     let error = read.expect_err("the file is no model").to_string();
@@ -28,7 +28,7 @@ fn key(tag: u64) -> Vec<u8> {
     varint(tag << 3 | 2)
 }
 
-/// Messages each of which is the only field of the one around it, under these tags, outermost first.
+/// Nested messages: each is the only field of the outer one, with these tags, outermost first.
 fn nested(tags: impl DoubleEndedIterator<Item = u64>) -> Vec<u8> {
     // From the inside out, and reversed, so that a level adds at the end.
     let mut reversed = Vec::new();
@@ -82,7 +82,7 @@ fn a_changed_byte_is_an_error_or_another_model() {
 }
 
 #[test]
-fn noise_is_refused() {
+fn noise_is_an_error() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
         state ^= state << 13;
@@ -126,7 +126,7 @@ fn types_and_unknown_groups_nest_no_deeper_either() {
 }
 
 #[test]
-fn a_length_beyond_the_end_is_refused_before_anything_is_allocated() {
+fn a_length_beyond_the_end_is_an_error_before_anything_is_allocated() {
     // `raw_data`, `float_data` and `name` of an initializer, then the graph itself.
     for tag in [9, 4, 8] {
         let tensor = [key(tag), varint(1 << 40)].concat();
@@ -137,7 +137,7 @@ fn a_length_beyond_the_end_is_refused_before_anything_is_allocated() {
 }
 
 #[test]
-fn a_field_that_leaves_its_message_is_refused() {
+fn a_field_that_leaves_its_message_is_an_error() {
     // The graph is two bytes long, its name three.
     let file = [key(7), varint(2), key(2), varint(3), b"abc".to_vec()].concat();
     check(file, "ModelProto.graph: delimited length exceeded");
@@ -150,7 +150,7 @@ fn text_must_be_utf_8() {
 }
 
 #[test]
-fn a_field_of_another_wire_type_is_refused() {
+fn a_field_of_another_wire_type_is_an_error() {
     // `ir_version` with a length, a float as an integer, a packed list that ends within a number.
     check([key(1), sized(b"14")].concat(), "ModelProto.ir_version");
     let attribute = |field: &[u8]| {

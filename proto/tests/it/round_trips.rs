@@ -1,4 +1,4 @@
-//! What is read and written again is the same, for every field of every message.
+//! Every field of every message survives decoding and encoding.
 
 use onnxc_proto::*;
 
@@ -50,7 +50,7 @@ const MESSAGES: &[(&str, Recode)] = &[
 /// `TypeProto` has the longest `oneof`, of six.
 const VARIANTS: usize = 6;
 
-/// Reads each message in the form `written` and wants it written again in the declared one.
+/// Decodes each message from the form `written`, and checks that encoding gives the declared form.
 fn check(values: Values, written: Packing) {
     let schema = Schema::read();
     for (path, recode) in MESSAGES {

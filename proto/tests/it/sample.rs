@@ -1,14 +1,14 @@
-//! Messages as bytes, made from the schema alone: every field is there, and no struct had a hand in
-//! it. What a struct reads and writes again must be these bytes.
+//! Encoded messages with every field, made from the schema without the structs. Decoding and
+//! encoding them with the structs must give the same bytes.
 
 use crate::schema::{Field, Label, Message, Schema};
 
-/// How deep messages stand in each other, at most.
+/// The greatest nesting depth of messages.
 const DEPTH: usize = 3;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Values {
-    /// All different, integers negative in iteration.
+    /// All different; integers alternate in sign.
     Counted,
     /// Zero or empty.
     Zero,
@@ -17,7 +17,7 @@ pub enum Values {
 #[derive(Clone, Copy, PartialEq)]
 pub enum Packing {
     Declared,
-    /// Packed where the schema says unpacked, and the other way round.
+    /// Packed where the schema declares unpacked, and vice versa.
     Reversed,
 }
 
@@ -30,7 +30,7 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// Of each `oneof`, the alternative number `variant` is taken, counted round and round.
+    /// Takes alternative number `variant` of each `oneof`, modulo the number of alternatives.
     pub fn new(schema: &'a Schema, values: Values, packing: Packing, variant: usize) -> Self {
         Sample { schema, values, packing, variant, count: 0 }
     }
@@ -106,13 +106,13 @@ impl<'a> Sample<'a> {
             "uint64" => (Wire::Varint, varint(count as u64)),
             "float" => (Wire::Fixed32, (signed as f32 / 8.0).to_le_bytes().into()),
             "double" => (Wire::Fixed64, (signed as f64 / 8.0).to_le_bytes().into()),
-            // What is neither a message nor a scalar is an enumeration.
+            // Any other type is an enumeration.
             _ => (Wire::Varint, varint(u64::from(count > 0))),
         }
     }
 }
 
-/// How the bytes of a value end, with the numbers that protobuf gives it.
+/// The wire type of a value, with its number in protobuf.
 #[derive(Clone, Copy)]
 enum Wire {
     Varint = 0,
@@ -121,7 +121,8 @@ enum Wire {
     Fixed32 = 5,
 }
 
-/// Seven bits a byte, the lowest first; all but the last have the highest bit set.
+/// Encodes a number in base 128: seven bits per byte, the lowest first; all bytes but the last have
+/// the highest bit set.
 pub fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -132,7 +133,7 @@ pub fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The bytes after their length.
+/// Prefixes bytes with their length.
 pub fn sized(body: &[u8]) -> Vec<u8> {
     [&varint(body.len() as u64), body].concat()
 }

@@ -1,4 +1,4 @@
-//! The schema `onnx.proto`, read line by line, and the sources of this crate held against it.
+//! Reads the schema `onnx.proto`, and compares the sources of this crate with it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -83,14 +83,14 @@ impl Schema {
         let field = Field { label, ty: ty.into(), name: name.into(), tag, packed };
         let path = path(open);
         let message = self.messages.iter_mut().find(|message| message.path == path);
-        message.expect("fields stand in messages").fields.push(field);
+        message.expect("every field is in a message").fields.push(field);
     }
 
     pub fn message(&self, path: &str) -> Option<&Message> {
         self.messages.iter().find(|message| message.path == path)
     }
 
-    /// The message that `ty` means where `scope` is open, unless it is a scalar or an enumeration.
+    /// Returns the message that `ty` names in `scope`, unless it is a scalar or an enumeration.
     pub fn resolve(&self, scope: &str, ty: &str) -> Option<&Message> {
         if scope.is_empty() {
             return self.message(ty);
@@ -171,7 +171,7 @@ fn camel(name: &str) -> String {
     camel
 }
 
-/// What the structs of one source file declare.
+/// The declarations of one source file.
 #[derive(Default)]
 struct Source {
     open: Vec<String>,
@@ -243,7 +243,7 @@ fn unquote(value: &str) -> &str {
     value.trim_matches('"')
 }
 
-/// The last name of a path, with all that stands around it left off.
+/// Returns the last name of a path, without brackets around it.
 fn last(path: &str) -> &str {
     path.rsplit([':', '<', '(']).next().unwrap_or(path)
 }

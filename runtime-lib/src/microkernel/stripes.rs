@@ -108,7 +108,7 @@ impl WithSimd for Stripes<'_> {
     }
 }
 
-/// Rows that are added to the sums in iteration, so that an addition need not wait for the last one.
+/// The number of independent sets of accumulators, which hides the latency of additions.
 const ROWS: usize = 2;
 
 /// Sums of `V` vectors of columns from column `j` on of a stripe, and what is added to them; `y` may

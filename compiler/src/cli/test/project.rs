@@ -125,7 +125,7 @@ impl Project {
         }
     }
 
-    /// Runs model `number` on each data set in iteration, all models in one process.
+    /// Runs model `number` on each data set, all models in one process.
     pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Value>, String>>> {
         let exchange = self.root.join("exchange");
         fs::create_dir_all(&exchange)?;

@@ -64,8 +64,8 @@ impl Plane {
     }
 }
 
-/// Twice as many samples: three parts of the nearer one, one of the other. Halves go down and up
-/// in iteration.
+/// Doubles the number of samples: 3/4 of the nearer one and 1/4 of the other. Halves are rounded
+/// alternately down and up.
 fn halves(x: &[u8], y: &mut [u8]) {
     let last = x.len() - 1;
     for (i, y) in y.chunks_exact_mut(2).enumerate() {
