@@ -182,14 +182,14 @@ fn read(node: &mut Reader<'_>, row: &'static Row) -> Result<Rc<dyn Op>> {
 }
 
 impl Activation {
-    /// The function as the epilogue of a kernel applies it, if there is such an epilogue.
+    /// The function as a kernel's epilogue applies it; `None` if no epilogue has the function.
     pub fn function(&self) -> Option<epilogue::Activation> {
         let name = if std::ptr::eq(self.row, &GELU_TANH) { "GeluTanh" } else { self.row.name };
         from_parts(name, &self.parameters[..self.row.parameters.len()])
     }
 
-    /// Returns the operator that applies the epilogue function `f`, for the functions that no other
-    /// operator covers.
+    /// Returns the operator that applies the epilogue function `f`, if that is `Gelu`, `HardSwish` or
+    /// `Swish`.
     pub fn of(f: epilogue::Activation) -> Option<Activation> {
         let rows = [&GELU, &GELU_TANH, &HARD_SWISH, &SWISH];
         let mut activations = rows.into_iter().map(|row| {

@@ -163,7 +163,7 @@ pub struct Split {
     pub num_outputs: Option<i64>,
 }
 
-/// The largest number of parts if not each of them has an output.
+/// The largest number of parts of a node whose number of outputs is smaller.
 const MOST_PARTS: i64 = 1 << 16;
 
 pub static SPLIT: Kernel<Strided> =

@@ -54,11 +54,11 @@ impl Op for Expand {
         let ty = cx.of(0, ANY)?;
         cx.of(1, &[DType::I64])?;
         let shape = match cx.known(1) {
-            Some(wanted) => {
-                for size in wanted {
+            Some(target) => {
+                for size in target {
                     cx.require_at_least(size, &0.into(), "a size and 0")?;
                 }
-                cx.broadcast(&[&ty.shape, wanted])?
+                cx.broadcast(&[&ty.shape, target])?
             }
             None => infer_partly_known_shape(cx, &ty.shape)?,
         };
@@ -87,22 +87,22 @@ impl Op for Expand {
 fn infer_partly_known_shape(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Dim>> {
     let count = cx.count(1)?;
     let rank = from.len().max(count);
-    let wanted = cx.partly(1).unwrap_or_else(|| vec![None; count]);
+    let target = cx.partly(1).unwrap_or_else(|| vec![None; count]);
     let mut shape = cx.fresh_sizes(vec![None; rank]);
     for (axis, size) in shape.iter_mut().enumerate() {
         let own = (axis + from.len()).checked_sub(rank).map(|i| &from[i]);
-        let wanted = match (axis + count).checked_sub(rank) {
-            Some(i) => wanted[i].as_ref(),
+        let target = match (axis + count).checked_sub(rank) {
+            Some(i) => target[i].as_ref(),
             None => Some(&Dim::from(1)),
         };
-        if let Some(wanted) = wanted {
-            cx.require_at_least(wanted, &0.into(), "a size and 0")?;
+        if let Some(target) = target {
+            cx.require_at_least(target, &0.into(), "a size and 0")?;
         }
-        match (own, wanted) {
-            (Some(own), Some(wanted)) => {
-                *size = cx.broadcast(&[from_ref(own), from_ref(wanted)])?.remove(0);
+        match (own, target) {
+            (Some(own), Some(target)) => {
+                *size = cx.broadcast(&[from_ref(own), from_ref(target)])?.remove(0);
             }
-            (None, Some(wanted)) => *size = wanted.clone(),
+            (None, Some(target)) => *size = target.clone(),
             // An axis whose size is not 1 keeps it.
             (Some(own), None) if own.known().is_some_and(|n| n != 1) => *size = own.clone(),
             (_, None) => {}
@@ -195,8 +195,8 @@ fn lower(
 ) -> Result {
     let (x, y) = (cx.ty(0)?, cx.output_ty(0)?);
     if !cx.node().binds.is_empty() {
-        let wanted = cx.input(1)?.into();
-        cx.bind(sizes, DType::I64, vec![wanted], (x.shape.clone(),))?;
+        let target = cx.input(1)?.into();
+        cx.bind(sizes, DType::I64, vec![target], (x.shape.clone(),))?;
     }
     if x.len() == y.len() {
         return Ok(());

@@ -152,7 +152,9 @@ impl Op for Gather {
 /// and widens them.
 fn lower_rows(cx: &mut Lower<'_>, geometry: Axis) -> Result {
     let kernel = cx.choose(GATHERS, 1)?;
-    let Some(stored) = weight_precision::rows(cx, 0) else { return cx.call(kernel, geometry) };
+    let Some(stored) = weight_precision::store_row_major(cx, 0) else {
+        return cx.call(kernel, geometry);
+    };
     let (count, indices) = (cx.ty(1)?.len(), cx.input(1)?);
     let mut gather = |from: Operand, dtype: DType, inner: Dim| -> Result<Operand> {
         let gathered = cx.scratch(dtype, &count * &inner);

@@ -99,6 +99,8 @@ impl Op for Gradient {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        Err(cx.unsupported("being lowered before a pass replaces it by other nodes"))
+        let message =
+            format!("`{}` was not replaced by the nodes that compute it", cx.node().op.name());
+        Err(Diagnostic::new(Code::Unsupported, message))
     }
 }

@@ -110,7 +110,7 @@ fn differentiate<'t>(
             Reduction::None | Reduction::Sum => x,
         };
         let share = share.fit(weights).with_axis(1);
-        g.set(2, (-one_hot * loss * share).of_channels(g.x(2)));
+        g.set(2, (-one_hot * loss * share).sum_per_channel(g.x(2)));
     }
     -one_hot * (weights * share).with_axis(1)
 }

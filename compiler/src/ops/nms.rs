@@ -1,4 +1,4 @@
-//! `NonMaxSuppression`: of boxes that overlap, the one with the highest score.
+//! `NonMaxSuppression`: keeps the box with the highest score of those that overlap.
 
 use super::{Entry, entry};
 use crate::{
@@ -16,10 +16,10 @@ pub const OPS: &[Entry] = &[entry("NonMaxSuppression", 10, |node| {
     Ok(Rc::new(NonMaxSuppression { centers: node.flag("center_point_box", false)? }))
 })];
 
-/// The image, class and number of each box that is kept: boxes, scores, how many of a class, how
-/// far they may overlap, which score they must have.
+/// The batch index, class and box index of each kept box: `int64[kept, 3]`. Its inputs are `boxes`,
+/// `scores`, `max_output_boxes_per_class`, `iou_threshold` and `score_threshold`.
 pub struct NonMaxSuppression {
-    /// Whether boxes are given by their middles and sizes; else by two corners.
+    /// Whether boxes have the form center and size, else two corners: `center_point_box`.
     pub centers: bool,
 }
 
@@ -30,17 +30,18 @@ static CENTERS: Kernel<Boxes> = kernel!(F32_ONLY T, nms::select_centers,
     |f, a, p| f(a.sizes(), a.input::<T>(0), a.input(1), a.optional(2), a.optional(3),
         a.optional(4), a.output(0), a.output(1), p));
 
-/// Where the most boxes that are kept of a class stand among the inputs.
+/// The input `max_output_boxes_per_class`.
 const COUNT: usize = 2;
 
-/// The number of boxes that can be kept, from the shapes of the boxes and their scores.
-fn most(boxes: &[Dim], scores: &[Dim], count: Option<&Tensor>) -> Dim {
+/// The maximum number of kept boxes, from the shapes of the boxes and of the scores, and
+/// `max_output_boxes_per_class`.
+fn max_kept(boxes: &[Dim], scores: &[Dim], count: Option<&Tensor>) -> Dim {
     let count = count.and_then(Tensor::ints).and_then(|count| count.first().copied());
-    let of_class = match count {
+    let per_class = match count {
         Some(count) => boxes[1].at_most(&count.max(0).into()),
         None => boxes[1].clone(),
     };
-    &boxes[0] * &scores[1] * of_class
+    &boxes[0] * &scores[1] * per_class
 }
 
 impl Op for NonMaxSuppression {
@@ -56,17 +57,17 @@ impl Op for NonMaxSuppression {
         cx.of(0, &[DType::F32])?;
         cx.of(1, &[DType::F32])?;
         let (boxes, scores) = (&cx.ranked(0, 3)?.shape, &cx.ranked(1, 3)?.shape);
-        cx.require_equal(&boxes[0], &scores[0], "the images of boxes and of scores")?;
+        cx.require_equal(&boxes[0], &scores[0], "the batch sizes of boxes and of scores")?;
         cx.require_equal(&boxes[1], &scores[2], "the numbers of boxes and of scores")?;
-        cx.require_equal(&boxes[2], &4.into(), "the numbers of a box and 4")?;
+        cx.require_equal(&boxes[2], &4.into(), "the number of coordinates of a box and 4")?;
         for (i, dtype) in [(COUNT, DType::I64), (3, DType::F32), (4, DType::F32)] {
             if cx.has(i) {
                 cx.of(i, &[dtype])?;
             }
         }
-        let most = most(boxes, scores, cx.constant(COUNT));
-        let kept = match cx.has(COUNT) && most.known() != Some(0) {
-            true => cx.fresh_sizes([cx.upper(&most)]).remove(0),
+        let max = max_kept(boxes, scores, cx.constant(COUNT));
+        let kept = match cx.has(COUNT) && max.known() != Some(0) {
+            true => cx.fresh_sizes([cx.upper(&max)]).remove(0),
             false => 0.into(),
         };
         Ok(vec![Type::tensor(DType::I64, [kept, 3.into()])])
@@ -79,7 +80,7 @@ impl Op for NonMaxSuppression {
         let (boxes, scores) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let geometry =
             Boxes { images: boxes[0].clone(), classes: scores[1].clone(), boxes: boxes[1].clone() };
-        let kept = cx.scratch(DType::I64, most(boxes, scores, cx.constant(COUNT)) * 3);
+        let kept = cx.scratch(DType::I64, max_kept(boxes, scores, cx.constant(COUNT)) * 3);
         let order = cx.scratch(DType::I64, boxes[1].clone());
         let mut inputs: Vec<Arg> = vec![cx.input(0)?.into(), cx.input(1)?.into()];
         for i in COUNT..5 {
@@ -89,8 +90,8 @@ impl Op for NonMaxSuppression {
         let kernel = if self.centers { &CENTERS } else { &CORNERS };
         cx.bind_with(kernel, DType::F32, inputs, outputs, geometry)?;
         let y = cx.output(0)?;
-        let found = crate::plan::Operand { len: y.len.clone(), ..kept };
-        cx.copy(found, y);
+        let boxes = crate::plan::Operand { len: y.len.clone(), ..kept };
+        cx.copy(boxes, y);
         Ok(())
     }
 }
@@ -102,7 +103,7 @@ mod tests {
     use DType::{F32, I64};
 
     #[test]
-    fn how_many_are_kept_is_known_when_running() {
+    fn the_number_of_kept_boxes_is_data_dependent() {
         let n = || Dim::symbol("n");
         let boxes = || tensor(F32, [2.into(), n(), 4.into()]);
         let scores = || tensor(F32, [2.into(), 5.into(), n()]);
@@ -115,17 +116,17 @@ mod tests {
             check(op(), &[boxes(), scores()], 1, "int64[0, 3]");
             check(op(), &[boxes(), scores(), Given::Ints(vec![0])], 1, "int64[0, 3]");
         }
-        let found = "the numbers of boxes and of scores must be equal, but are 6 and 7";
+        let error = "the numbers of boxes and of scores must be equal, but are 6 and 7";
         let inputs = [tensor(F32, [2, 6, 4]), tensor(F32, [2, 5, 7])];
-        check(NonMaxSuppression { centers: true }, &inputs, 1, found);
+        check(NonMaxSuppression { centers: true }, &inputs, 1, error);
     }
 
     #[test]
-    fn no_more_can_be_kept_than_there_are() {
+    fn at_most_all_boxes_of_each_class_are_kept() {
         let dims = |sizes: [i64; 3]| sizes.map(Dim::from);
         let (boxes, scores) = (dims([2, 10, 4]), dims([2, 5, 10]));
         let of = |count: Option<i64>| {
-            most(&boxes, &scores, count.map(Tensor::from_int).as_ref()).known()
+            max_kept(&boxes, &scores, count.map(Tensor::from_int).as_ref()).known()
         };
         assert_eq!(of(Some(3)), Some(30));
         assert_eq!((of(Some(99)), of(None), of(Some(-1))), (Some(100), Some(100), Some(0)));

@@ -1,7 +1,7 @@
-//! Constant factors of products, packed when the model is compiled into the order in which kernels
-//! read them. All processors read the same order.
+//! Packs constant operands of matrix products and convolutions at compile time, into the order in
+//! which the kernels read them. The order is the same for all processors.
 
-use super::weight_precision::{self, Factor, Stored};
+use super::weight_precision::{self, ReducedOperand, ReducedWeight};
 use crate::{
     array::{Array, Element},
     dtype::DType,
@@ -15,26 +15,25 @@ use onnxc_runtime::{
 };
 use std::rc::Rc;
 
-/// A piece has at most about so many elements: enough for a long stretch of each row to be read at
-/// once, and few beside the memory of any machine.
+/// The approximate maximum number of elements of a piece: large enough to read a long run of each
+/// row at once, small compared to the memory of any machine.
 pub(super) const PIECE: usize = 1 << 22;
 
-/// How a factor is packed, piece by piece.
+/// A packing of an operand, piece by piece.
 pub(super) trait Pack: 'static {
-    /// How many elements that gives.
+    /// The number of packed elements.
     fn len<T>(&self) -> usize;
-    /// In how many pieces.
+    /// The number of pieces.
     fn pieces<T>(&self) -> usize;
     /// Packs piece `i`.
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T>;
-    /// Where the channels are, where that can be said.
+    /// The layout of the channels, if they form panels.
     fn panels(&self) -> Option<Panels> {
         None
     }
 }
 
-/// The right factor of a product of matrices. A piece is a few panels of columns of one block of
-/// rows.
+/// The right operand of a matrix product. A piece is a few panels of columns of one block of rows.
 pub(super) struct Right(pub matmul::Packing);
 
 impl Right {
@@ -43,12 +42,12 @@ impl Right {
     }
 
     fn columns_of_piece<T>(&self) -> usize {
-        // What one column is padded to.
+        // A single column is padded to a panel.
         let panel = matmul::packed_b_len::<T>(&matmul::Packing { rows: 1, cols: 1, ..self.0 });
         (PIECE / self.rows_of_block()).next_multiple_of(panel)
     }
 
-    /// In how many pieces a block is packed.
+    /// The number of pieces of a block of rows.
     fn pieces_of_block<T>(&self) -> usize {
         self.0.cols.div_ceil(self.columns_of_piece::<T>())
     }
@@ -85,15 +84,15 @@ impl Pack for Right {
 /// The weights of a convolution. A piece is a few filters of a group.
 impl Pack for geometry::Conv {
     fn len<T>(&self) -> usize {
-        numbers(self, |conv| conv::packed_weights_len(&conv))
+        with_numbers(self, |conv| conv::packed_weights_len(&conv))
     }
 
     fn pieces<T>(&self) -> usize {
-        numbers(self, |conv| conv.groups * conv.filters.div_ceil(filters_of_piece(&conv)))
+        with_numbers(self, |conv| conv.groups * conv.filters.div_ceil(filters_of_piece(&conv)))
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
-        numbers(self, |conv| {
+        with_numbers(self, |conv| {
             let most = filters_of_piece(&conv);
             let pieces = conv.filters.div_ceil(most);
             let (group, first) = (i / pieces, i % pieces * most);
@@ -108,7 +107,7 @@ impl Pack for geometry::Conv {
     }
 
     fn panels(&self) -> Option<Panels> {
-        Some(Panels::left(numbers(self, |conv| depth(&conv))))
+        Some(Panels::left(with_numbers(self, |conv| depth(&conv))))
     }
 }
 
@@ -126,15 +125,15 @@ fn depth(conv: &conv::Conv<'_>) -> usize {
 /// The weights of a transposed convolution. A piece is a group.
 impl Pack for geometry::ConvTranspose {
     fn len<T>(&self) -> usize {
-        numbers(self, |conv| conv::packed_transpose_weights_len(&conv))
+        with_numbers(self, |conv| conv::packed_transpose_weights_len(&conv))
     }
 
     fn pieces<T>(&self) -> usize {
-        numbers(self, |conv| conv.groups)
+        with_numbers(self, |conv| conv.groups)
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
-        numbers(self, |conv| {
+        with_numbers(self, |conv| {
             let group = from.len() / conv.groups;
             let piece = conv::ConvTranspose { groups: 1, ..conv };
             let mut to = vec![T::ZERO; conv::packed_transpose_weights_len(&piece)];
@@ -144,31 +143,33 @@ impl Pack for geometry::ConvTranspose {
     }
 
     fn panels(&self) -> Option<Panels> {
-        Some(Panels::left(numbers(self, |conv| conv.channels)))
+        Some(Panels::left(with_numbers(self, |conv| conv.channels)))
     }
 }
 
-/// The weights of a convolution of bytes. A piece is a few panels of filters of a group.
-pub(super) struct Filters(pub geometry::Conv);
+/// The weights of an 8-bit convolution. A piece is a few panels of filters of a group.
+pub(super) struct ByteFilters(pub geometry::Conv);
 
-/// How many filters of a convolution of bytes make a piece: whole panels.
+/// The number of filters of a piece of an 8-bit convolution: a multiple of the panel.
 fn byte_filters_of_piece(conv: &conv::Conv<'_>) -> usize {
     const PANEL: usize = 12;
     let one = conv::Conv { groups: 1, filters: 1, ..*conv };
     (PIECE / quantized::packed_weights_len(&one).max(1)).next_multiple_of(PANEL).max(PANEL)
 }
 
-impl Pack for Filters {
+impl Pack for ByteFilters {
     fn len<T>(&self) -> usize {
-        numbers(&self.0, |conv| quantized::packed_weights_len(&conv))
+        with_numbers(&self.0, |conv| quantized::packed_weights_len(&conv))
     }
 
     fn pieces<T>(&self) -> usize {
-        numbers(&self.0, |conv| conv.groups * conv.filters.div_ceil(byte_filters_of_piece(&conv)))
+        with_numbers(&self.0, |conv| {
+            conv.groups * conv.filters.div_ceil(byte_filters_of_piece(&conv))
+        })
     }
 
     fn pack<T: Number>(&self, i: usize, from: &[T]) -> Vec<T> {
-        numbers(&self.0, |conv| {
+        with_numbers(&self.0, |conv| {
             let most = byte_filters_of_piece(&conv);
             let pieces = conv.filters.div_ceil(most);
             let (group, first) = (i / pieces, i % pieces * most);
@@ -183,15 +184,15 @@ impl Pack for Filters {
     }
 }
 
-/// The right factor of a product of bytes. A piece is a few panels of columns.
-pub(super) struct Columns {
-    /// The sizes.
+/// The right operand of an 8-bit matrix product. A piece is a few panels of columns.
+pub(super) struct ByteColumns {
+    /// The sizes of the product.
     pub product: quantized::Product,
-    /// How far one row and one column start from the next.
+    /// Row stride and column stride, in elements.
     pub strides: [usize; 2],
 }
 
-impl Columns {
+impl ByteColumns {
     fn columns_of_piece(&self) -> usize {
         const PANEL: usize = 64;
         let depth = quantized::packed_columns_depth(self.product.k).max(1);
@@ -199,7 +200,7 @@ impl Columns {
     }
 }
 
-impl Pack for Columns {
+impl Pack for ByteColumns {
     fn len<T>(&self) -> usize {
         quantized::packed_columns_len(&self.product)
     }
@@ -219,7 +220,7 @@ impl Pack for Columns {
     }
 }
 
-/// The right factor of a product, its columns one after the other. A piece is some columns.
+/// The right operand of a matrix product in column-major order. A piece is some columns.
 pub(super) struct Transposed(pub matmul::Packing);
 
 impl Transposed {
@@ -246,60 +247,65 @@ impl Pack for Transposed {
     }
 }
 
-/// What `then` makes of the geometry, whose sizes that matter are known.
-pub(super) fn numbers<F: Formula, R>(geometry: &F, then: impl Fn(F::Numbers<'_>) -> R) -> R {
-    let mut made = None;
-    geometry.with(&|_| 0, &mut |numbers| made = Some(then(numbers)));
-    made.expect("a formula hands over its numbers")
+/// Calls `f` with the sizes of the geometry as numbers. The sizes that `f` reads must be fixed; all
+/// others are 0.
+pub(super) fn with_numbers<F: Formula, R>(geometry: &F, f: impl Fn(F::Numbers<'_>) -> R) -> R {
+    let mut result = None;
+    geometry.with(&|_| 0, &mut |numbers| result = Some(f(numbers)));
+    result.expect("`Formula::with` calls its function once")
 }
 
-/// Elements of one type in a packed order.
+/// The packed order of elements of one type.
 struct Packed<P> {
-    how: P,
+    packing: P,
     dtype: DType,
 }
 
 impl<P: Pack> Order for Packed<P> {
     fn elements(&self) -> usize {
         match self.dtype {
-            DType::F64 => self.how.len::<f64>(),
-            DType::I8 => self.how.len::<i8>(),
-            _ => self.how.len::<f32>(),
+            DType::F64 => self.packing.len::<f64>(),
+            DType::I8 => self.packing.len::<i8>(),
+            _ => self.packing.len::<f32>(),
         }
     }
 
     fn pieces(&self) -> usize {
         match self.dtype {
-            DType::F64 => self.how.pieces::<f64>(),
-            DType::I8 => self.how.pieces::<i8>(),
-            _ => self.how.pieces::<f32>(),
+            DType::F64 => self.packing.pieces::<f64>(),
+            DType::I8 => self.packing.pieces::<i8>(),
+            _ => self.packing.pieces::<f32>(),
         }
     }
 
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor {
         match self.dtype {
-            DType::F64 => piece::<f64>(&self.how, i, constant),
-            DType::I8 => piece::<i8>(&self.how, i, constant),
-            _ => piece::<f32>(&self.how, i, constant),
+            DType::F64 => piece::<f64>(&self.packing, i, constant),
+            DType::I8 => piece::<i8>(&self.packing, i, constant),
+            _ => piece::<f32>(&self.packing, i, constant),
         }
     }
 }
 
-fn piece<T: Element + Number + bytemuck::Pod>(how: &impl Pack, i: usize, from: &Tensor) -> Tensor {
+fn piece<T: Element + Number + bytemuck::Pod>(
+    packing: &impl Pack,
+    i: usize,
+    from: &Tensor,
+) -> Tensor {
     let packed = match from.as_slice::<T>() {
-        Some(elements) => how.pack(i, elements),
+        Some(elements) => packing.pack(i, elements),
         None => {
             let copy = Array::from_tensor(from);
-            how.pack(i, T::of(&copy).expect("the elements are of the tensor's type"))
+            packing.pack(i, T::of(&copy).expect("the elements are of the tensor's type"))
         }
     };
     let len = packed.len();
     T::array(packed).into_tensor(vec![len])
 }
 
-/// Input `i`, packed as its kernel reads it, where it is a constant of a type that kernels take so,
-/// and space matters less than time.
-pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Operand> {
+/// Packs input `i` if it is a non-empty constant of `float` or `double` and the model is optimized
+/// for speed. With a reduced weight precision, the call widens the stored weight into scratch.
+pub(super) fn pack_constant(cx: &mut Lower<'_>, i: usize, packing: impl Pack) -> Option<Operand> {
     if cx.optimize() == Optimize::Size {
         return None;
     }
@@ -307,30 +313,36 @@ pub(super) fn packed(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Ope
     if !matches!(constant.dtype, DType::F32 | DType::F64) || constant.is_empty() {
         return None;
     }
-    let panels = how.panels();
-    let order: Rc<dyn Order> = Rc::new(Packed { how, dtype: constant.dtype });
-    match Stored::of(cx, i, order.clone(), panels) {
-        Some(stored) => Some(stored.widened(cx)),
+    let panels = packing.panels();
+    let order: Rc<dyn Order> = Rc::new(Packed { packing, dtype: constant.dtype });
+    match ReducedWeight::store(cx, i, order.clone(), panels) {
+        Some(stored) => Some(stored.widen_all(cx)),
         None => Some(cx.weight_for(i, Weight::ordered(constant.clone(), order))),
     }
 }
 
-/// Input `i` packed, with two of so many rows as one of pairs of `bfloat16` numbers, where it is a constant
-/// that is to stand so.
-pub(super) fn paired(cx: &mut Lower<'_>, i: usize, how: impl Pack, rows: usize) -> Option<Operand> {
-    weight_precision::pairs(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), rows)
+/// Packs input `i` as pairs of `bfloat16` numbers of two consecutive rows, if it is a constant and
+/// the weight precision is `bf16`. `rows` is the number of rows per panel.
+pub(super) fn pack_bf16_pairs(
+    cx: &mut Lower<'_>,
+    i: usize,
+    packing: impl Pack,
+    rows: usize,
+) -> Option<Operand> {
+    weight_precision::store_bf16_pairs(cx, i, Rc::new(Packed { packing, dtype: DType::F32 }), rows)
 }
 
-/// Input `i` as a right factor in fewer bits, where it is a constant that is to stand so.
-pub(super) fn narrow(cx: &mut Lower<'_>, i: usize, how: Right) -> Option<Factor> {
-    let (panels, rows) = (how.panels(), how.0.rows);
-    Factor::of(cx, i, Rc::new(Packed { how, dtype: DType::F32 }), panels, rows)
+/// Packs input `i`, a right operand, with reduced weight precision if it is a constant and the
+/// options ask for it.
+pub(super) fn pack_reduced(cx: &mut Lower<'_>, i: usize, packing: Right) -> Option<ReducedOperand> {
+    let (panels, rows) = (packing.panels(), packing.0.rows);
+    ReducedOperand::store(cx, i, Rc::new(Packed { packing, dtype: DType::F32 }), panels, rows)
 }
 
-/// Input `i`, constant bytes, packed as its kernel reads it. Such kernels have no other order.
-pub(super) fn packed_bytes(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Option<Operand> {
+/// Packs input `i` if it is a constant of `int8`. The 8-bit kernels only read packed weights.
+pub(super) fn pack_bytes(cx: &mut Lower<'_>, i: usize, packing: impl Pack) -> Option<Operand> {
     let constant = cx.constant(i).filter(|constant| constant.dtype == DType::I8)?;
-    let order = Packed { how, dtype: constant.dtype };
+    let order = Packed { packing, dtype: constant.dtype };
     Some(cx.weight_for(i, Weight::ordered(constant.clone(), Rc::new(order))))
 }
 
@@ -338,53 +350,53 @@ pub(super) fn packed_bytes(cx: &mut Lower<'_>, i: usize, how: impl Pack) -> Opti
 mod tests {
     use super::*;
 
-    fn counted(len: usize) -> Vec<f32> {
+    fn iota(len: usize) -> Vec<f32> {
         (0..len).map(|i| i as f32).collect()
     }
 
-    fn pieces(how: &impl Pack, from: &[f32]) -> Vec<f32> {
-        (0..how.pieces::<f32>()).flat_map(|i| how.pack(i, from)).collect()
+    fn pieces(packing: &impl Pack, from: &[f32]) -> Vec<f32> {
+        (0..packing.pieces::<f32>()).flat_map(|i| packing.pack(i, from)).collect()
     }
 
     #[test]
-    fn the_pieces_of_a_factor_are_the_packed_factor() {
+    fn pieces_of_a_right_operand_concatenate_to_the_packed_operand() {
         let (rows, cols) = (1613, 8_013);
         for strides in [[cols, 1], [1, rows]] {
             let packing = matmul::Packing { rows, cols, strides };
-            let from = counted(rows * cols);
+            let from = iota(rows * cols);
             let mut whole = vec![0.0; matmul::packed_b_len::<f32>(&packing)];
             matmul::pack_b(&from, &mut whole, packing);
-            let how = Right(packing);
-            assert!(how.rows_of_block() < rows && how.pieces_of_block::<f32>() > 1);
-            assert_eq!(how.len::<f32>(), whole.len());
-            assert!(pieces(&how, &from) == whole);
+            let packing = Right(packing);
+            assert!(packing.rows_of_block() < rows && packing.pieces_of_block::<f32>() > 1);
+            assert_eq!(packing.len::<f32>(), whole.len());
+            assert!(pieces(&packing, &from) == whole);
         }
     }
 
     #[test]
-    fn the_pieces_of_a_transposed_factor_are_its_columns() {
+    fn pieces_of_a_transposed_operand_are_its_columns() {
         let (rows, cols) = (1021, 5003);
-        let how = Transposed(matmul::Packing { rows, cols, strides: [cols, 1] });
-        let from = counted(rows * cols);
+        let packing = Transposed(matmul::Packing { rows, cols, strides: [cols, 1] });
+        let from = iota(rows * cols);
         let columns = (0..cols).flat_map(|j| from[j..].iter().step_by(cols));
-        assert!(how.pieces::<f32>() > 1);
-        assert!(pieces(&how, &from).iter().eq(columns));
+        assert!(packing.pieces::<f32>() > 1);
+        assert!(pieces(&packing, &from).iter().eq(columns));
     }
 
     #[test]
-    fn the_pieces_of_byte_columns_are_the_packed_factor() {
+    fn pieces_of_byte_columns_concatenate_to_the_packed_operand() {
         let product = quantized::Product { m: 0, n: 1700, k: 4999 };
-        let from: Vec<f32> = counted(product.n * product.k);
+        let from: Vec<f32> = iota(product.n * product.k);
         for strides in [[product.n, 1], [1, product.k]] {
-            let how = Columns { product, strides };
-            let mut whole = vec![0.0; how.len::<f32>()];
+            let packing = ByteColumns { product, strides };
+            let mut whole = vec![0.0; packing.len::<f32>()];
             quantized::pack_columns(&from, &mut whole, &product, strides);
-            assert!(how.pieces::<f32>() > 1 && pieces(&how, &from) == whole);
+            assert!(packing.pieces::<f32>() > 1 && pieces(&packing, &from) == whole);
         }
     }
 
     #[test]
-    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+    fn pieces_of_a_convolution_concatenate_to_its_packed_weights() {
         let (groups, filters, channels) = (2, 1021, 1030);
         let conv = conv::Conv {
             batch: 1,
@@ -399,11 +411,11 @@ mod tests {
             pads: &[0, 0],
             weights: conv::WeightLayout::Packed,
         };
-        let from = counted(groups * filters * channels * 9);
+        let from = iota(groups * filters * channels * 9);
         let mut whole = vec![0.0; conv::packed_weights_len(&conv)];
         conv::pack_weights(&from, &mut whole, &conv);
         let sizes = |sizes: &[usize]| sizes.iter().map(|&size| size.into()).collect();
-        let how = geometry::Conv {
+        let packing = geometry::Conv {
             batch: 1.into(),
             groups,
             channels: channels.into(),
@@ -416,11 +428,11 @@ mod tests {
             pads: sizes(conv.pads),
             weights: conv::WeightLayout::Packed,
         };
-        assert!(how.pieces::<f32>() > 2);
-        assert!(pieces(&how, &from) == whole);
+        assert!(packing.pieces::<f32>() > 2);
+        assert!(pieces(&packing, &from) == whole);
         let mut whole = vec![0.0; quantized::packed_weights_len(&conv)];
         quantized::pack_weights(&from, &mut whole, &conv);
-        let how = Filters(how);
-        assert!(how.pieces::<f32>() > 2 && pieces(&how, &from) == whole);
+        let packing = ByteFilters(packing);
+        assert!(packing.pieces::<f32>() > 2 && pieces(&packing, &from) == whole);
     }
 }

@@ -1,5 +1,7 @@
-//! Constant weights in fewer bits, as the options wish. The blob has them as kernels read them, packed
-//! or not; what they are widened to is memory of the call that reads them.
+//! Reduced weight precision (`--precision`): stores constant weights in 16 or 8 bits.
+//!
+//! The weights are stored in the order in which kernels read them, packed or not. A kernel either
+//! widens them itself, or reads a widened copy in scratch memory of its call.
 
 use super::blocked::BLOCK;
 use crate::{
@@ -20,9 +22,10 @@ static WIDEN_BF16: Kernel<NoParams> =
     kernel!(F32_ONLY T, weight_precision::widen_bf16, |f, a, _p| f(a.input(0), a.output(0)));
 static WIDEN_F16: Kernel<NoParams> =
     kernel!(F32_ONLY T, weight_precision::widen_f16, |f, a, _p| f(a.input(0), a.output(0)));
-static WIDEN_I8: Kernel<geometry::Panels> = kernel!(F32_ONLY T, weight_precision::widen_i8, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
+static WIDEN_I8: Kernel<geometry::Panels> = kernel!(F32_ONLY T,
+    weight_precision::widen_i8, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
-/// A product.
+/// A kernel for a product whose right operand has reduced precision.
 type Product = Kernel<(geometry::Gemm, Activation)>;
 
 static GEMM_BF16: Product = kernel!(F32_ONLY T, weight_precision::gemm_bf16, |f, a, p| f(
@@ -32,25 +35,25 @@ static GEMM_F16: Product = kernel!(F32_ONLY T, weight_precision::gemm_f16, |f, a
 static GEMM_I8: Product = kernel!(F32_ONLY T, weight_precision::gemm_i8, |f, a, p| f(
     a.input(0), a.input(1), a.input(2), a.optional(3), a.output(0), a.output(1), p.0, p.1));
 
-/// A weight in fewer bits.
-pub(super) struct Stored {
-    kind: Kind,
-    /// Where it is.
+/// A weight with reduced precision.
+pub(super) struct ReducedWeight {
+    encoding: Encoding,
+    /// The stored elements.
     pub weights: Operand,
     len: usize,
 }
 
-/// What it takes to widen a weight.
-enum Kind {
+/// The element format of a [`ReducedWeight`].
+enum Encoding {
     Bf16,
     F16,
-    /// The factors, and where the channels are that have them.
-    Bytes(Operand, Panels),
+    /// `int8`, with the scales and the layout of the channels that they belong to.
+    Int8(Operand, Panels),
 }
 
-/// Input `i`, where it is a constant of `float` that is to stand in fewer bits, and none of its numbers
-/// is infinite there.
-fn fitting(cx: &Lower<'_>, i: usize) -> Option<Tensor> {
+/// Input `i` if it is a constant of `float`, the options ask for a reduced precision, and no
+/// element overflows in it.
+fn reducible_constant(cx: &Lower<'_>, i: usize) -> Option<Tensor> {
     let constant = cx.constant(i)?;
     let speed = cx.optimize() == Optimize::Speed;
     if constant.dtype != DType::F32 || constant.is_empty() || !speed {
@@ -65,53 +68,54 @@ fn fitting(cx: &Lower<'_>, i: usize) -> Option<Tensor> {
     floats(constant).all(fits).then(|| constant.clone())
 }
 
-impl Stored {
-    /// Input `i` in that order, where it is to stand in fewer bits.
-    pub fn of(
+impl ReducedWeight {
+    /// Stores input `i` in `order` with reduced precision, if it is a constant and the options ask
+    /// for it. `int8` needs `panels`.
+    pub fn store(
         cx: &mut Lower<'_>,
         i: usize,
         order: Rc<dyn Order>,
         panels: Option<Panels>,
-    ) -> Option<Stored> {
-        let constant = fitting(cx, i)?;
-        let (kind, to) = match cx.precision() {
-            Precision::Full | Precision::Bf16 => (Kind::Bf16, To::Bf16),
-            Precision::F16 => (Kind::F16, To::F16),
+    ) -> Option<ReducedWeight> {
+        let constant = reducible_constant(cx, i)?;
+        let (encoding, target) = match cx.precision() {
+            Precision::Full | Precision::Bf16 => (Encoding::Bf16, Target::Bf16),
+            Precision::F16 => (Encoding::F16, Target::F16),
             Precision::Int8Weights => {
-                let scales = Scales::of(&*order, &constant, panels?);
-                let factors = cx.weight(&Tensor::from_floats(&scales.factors));
-                (Kind::Bytes(factors, scales.panels), To::Bytes(scales))
+                let scales = Scales::compute(&*order, &constant, panels?);
+                let operand = cx.weight(&Tensor::from_floats(&scales.scales));
+                (Encoding::Int8(operand, scales.panels), Target::Int8(scales))
             }
         };
         let len = order.elements();
-        let narrow = Rc::new(Narrow { order, to });
-        let weights = cx.weight_for(i, Weight::ordered(constant, narrow));
-        Some(Stored { kind, weights, len })
+        let reduced = Rc::new(ReducedOrder { order, target });
+        let weights = cx.weight_for(i, Weight::ordered(constant, reduced));
+        Some(ReducedWeight { encoding, weights, len })
     }
 
-    /// The type of its elements.
+    /// The type of the stored elements.
     pub fn dtype(&self) -> DType {
-        match self.kind {
-            Kind::Bf16 | Kind::F16 => DType::U16,
-            Kind::Bytes(..) => DType::I8,
+        match self.encoding {
+            Encoding::Bf16 | Encoding::F16 => DType::U16,
+            Encoding::Int8(..) => DType::I8,
         }
     }
 
-    /// The factors, where it has such.
+    /// The scales of `int8` weights.
     pub fn scales(&self) -> Option<Operand> {
-        match &self.kind {
-            Kind::Bf16 | Kind::F16 => None,
-            Kind::Bytes(scales, _) => Some(scales.clone()),
+        match &self.encoding {
+            Encoding::Bf16 | Encoding::F16 => None,
+            Encoding::Int8(scales, _) => Some(scales.clone()),
         }
     }
 
-    /// All of it, in memory of the call that follows.
-    pub fn widened(&self, cx: &mut Lower<'_>) -> Operand {
+    /// Widens the whole weight into scratch memory of the next call.
+    pub fn widen_all(&self, cx: &mut Lower<'_>) -> Operand {
         let wide = cx.scratch(DType::F32, self.len);
         let scales = self.scales();
-        let panels = match &self.kind {
-            Kind::Bf16 | Kind::F16 => Panels::plain(1),
-            Kind::Bytes(_, panels) => *panels,
+        let panels = match &self.encoding {
+            Encoding::Bf16 | Encoding::F16 => Panels::plain(1),
+            Encoding::Int8(_, panels) => *panels,
         };
         let panels = geometry::Panels {
             lanes: panels.lanes,
@@ -119,11 +123,11 @@ impl Stored {
             depth: panels.depth.into(),
         };
         self.widen(cx, (self.weights.clone(), scales), wide.clone(), panels)
-            .expect("the kernels are those of `float`");
+            .expect("the widening kernels have a `float` variant");
         wide
     }
 
-    /// Widens weights that are stored as these are, with their factors.
+    /// Widens some weights of the same encoding, with their scales.
     pub fn widen(
         &self,
         cx: &mut Lower<'_>,
@@ -134,17 +138,18 @@ impl Stored {
         let mut inputs: Vec<Arg> = vec![weights.into()];
         inputs.extend(scales.map(Arg::from));
         let outputs = vec![to.into()];
-        match self.kind {
-            Kind::Bf16 => cx.call_on(&WIDEN_BF16, DType::F32, inputs, outputs, NoParams),
-            Kind::F16 => cx.call_on(&WIDEN_F16, DType::F32, inputs, outputs, NoParams),
-            Kind::Bytes(..) => cx.call_on(&WIDEN_I8, DType::F32, inputs, outputs, panels),
+        match self.encoding {
+            Encoding::Bf16 => cx.call_on(&WIDEN_BF16, DType::F32, inputs, outputs, NoParams),
+            Encoding::F16 => cx.call_on(&WIDEN_F16, DType::F32, inputs, outputs, NoParams),
+            Encoding::Int8(..) => cx.call_on(&WIDEN_I8, DType::F32, inputs, outputs, panels),
         }
     }
 }
 
-/// Input `i` in the order of panels or blocks that have so many rows for each column, two of which become
-/// one of pairs of `bfloat16` numbers, where it is to stand so.
-pub(super) fn pairs(
+/// Stores input `i` as pairs of `bfloat16` numbers, each from two consecutive rows of a panel or
+/// block, if it is a constant and the weight precision is `bf16`. `rows` is the number of rows of a
+/// panel, which must be even.
+pub(super) fn store_bf16_pairs(
     cx: &mut Lower<'_>,
     i: usize,
     order: Rc<dyn Order>,
@@ -153,42 +158,42 @@ pub(super) fn pairs(
     if cx.precision() != Precision::Bf16 || !rows.is_multiple_of(PAIR) {
         return None;
     }
-    let constant = fitting(cx, i)?;
-    let narrow = Rc::new(Narrow { order, to: To::Pairs });
-    Some(cx.weight_for(i, Weight::ordered(constant, narrow)))
+    let constant = reducible_constant(cx, i)?;
+    let reduced = Rc::new(ReducedOrder { order, target: Target::Bf16Pairs });
+    Some(cx.weight_for(i, Weight::ordered(constant, reduced)))
 }
 
-/// The right factor of a product, and the kernel that reads it in fewer bits.
-pub(super) struct Factor {
+/// The right operand of a product with reduced precision, and the kernel that reads it.
+pub(super) struct ReducedOperand {
     weights: Operand,
     scales: Option<Operand>,
     kernel: &'static Product,
 }
 
-impl Factor {
-    /// Input `i` of so many rows in the order of packed factors, where it is to stand in fewer bits and
-    /// there is a kernel for them.
-    pub fn of(
+impl ReducedOperand {
+    /// Stores input `i`, a matrix of `rows` rows, in the packed `order` with reduced precision, if
+    /// it is a constant, the options ask for it, and there is a kernel for it.
+    pub fn store(
         cx: &mut Lower<'_>,
         i: usize,
         order: Rc<dyn Order>,
         panels: Option<Panels>,
         rows: usize,
-    ) -> Option<Factor> {
+    ) -> Option<ReducedOperand> {
         let kernel = match cx.precision() {
             Precision::Full => return None,
             Precision::Bf16 => {
-                let weights = pairs(cx, i, order, rows)?;
-                return Some(Factor { weights, scales: None, kernel: &GEMM_BF16 });
+                let weights = store_bf16_pairs(cx, i, order, rows)?;
+                return Some(ReducedOperand { weights, scales: None, kernel: &GEMM_BF16 });
             }
             Precision::F16 => &GEMM_F16,
             Precision::Int8Weights => &GEMM_I8,
         };
-        let stored = Stored::of(cx, i, order, panels)?;
-        Some(Factor { weights: stored.weights.clone(), scales: stored.scales(), kernel })
+        let stored = ReducedWeight::store(cx, i, order, panels)?;
+        Some(ReducedOperand { weights: stored.weights.clone(), scales: stored.scales(), kernel })
     }
 
-    /// Calls the product of input 0, this as the right factor, and the addend that input 2 is.
+    /// Calls the product of input 0 and this operand, with input 2 as bias.
     pub fn multiply(self, cx: &mut Lower<'_>, geometry: geometry::Gemm, f: Activation) -> Result {
         let geometry = geometry::Gemm { b: geometry::Layout::Packed, ..geometry };
         let scratch = geometry.narrow_scratch(&|dim| cx.most(dim));
@@ -200,26 +205,26 @@ impl Factor {
     }
 }
 
-/// Input `i` in the order of ONNX, in fewer bits, where it is to stand so: each index along its first
-/// axis is a channel.
-pub(super) fn rows(cx: &mut Lower<'_>, i: usize) -> Option<Stored> {
+/// Stores input `i` in row-major order with reduced precision, if it is a constant and the options
+/// ask for it. Each index along the first axis is a channel.
+pub(super) fn store_row_major(cx: &mut Lower<'_>, i: usize) -> Option<ReducedWeight> {
     let constant = cx.constant(i)?;
     let rows = count(constant.shape.get(1..)?);
-    let order = Rc::new(Plain { elements: constant.len() });
-    Stored::of(cx, i, order, Some(Panels::plain(rows)))
+    let order = Rc::new(RowMajor { elements: constant.len() });
+    ReducedWeight::store(cx, i, order, Some(Panels::plain(rows)))
 }
 
-/// The same, widened.
-pub(super) fn plain(cx: &mut Lower<'_>, i: usize) -> Option<Operand> {
-    rows(cx, i).map(|stored| stored.widened(cx))
+/// Stores input `i` like [`store_row_major`], and widens it into scratch memory of the next call.
+pub(super) fn widen_row_major(cx: &mut Lower<'_>, i: usize) -> Option<Operand> {
+    store_row_major(cx, i).map(|stored| stored.widen_all(cx))
 }
 
-/// The order of ONNX.
-struct Plain {
+/// The order of elements in ONNX.
+struct RowMajor {
     elements: usize,
 }
 
-impl Order for Plain {
+impl Order for RowMajor {
     fn elements(&self) -> usize {
         self.elements
     }
@@ -233,42 +238,43 @@ impl Order for Plain {
     }
 }
 
-/// What the numbers become.
-enum To {
+/// The format to which elements are rounded.
+enum Target {
     Bf16,
-    /// Two rows of a panel as one of pairs, the first in the lower bits.
-    Pairs,
+    /// Pairs of elements of two consecutive rows of a panel, the first in the lower bits.
+    Bf16Pairs,
     F16,
-    Bytes(Scales),
+    Int8(Scales),
 }
 
-/// The factors of bytes.
+/// The scales of `int8` weights.
 struct Scales {
-    factors: Vec<f32>,
-    /// Where each piece starts.
+    /// The scale of each channel.
+    scales: Vec<f32>,
+    /// The offset of each piece, in elements.
     starts: Vec<usize>,
     panels: Panels,
 }
 
-/// Another order, and fewer bits.
-struct Narrow {
+/// An order whose elements are rounded to a reduced precision.
+struct ReducedOrder {
     order: Rc<dyn Order>,
-    to: To,
+    target: Target,
 }
 
-impl Order for Narrow {
+impl Order for ReducedOrder {
     fn elements(&self) -> usize {
-        match self.to {
-            To::Pairs => self.order.elements() / PAIR,
-            To::Bf16 | To::F16 | To::Bytes(_) => self.order.elements(),
+        match self.target {
+            Target::Bf16Pairs => self.order.elements() / PAIR,
+            Target::Bf16 | Target::F16 | Target::Int8(_) => self.order.elements(),
         }
     }
 
     fn dtype(&self, _: DType) -> DType {
-        match self.to {
-            To::Pairs => DType::U32,
-            To::Bf16 | To::F16 => DType::U16,
-            To::Bytes(_) => DType::I8,
+        match self.target {
+            Target::Bf16Pairs => DType::U32,
+            Target::Bf16 | Target::F16 => DType::U16,
+            Target::Int8(_) => DType::I8,
         }
     }
 
@@ -278,25 +284,27 @@ impl Order for Narrow {
 
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor {
         let piece = self.order.piece(i, constant);
-        let bytes: Vec<u8> = match &self.to {
-            To::Pairs => paired(&floats(&piece).map(bf16::from_f32).collect::<Vec<_>>()),
-            To::Bf16 => floats(&piece).flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
-            To::F16 => floats(&piece).flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
-            To::Bytes(scales) => scales.bytes(i, &piece, self.order.elements()),
+        let bytes: Vec<u8> = match &self.target {
+            Target::Bf16Pairs => {
+                interleave_rows(&floats(&piece).map(bf16::from_f32).collect::<Vec<_>>())
+            }
+            Target::Bf16 => floats(&piece).flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
+            Target::F16 => floats(&piece).flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
+            Target::Int8(scales) => scales.quantize(i, &piece, self.order.elements()),
         };
-        let len = match self.to {
-            To::Pairs => piece.len() / PAIR,
-            To::Bf16 | To::F16 | To::Bytes(_) => piece.len(),
+        let len = match self.target {
+            Target::Bf16Pairs => piece.len() / PAIR,
+            Target::Bf16 | Target::F16 | Target::Int8(_) => piece.len(),
         };
         Tensor::from_raw(self.dtype(DType::F32), vec![len], bytes.into())
     }
 }
 
-/// The numbers that a factor has in a pair.
+/// The number of elements in a pair.
 const PAIR: usize = 2;
 
-/// Each two rows of packed numbers as one of pairs.
-fn paired(numbers: &[bf16]) -> Vec<u8> {
+/// Interleaves each two consecutive rows of a panel.
+fn interleave_rows(numbers: &[bf16]) -> Vec<u8> {
     let rows = numbers.chunks(PAIR * BLOCK).map(|rows| rows.split_at(BLOCK));
     let columns = rows.flat_map(|(first, second)| first.iter().zip(second));
     columns
@@ -304,44 +312,46 @@ fn paired(numbers: &[bf16]) -> Vec<u8> {
         .collect()
 }
 
-/// The largest byte.
+/// The largest magnitude of an `int8` weight.
 const MOST: f32 = 127.0;
 
 impl Scales {
-    /// Factors with which the largest number of each channel is the largest byte.
-    fn of(order: &dyn Order, constant: &Tensor, panels: Panels) -> Scales {
+    /// Computes the scale of each channel such that its largest magnitude becomes [`MOST`].
+    fn compute(order: &dyn Order, constant: &Tensor, panels: Panels) -> Scales {
         let len = order.elements();
         let mut largest = vec![0.0f32; panels.factors(len)];
         let (mut starts, mut start) = (Vec::new(), 0);
         for i in 0..order.pieces() {
             let piece = order.piece(i, constant);
-            each(&piece, (start, len), panels, |x, factor| {
-                largest[factor] = largest[factor].max(x.abs());
+            for_each_scale(&piece, (start, len), panels, |x, scale| {
+                largest[scale] = largest[scale].max(x.abs());
             });
             starts.push(start);
             start += piece.len();
         }
-        // Of zeros, any factor makes zeros; one below the normal numbers would be lost.
-        let factors = largest.into_iter().map(|x| (x / MOST).max(f32::MIN_POSITIVE)).collect();
-        Scales { factors, starts, panels }
+        // The scale of an all-zero channel is arbitrary, but must be neither 0 nor subnormal.
+        let scales = largest.into_iter().map(|x| (x / MOST).max(f32::MIN_POSITIVE)).collect();
+        Scales { scales, starts, panels }
     }
 
-    fn bytes(&self, i: usize, piece: &Tensor, len: usize) -> Vec<u8> {
+    /// Quantizes piece `i` of `len` packed elements.
+    fn quantize(&self, i: usize, piece: &Tensor, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(piece.len());
-        each(piece, (self.starts[i], len), self.panels, |x, factor| {
-            let byte = (x / self.factors[factor]).round().clamp(-MOST, MOST) as i8;
+        for_each_scale(piece, (self.starts[i], len), self.panels, |x, scale| {
+            let byte = (x / self.scales[scale]).round().clamp(-MOST, MOST) as i8;
             bytes.extend(byte.to_le_bytes());
         });
         bytes
     }
 }
 
-/// Shows each number of a piece that starts somewhere among `len`, with the number of its factor.
-fn each(
+/// Calls `visit` with each element of a piece and the index of its scale. The piece starts at
+/// `start` of `len` packed elements.
+fn for_each_scale(
     piece: &Tensor,
     (start, len): (usize, usize),
     panels: Panels,
-    mut see: impl FnMut(f32, usize),
+    mut visit: impl FnMut(f32, usize),
 ) {
     let (mut first, mut left, mut lane) = (0, 0, 0);
     for (at, x) in floats(piece).enumerate() {
@@ -349,7 +359,7 @@ fn each(
             (first, left) = panels.factor(start + at, len);
             lane = 0;
         }
-        see(x, first + lane);
+        visit(x, first + lane);
         lane = if lane + 1 == panels.lanes { 0 } else { lane + 1 };
         left -= 1;
     }
@@ -365,7 +375,7 @@ mod tests {
     use crate::ops::pack::{Pack, Right};
     use onnxc_runtime::kernels::matmul::Packing;
 
-    /// A right factor as it is packed.
+    /// A packed right operand.
     struct Packed(Right);
 
     impl Order for Packed {
@@ -384,28 +394,33 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_within_half_a_step_of_their_column() {
+    fn int8_weights_are_within_half_a_step_of_their_channel() {
         let (rows, cols) = (1900, 100);
         let number = |i: usize| ((i * 7919 % 1009) as f32 - 504.0) * (1 + i % cols) as f32;
         let numbers: Vec<f32> = (0..rows * cols).map(number).collect();
         let constant = Tensor::from_floats(&numbers);
         let right = || Right(Packing { rows, cols, strides: [cols, 1] });
-        let panels = right().panels().expect("its columns are channels");
+        let panels = right().panels().expect("a right operand has panels");
         let order: Rc<dyn Order> = Rc::new(Packed(right()));
         assert!(order.pieces() > 1);
-        let scales = Scales::of(&*order, &constant, panels);
-        let factors = scales.factors.clone();
-        let narrow = Narrow { order: order.clone(), to: To::Bytes(scales) };
-        let weight = Weight::ordered(constant.clone(), Rc::new(narrow)).tensor();
+        let scales = Scales::compute(&*order, &constant, panels);
+        let scale_values = scales.scales.clone();
+        let reduced = ReducedOrder { order: order.clone(), target: Target::Int8(scales) };
+        let weight = Weight::ordered(constant.clone(), Rc::new(reduced)).tensor();
         assert_eq!(weight.dtype, DType::I8);
         let bytes: Vec<i8> = weight.bytes().iter().map(|&x| x as i8).collect();
         let mut wide = vec![f32::NAN; bytes.len()];
-        onnxc_runtime::kernels::weight_precision::widen_i8(&bytes, &factors, &mut wide, panels);
+        onnxc_runtime::kernels::weight_precision::widen_i8(
+            &bytes,
+            &scale_values,
+            &mut wide,
+            panels,
+        );
         let packed = Weight::ordered(constant, order).tensor();
         let mut wide = wide.into_iter();
-        each(&packed, (0, bytes.len()), panels, |x, factor| {
-            let y = wide.next().expect("as many are wide");
-            assert!((x - y).abs() <= 0.501 * factors[factor], "{x} became {y}");
+        for_each_scale(&packed, (0, bytes.len()), panels, |x, scale| {
+            let y = wide.next().expect("`wide` has as many elements as `bytes`");
+            assert!((x - y).abs() <= 0.501 * scale_values[scale], "{x} became {y}");
         });
     }
 }

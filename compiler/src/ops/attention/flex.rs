@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Stop},
-    ops::{Entry, cast::CastMode, matmul::product, preview},
+    ops::{Entry, cast::CastMode, matmul::lower_product, preview},
     plan::{
         Kernel, Operand,
         geometry::{self, Axis, Layout},
@@ -95,7 +95,7 @@ impl FlexAttention {
         let (row, column) =
             (Layout::Strides(depth.clone(), 1.into()), Layout::Strides(1.into(), depth.clone()));
         let batch = sizes.batched_product([queries, keys, depth], [row, column]);
-        product(cx, dtype, [q, k], scores.clone(), batch)?;
+        lower_product(cx, dtype, [q, k], scores.clone(), batch)?;
         Ok(scores)
     }
 
@@ -136,7 +136,7 @@ impl FlexAttention {
         };
         let rows = |size: &Dim| Layout::Strides(size.clone(), 1.into());
         let batch = sizes.batched_product([queries, width, keys], [rows(keys), rows(width)]);
-        product(cx, scores_dtype, [probabilities, v], results.clone(), batch)?;
+        lower_product(cx, scores_dtype, [probabilities, v], results.clone(), batch)?;
         if scores_dtype == dtype {
             return Ok(());
         }

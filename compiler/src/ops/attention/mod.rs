@@ -265,7 +265,7 @@ impl Attention {
         for (a, b) in scores.iter().zip(&broadcast) {
             cx.require_equal(a, b, "an axis of the scores and of the mask")?;
         }
-        cx.require_at_least(&sizes.keys(), len, "the mask has more keys than there are")
+        cx.require_at_least(&sizes.keys(), len, "the mask covers more keys than the inputs have")
     }
 
     /// Appends the keys (`i` is 1) or values (`i` is 2) to their cache, if there is one. Returns

@@ -77,7 +77,7 @@ fn inputs_of_mismatched_shapes_are_errors() {
         heads(4, 2),
         &[q(), k(), k(), tensor(F32, [3, 8])],
         1,
-        "the mask has more keys than there are: 7 is less than 8",
+        "the mask covers more keys than the inputs have: 7 is less than 8",
     );
     let lengths = tensor(I64, [2]);
     let nothing = || Given::Nothing;

@@ -15,7 +15,7 @@ use crate::{
         Entry,
         blocked::{self, BLOCK},
         internal,
-        pack::{PIECE, numbers, packed},
+        pack::{PIECE, pack_constant, with_numbers},
         window::{self, Rounding, Slide},
     },
     plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
@@ -61,7 +61,7 @@ impl BlockedConv {
         match self.conv.group {
             1 if shuffled > 1 => Algorithm::Grouped(shuffled),
             1 if self.nchwc => {
-                match may_transform.then(|| numbers(geometry, |g| tile(&g))).flatten() {
+                match may_transform.then(|| with_numbers(geometry, |g| tile(&g))).flatten() {
                     Some(tile) => Algorithm::Winograd(tile),
                     None => Algorithm::Nchwc,
                 }
@@ -125,7 +125,7 @@ fn pack_at_run_time(
     algorithm: Algorithm,
     geometry: &geometry::Conv,
 ) -> Result<Operand> {
-    let len = numbers(geometry, |conv| match algorithm {
+    let len = with_numbers(geometry, |conv| match algorithm {
         Algorithm::Grouped(_) => conv::packed_groups_len(&conv),
         Algorithm::Winograd(tile) => conv::packed_winograd_len(&conv, tile),
         Algorithm::Nchwc | Algorithm::NchwToNchwc | Algorithm::Depthwise => {
@@ -207,7 +207,7 @@ impl Op for BlockedConv {
             return cx.call_on(kernel, DType::F32, inputs, outputs, formula);
         }
         let filters = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
-        let weights = match packed(cx, 1, filters) {
+        let weights = match pack_constant(cx, 1, filters) {
             Some(weights) => weights,
             None => pack_at_run_time(cx, algorithm, &geometry)?,
         };

@@ -6,7 +6,7 @@ use super::blocked_kernels::{
 use crate::{
     dim::Dim,
     ir::Lower,
-    ops::pack::{PIECE, Pack, numbers, paired},
+    ops::pack::{PIECE, Pack, pack_bf16_pairs, with_numbers},
     plan::{Operand, geometry},
 };
 use onnxc_runtime::{
@@ -38,8 +38,9 @@ pub(super) fn pack_bf16(
     let channels = usize::try_from(geometry.channels.known()?).ok()?;
     let filters = |algorithm| Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
     match algorithm {
-        Algorithm::Nchwc if numbers(&geometry, |conv| conv::winograd_pays_in_pairs(&conv)) => {
-            let weights = paired(cx, 1, filters(Algorithm::Winograd(Tile::Two)), channels)?;
+        Algorithm::Nchwc if with_numbers(&geometry, |conv| conv::winograd_pays_in_pairs(&conv)) => {
+            let weights =
+                pack_bf16_pairs(cx, 1, filters(Algorithm::Winograd(Tile::Two)), channels)?;
             Some(Bf16Weights {
                 weights,
                 kernel: &WINOGRAD_BF16,
@@ -48,7 +49,7 @@ pub(super) fn pack_bf16(
             })
         }
         Algorithm::Nchwc => {
-            let weights = paired(cx, 1, filters(algorithm), channels)?;
+            let weights = pack_bf16_pairs(cx, 1, filters(algorithm), channels)?;
             Some(Bf16Weights {
                 weights,
                 kernel: &NCHWC_BF16,
@@ -60,7 +61,7 @@ pub(super) fn pack_bf16(
             let columns = PaddedColumns::of(&geometry)?;
             let geometry = columns.padded.geometry.clone();
             let rows = columns.count();
-            let weights = paired(cx, 1, columns, rows)?;
+            let weights = pack_bf16_pairs(cx, 1, columns, rows)?;
             Some(Bf16Weights {
                 weights,
                 kernel: &NCHW_TO_NCHWC_BF16,
@@ -96,7 +97,7 @@ impl PaddedColumns {
         let mut padded = geometry.clone();
         padded.kernel[1] = Dim::from((before + columns).next_multiple_of(2));
         padded.pads[1] = Dim::from(pad + before);
-        if !numbers(&padded, |conv| conv::has_blocks(conv.kernel)) {
+        if !with_numbers(&padded, |conv| conv::has_blocks(conv.kernel)) {
             return None;
         }
         let algorithm = Algorithm::NchwToNchwc;
@@ -106,7 +107,7 @@ impl PaddedColumns {
 
     /// The number of columns of the padded window.
     fn count(&self) -> usize {
-        numbers(&self.padded.geometry, |conv| conv.kernel[1])
+        with_numbers(&self.padded.geometry, |conv| conv.kernel[1])
     }
 }
 

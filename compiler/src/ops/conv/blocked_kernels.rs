@@ -7,7 +7,7 @@ use crate::{
     ir::Lower,
     ops::{
         blocked::BLOCK,
-        pack::{Pack, numbers},
+        pack::{Pack, with_numbers},
     },
     plan::{Arg, Kernel, geometry, kernel},
 };
@@ -25,7 +25,7 @@ use onnxc_runtime::{
 pub(super) enum Algorithm {
     /// Direct convolution of NCHWc images, in one group.
     Nchwc,
-    /// Winograd convolution of NCHWc images with such tiles, in one group.
+    /// Winograd convolution of NCHWc images with tiles of this size, in one group.
     Winograd(Tile),
     /// Direct convolution of NCHW images to an NCHWc result, in one group.
     NchwToNchwc,
@@ -149,7 +149,7 @@ pub(super) struct Filters {
 impl Filters {
     /// The number of filters, and of filters of a piece.
     fn counts(&self) -> [usize; 2] {
-        numbers(&self.geometry, |conv| {
+        with_numbers(&self.geometry, |conv| {
             let block = conv::packed_blocks_len(&self.with_filters(&conv, 1)).max(1);
             [conv.groups * conv.filters, (self.piece / block).max(1) * BLOCK]
         })
@@ -196,7 +196,7 @@ impl Filters {
 
     /// Packs the weights of group `i`, from the weights of all groups.
     fn pack_group<T: Number>(&self, from: &[T], i: usize, shuffled: usize) -> Vec<T> {
-        numbers(&self.geometry, |conv| {
+        with_numbers(&self.geometry, |conv| {
             let each = from.len() / conv.groups;
             let mut to = vec![T::ZERO; conv::packed_group_len(&conv, i)];
             conv::pack_group(&from[i * each..][..each], &mut to, &conv, shuffled, i);
@@ -207,7 +207,7 @@ impl Filters {
 
 impl Pack for Filters {
     fn len<T>(&self) -> usize {
-        numbers(&self.geometry, |conv| self.len_of(&conv))
+        with_numbers(&self.geometry, |conv| self.len_of(&conv))
     }
 
     fn pieces<T>(&self) -> usize {
@@ -227,12 +227,15 @@ impl Pack for Filters {
         let (part, first, depth) = (i / pieces, i % pieces * piece, from.len() / filters);
         let count = (filters - first).min(piece);
         let from = &from[first * depth..][..count * depth];
-        numbers(&self.geometry, |conv| self.pack_part(from, &self.with_filters(&conv, count), part))
+        with_numbers(&self.geometry, |conv| {
+            self.pack_part(from, &self.with_filters(&conv, count), part)
+        })
     }
 
     fn panels(&self) -> Option<Panels> {
-        let weights =
-            numbers(&self.geometry, |conv| conv.channels * conv.kernel.iter().product::<usize>());
+        let weights = with_numbers(&self.geometry, |conv| {
+            conv.channels * conv.kernel.iter().product::<usize>()
+        });
         Some(Panels::blocks(weights))
     }
 }
@@ -268,7 +271,7 @@ mod tests {
     fn the_pieces_of_all_groups_are_their_packed_weights() {
         let filters = filters(Algorithm::Grouped(2), [4, 10, 6], 3);
         let from: Vec<f32> = (0..40 * 54).map(|i| i as f32).collect();
-        numbers(&filters.geometry, |conv| {
+        with_numbers(&filters.geometry, |conv| {
             let mut packed = vec![0.0; conv::packed_groups_len(&conv)];
             conv::pack_groups(&from, &mut packed, conv, 2);
             let pieces = (0..filters.pieces::<f32>()).flat_map(|i| filters.pack(i, &from));
@@ -290,8 +293,9 @@ mod tests {
             let depth = taps * channels as usize;
             let from: Vec<f32> = (0..filters.counts()[0] * depth).map(|i| i as f32).collect();
             let parts = 0..filters.algorithm.parts();
-            let part =
-                |part| numbers(&filters.geometry, |conv| filters.pack_part(&from, &conv, part));
+            let part = |part| {
+                with_numbers(&filters.geometry, |conv| filters.pack_part(&from, &conv, part))
+            };
             let whole: Vec<f32> = parts.flat_map(part).collect();
             assert_eq!(filters.len::<f32>(), whole.len());
             assert!(filters.pieces::<f32>() > filters.algorithm.parts());

@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
-    ops::{Entry, blocked, internal, pack::numbers},
+    ops::{Entry, blocked, internal, pack::with_numbers},
     plan::{Kernel, geometry, kernel},
     ty::Type,
 };
@@ -73,7 +73,7 @@ impl Op for BlockedConvTranspose {
         let x = x.expect("`infer` checks the axes");
         let geometry = self.transpose.geometry(&x, w);
         cx.macs(&(x.iter().chain(&w[1..]).product::<Dim>()));
-        let len = numbers(&geometry, |geometry| conv::packed_transposed_len(&geometry));
+        let len = with_numbers(&geometry, |geometry| conv::packed_transposed_len(&geometry));
         let packed = cx.scratch(DType::F32, Dim::from(len));
         let (from, to) = (vec![cx.input(1)?.into()], vec![packed.clone().into()]);
         cx.call_on(&PACK, DType::F32, from, to, geometry.clone())?;

@@ -166,7 +166,7 @@ impl Op for DeformConv {
         let product = w.reshape_by(tape.concat(&rows)).matmul(samples.reshape_by(columns));
         let product = product.reshape_like(y);
         let result = match g.optional(3) {
-            Some(bias) => product + bias.for_channels(y.rank()),
+            Some(bias) => product + bias.unsqueeze_channels(y.rank()),
             None => product,
         };
         g.through(&[result])

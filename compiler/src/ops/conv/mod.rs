@@ -222,8 +222,8 @@ impl Op for Conv {
         }
         let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
         let weights = match one_pixel || is_shallow(&geometry.filters) {
-            true => weight_precision::plain(cx, 1),
-            false => pack::packed(cx, 1, geometry.clone())
+            true => weight_precision::widen_row_major(cx, 1),
+            false => pack::pack_constant(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = WeightLayout::Packed),
         };
         let scratch = scratch(cx, fast, |most| geometry.scratch(most));
@@ -243,7 +243,7 @@ impl Op for Conv {
             g.set(1, dw);
         }
         if g.wants(2) {
-            g.set(2, dy.of_channels(g.x(2)));
+            g.set(2, dy.sum_per_channel(g.x(2)));
         }
         Ok(())
     }

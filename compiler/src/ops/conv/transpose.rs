@@ -212,8 +212,8 @@ impl Op for ConvTranspose {
         let mut geometry = self.geometry(x, w);
         cx.macs(&(cx.ty(0)?.len() * &w[1..].iter().product()));
         let weights = match is_shallow(&geometry.filters) {
-            true => weight_precision::plain(cx, 1),
-            false => pack::packed(cx, 1, geometry.clone())
+            true => weight_precision::widen_row_major(cx, 1),
+            false => pack::pack_constant(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = WeightLayout::Packed),
         };
         let fast = cx.ty(1)?.known_shape().is_some();
@@ -243,7 +243,7 @@ impl Op for ConvTranspose {
             g.set(1, dw);
         }
         if g.wants(2) {
-            g.set(2, dy.of_channels(g.x(2)));
+            g.set(2, dy.sum_per_channel(g.x(2)));
         }
         Ok(())
     }

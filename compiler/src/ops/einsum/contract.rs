@@ -254,7 +254,7 @@ impl Contraction<'_, '_> {
         let (sizes, strides) = geometry::merged(&self.sizes(batch), &[a_batch, b_batch, none]);
         let [a_strides, b_strides, c] = <[_; 3]>::try_from(strides).expect("three operands");
         let geometry = geometry::MatMul { sizes, a: a_strides, b: b_strides, c, matrix };
-        matmul::product(self.cx, self.dtype, [a, b], into, geometry)
+        matmul::lower_product(self.cx, self.dtype, [a, b], into, geometry)
     }
 
     /// A term as a batch of matrices: the operand, its batch strides, and its row and column

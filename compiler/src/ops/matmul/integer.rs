@@ -1,4 +1,4 @@
-//! Products of matrices of bytes.
+//! Integer matrix multiplication: `MatMulInteger` and `QLinearMatMul`.
 
 use super::{MatMul, matrices, product_shape};
 use crate::{
@@ -32,53 +32,53 @@ pub const OPS: &[Entry] = &[
     nodes("QLinearMatMul", 21, read_qlinear),
 ];
 
-/// Reads `QLinearMatMul`, whose elements may be numbers of 8 bits with a fraction: those are
-/// multiplied in single precision.
+/// Reads `QLinearMatMul`. Operands of an 8-bit float type are dequantized and multiplied in `f32`.
 fn read_qlinear(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let inputs = (0..8).map(|i| node.input(i)).collect::<Result<Vec<_>>>()?;
-    let has_fraction = |i: usize| node.dtype(i).is_ok_and(|dtype| FLOAT8S.contains(&dtype));
-    if ![0, 3, 7].into_iter().any(has_fraction) {
+    let is_float8 = |i: usize| node.dtype(i).is_ok_and(|dtype| FLOAT8S.contains(&dtype));
+    if ![0, 3, 7].into_iter().any(is_float8) {
         return Ok(vec![node.add(QLinearMatMul, &inputs, &[])?]);
     }
-    let (a, b) = (dequantized(node, 0, true)?, dequantized(node, 3, false)?);
+    let (a, b) = (dequantize(node, 0, true)?, dequantize(node, 3, false)?);
     let product = MatMul { activation: Activation::Identity, fused: false };
     let product = node.add(product, &[a, b], &[])?;
-    let scale = single(node, inputs[6])?;
+    let scale = to_f32(node, inputs[6])?;
     let parts = Parts { axis: 1, block_size: 0 };
     let quantize = QuantizeLinear { parts, dtype: None, precision: None, saturate: true };
     Ok(vec![node.add(quantize, &[product, scale, inputs[7]], &[])?])
 }
 
-/// Input `i` less its zero points and times its scales, which follow it.
-fn dequantized(node: &mut Reader<'_>, i: usize, left: bool) -> Result<ValueId> {
-    let column = left && node.rank(i)? > 1 && node.rank(i + 1)? == 1;
+/// Adds the nodes of `(x - zero_point) · scale` in `f32`, where `x`, `scale` and `zero_point` are
+/// inputs `i`, `i + 1` and `i + 2`.
+fn dequantize(node: &mut Reader<'_>, i: usize, left: bool) -> Result<ValueId> {
+    let is_per_row = left && node.rank(i)? > 1 && node.rank(i + 1)? == 1;
     let [x, mut scale, mut zero] = [node.input(i)?, node.input(i + 1)?, node.input(i + 2)?];
-    if column {
+    if is_per_row {
         for per_row in [&mut scale, &mut zero] {
             *per_row = node.add(Unsqueeze, &[*per_row], &[Tensor::from_ints(&[-1])])?;
         }
     }
-    let [x, scale, zero] = [single(node, x)?, single(node, scale)?, single(node, zero)?];
+    let [x, scale, zero] = [to_f32(node, x)?, to_f32(node, scale)?, to_f32(node, zero)?];
     let difference = node.add(&SUB, &[x, zero], &[])?;
     node.add(&MUL, &[difference, scale], &[])
 }
 
-/// The value in single precision.
-fn single(node: &mut Reader<'_>, x: ValueId) -> Result<ValueId> {
+/// Casts a value to `f32`.
+fn to_f32(node: &mut Reader<'_>, x: ValueId) -> Result<ValueId> {
     node.add(Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[x], &[])
 }
 
-/// What scales are made of.
+/// The element types of scales.
 const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16];
-/// How many rows and columns the kernels widen at once.
+/// The numbers of rows and of columns that the kernels widen at once.
 const BLOCK: [i64; 2] = [64, 16];
 
-/// The axes of the zero points (or scales) of a factor: those of the factor, of which the one that
-/// is summed over has size 1. `along` is that of the rows or of the columns.
-fn zero_shape(shape: &[Dim], factor: &[Dim], along: usize) -> Vec<Dim> {
-    let axes = factor.len();
+/// The shape of the zero points (or scales) of an operand, extended to the operand's rank: the
+/// axis that is summed over has size 1. `along` is the axis of rows or of columns.
+fn zero_point_shape(shape: &[Dim], operand: &[Dim], along: usize) -> Vec<Dim> {
+    let axes = operand.len();
     match shape {
-        // As many as the rows, or as the columns.
+        // One for each row, or for each column.
         [size] if axes > 1 => {
             let mut whole = vec![Dim::from(1); axes];
             whole[along] = size.clone();
@@ -88,61 +88,63 @@ fn zero_shape(shape: &[Dim], factor: &[Dim], along: usize) -> Vec<Dim> {
     }
 }
 
-/// Looks over the zero points or scales of a factor: one for all of it, or one for each row or
-/// column.
-fn check_zero(cx: &mut Infer<'_>, zero: usize, factor: usize, left: bool) -> Inferred<()> {
-    let (shape, factor) = (cx.shape(zero)?, cx.shape(factor)?);
-    let summed = if left || factor.len() < 2 { factor.len() - 1 } else { factor.len() - 2 };
-    let whole = zero_shape(shape, factor, rows_or_columns(factor.len(), left));
+/// Requires the zero points or scales of an operand to be a single one, or one for each row (left)
+/// or column (right).
+fn check_zero_points(cx: &mut Infer<'_>, zero: usize, operand: usize, left: bool) -> Inferred<()> {
+    let (shape, operand) = (cx.shape(zero)?, cx.shape(operand)?);
+    let summed = if left || operand.len() < 2 { operand.len() - 1 } else { operand.len() - 2 };
+    let whole = zero_point_shape(shape, operand, channel_axis(operand.len(), left));
     if whole.is_empty() {
         return Ok(());
     }
-    if whole.len() != factor.len() {
-        let message = format!("input {zero} must have no, one or as many axes as the factor");
+    if whole.len() != operand.len() {
+        let rank = operand.len();
+        let message = format!("input {zero} must have 0, 1 or {rank} axes");
         return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
-    for (axis, (size, of_factor)) in whole.iter().zip(factor).enumerate() {
-        let fits = if axis == summed { Dim::from(1) } else { of_factor.clone() };
+    for (axis, (size, operand_size)) in whole.iter().zip(operand).enumerate() {
+        let fits = if axis == summed { Dim::from(1) } else { operand_size.clone() };
         if size.known() != Some(1) {
-            cx.require_equal(size, &fits, "the numbers of zero points and of rows or columns")?;
+            let what = "the numbers of zero points and of rows or columns";
+            cx.require_equal(size, &fits, what)?;
         }
     }
     Ok(())
 }
 
-/// The axis along which zero points lie: the rows of the left factor, the columns of the right.
-fn rows_or_columns(axes: usize, left: bool) -> usize {
+/// The axis along which zero points vary: rows of the left operand, columns of the right one.
+fn channel_axis(axes: usize, left: bool) -> usize {
     if left { axes.saturating_sub(2) } else { axes - 1 }
 }
 
-/// The product of the node's inputs `a` and `b`, with zero points of the shapes of inputs
-/// `a_zero` and `b_zero`; and its scratch memory.
-fn geometry(cx: &Lower<'_>, factors: [usize; 2], zeros: [usize; 2]) -> Result<IntegerMatMul> {
-    let (a, b) = (&cx.ty(factors[0])?.shape, &cx.ty(factors[1])?.shape);
-    let ((pile_a, m, k), (pile_b, _, n)) = (matrices(a, true), matrices(b, false));
+/// The geometry of the product of two inputs (`operands`) whose zero points or scales have the
+/// shapes of the inputs `zeros`.
+fn geometry(cx: &Lower<'_>, operands: [usize; 2], zeros: [usize; 2]) -> Result<IntegerMatMul> {
+    let (a, b) = (&cx.ty(operands[0])?.shape, &cx.ty(operands[1])?.shape);
+    let ((batch_a, m, k), (batch_b, _, n)) = (matrices(a, true), matrices(b, false));
     let shape = &cx.output_ty(0)?.shape;
-    let pile = &shape[..pile_a.len().max(pile_b.len())];
-    let over = |factor: &[Dim], rows: &Dim, columns: &Dim| {
-        geometry::stretched(factor, &[pile, &[rows.clone(), columns.clone()]].concat())
+    let batch = &shape[..batch_a.len().max(batch_b.len())];
+    let strides_over = |operand: &[Dim], rows: &Dim, columns: &Dim| {
+        geometry::stretched(operand, &[batch, &[rows.clone(), columns.clone()]].concat())
     };
     let one = Dim::from(1);
-    let zero = |i: usize, factor: &[Dim], left: bool| -> Result<Vec<Dim>> {
+    let zero = |i: usize, operand: &[Dim], left: bool| -> Result<Vec<Dim>> {
         let shape: &[Dim] = if cx.has(i) { &cx.ty(i)?.shape } else { &[] };
-        let shape = zero_shape(shape, factor, rows_or_columns(factor.len(), left));
-        let whole = if factor.len() > 1 { shape } else { Vec::new() };
-        Ok(if left { over(&whole, &m, &one) } else { over(&whole, &one, &n) })
+        let shape = zero_point_shape(shape, operand, channel_axis(operand.len(), left));
+        let whole = if operand.len() > 1 { shape } else { Vec::new() };
+        Ok(if left { strides_over(&whole, &m, &one) } else { strides_over(&whole, &one, &n) })
     };
     let (a_zero, b_zero) = (zero(zeros[0], a, true)?, zero(zeros[1], b, false)?);
-    let (a_step, b_step) = (a_zero[pile.len()].clone(), b_zero[pile.len() + 1].clone());
-    let a = over(&[pile_a, &[m.clone(), k.clone()]].concat(), &m, &k);
-    let b = over(&[pile_b, &[k.clone(), n.clone()]].concat(), &k, &n);
-    let (sizes, strides) = geometry::merged(pile, &[a, a_zero, b, b_zero]);
+    let (a_step, b_step) = (a_zero[batch.len()].clone(), b_zero[batch.len() + 1].clone());
+    let a = strides_over(&[batch_a, &[m.clone(), k.clone()]].concat(), &m, &k);
+    let b = strides_over(&[batch_b, &[k.clone(), n.clone()]].concat(), &k, &n);
+    let (sizes, strides) = geometry::merged(batch, &[a, a_zero, b, b_zero]);
     let [a, a_scale, b, b_scale] = strides.try_into().expect("four operands");
     Ok(IntegerMatMul { sizes, a, a_scale, b, b_scale, m, n, k, a_step, b_step })
 }
 
 impl IntegerMatMul {
-    /// How many elements of scratch memory the products want.
+    /// The scratch memory of the product, in elements.
     fn scratch(&self) -> Dim {
         (self.m.at_most(&BLOCK[0].into()) + self.n.at_most(&BLOCK[1].into())) * &self.k
     }
@@ -153,7 +155,7 @@ impl IntegerMatMul {
     }
 }
 
-/// The product of matrices of bytes, less their zero points.
+/// `(A - a_zero_point) · (B - b_zero_point)` in `int32`.
 pub struct MatMulInteger;
 
 macro_rules! matmul_integer {
@@ -178,7 +180,7 @@ impl Op for MatMulInteger {
         for i in 0..2 {
             if cx.has(2 + i) {
                 cx.same_dtype(i, 2 + i)?;
-                check_zero(cx, 2 + i, i, i == 0)?;
+                check_zero_points(cx, 2 + i, i, i == 0)?;
             }
         }
         Ok(vec![Type::tensor(DType::I32, shape)])
@@ -196,12 +198,15 @@ impl Op for MatMulInteger {
         ];
         let (a, b) = (cx.ty(0)?.dtype, cx.ty(1)?.dtype);
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
-        let (_, kernel) = MATMUL_INTEGER.iter().find(|(dtype, _)| *dtype == b).expect("a byte");
+        let (_, kernel) = MATMUL_INTEGER
+            .iter()
+            .find(|(dtype, _)| *dtype == b)
+            .expect("`infer` allows only bytes");
         cx.call_on(kernel, a, inputs, outputs, geometry)
     }
 }
 
-/// The product of quantized matrices, quantized.
+/// The product of quantized matrices, requantized to the output's scale and zero point.
 pub struct QLinearMatMul;
 
 macro_rules! qlinear_matmul {
@@ -215,7 +220,7 @@ macro_rules! qlinear_matmul {
     };
 }
 
-/// The kernels by the types of the right factor, of the result and of the scales.
+/// The kernels by the types of the right operand, the result and the scales.
 static QLINEAR_MATMUL: &[([DType; 3], Kernel<IntegerMatMul>)] = qlinear_matmul! {
     (I8 i8, I8 i8, F32 f32) (I8 i8, U8 u8, F32 f32) (U8 u8, I8 i8, F32 f32) (U8 u8, U8 u8, F32 f32)
     (I8 i8, I8 i8, F16 f16) (I8 i8, U8 u8, F16 f16) (U8 u8, I8 i8, F16 f16) (U8 u8, U8 u8, F16 f16)
@@ -229,21 +234,21 @@ impl Op for QLinearMatMul {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        for (factor, scale, zero) in [(0, 1, 2), (3, 4, 5)] {
-            cx.of(factor, INT8S)?;
+        for (operand, scale, zero) in [(0, 1, 2), (3, 4, 5)] {
+            cx.of(operand, INT8S)?;
             cx.of(scale, SCALES)?;
             cx.same_dtype(1, scale)?;
-            cx.same_dtype(factor, zero)?;
-            check_zero(cx, scale, factor, factor == 0)?;
-            same_sizes(cx, scale, zero)?;
+            cx.same_dtype(operand, zero)?;
+            check_zero_points(cx, scale, operand, operand == 0)?;
+            require_same_len(cx, scale, zero)?;
         }
         cx.of(6, SCALES)?;
         cx.same_dtype(1, 6)?;
         let dtype = cx.of(7, INT8S)?.dtype;
-        same_sizes(cx, 6, 7)?;
+        require_same_len(cx, 6, 7)?;
         for i in [6, 7] {
             let len = cx.ty(i)?.len();
-            cx.require_equal(&len, &1.into(), "the number of scales of the result and 1")?;
+            cx.require_equal(&len, &1.into(), "the number of the result's scales and 1")?;
         }
         Ok(vec![Type::tensor(dtype, product_shape(cx, 0, 3)?)])
     }
@@ -255,15 +260,15 @@ impl Op for QLinearMatMul {
         let inputs = (0..8).map(|i| Ok(cx.input(i)?.into())).collect::<Result<_>>()?;
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         let types = [cx.ty(3)?.dtype, cx.ty(7)?.dtype, cx.ty(1)?.dtype];
-        let found = QLINEAR_MATMUL.iter().find(|(of, _)| *of == types);
-        let (_, kernel) = found.expect("the types were looked over");
+        let row = QLINEAR_MATMUL.iter().find(|(row_types, _)| *row_types == types);
+        let (_, kernel) = row.expect("`infer` allows only types that have a kernel");
         let dtype = cx.ty(0)?.dtype;
         cx.call_on(kernel, dtype, inputs, outputs, geometry)
     }
 }
 
-/// Says that scales and zero points are as many.
-fn same_sizes(cx: &mut Infer<'_>, scale: usize, zero: usize) -> Inferred<()> {
+/// Requires an equal number of scales and zero points.
+fn require_same_len(cx: &mut Infer<'_>, scale: usize, zero: usize) -> Inferred<()> {
     let (scales, zeros) = (cx.ty(scale)?.len(), cx.ty(zero)?.len());
     cx.require_equal(&scales, &zeros, "the numbers of scales and of zero points")
 }

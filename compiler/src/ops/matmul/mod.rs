@@ -1,8 +1,8 @@
-//! Products of matrices.
+//! Matrix multiplication: `Gemm` and `MatMul`.
 
 pub(crate) mod integer;
 
-use super::{Entry, entry, internal, pack, weight_precision::Factor};
+use super::{Entry, entry, internal, pack, weight_precision::ReducedOperand};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
     entry("Gemm", 1, |node| {
-        // Before version 7 a flag said whether `C` may be stretched; today it always may.
+        // Before version 7, `broadcast` allowed `C` to be broadcast. Since then it always may be.
         node.flag("broadcast", false)?;
         Ok(Rc::new(Gemm::read(node)?))
     }),
@@ -33,12 +33,12 @@ pub const OPS: &[Entry] = &[
     internal("MatMul", |node| Ok(Rc::new(MatMul { activation: node.activation()?, fused: true }))),
 ];
 
-/// The kernels of a product for each way to calculate.
+/// The kernels of a matrix product by element type.
 struct Kernels<F: Formula + Field> {
-    /// Whole numbers.
-    plain: Kernel<F>,
-    /// 16-bit numbers, whose sums are gathered in a wider type; and all real ones without scratch
-    /// memory.
+    /// Integers.
+    integer: Kernel<F>,
+    /// 16-bit floats, with accumulators of a wider type; and all floats when no scratch memory is
+    /// available.
     float: Kernel<(F, Activation)>,
     /// `float`.
     f32: Kernel<(F, Activation)>,
@@ -47,15 +47,15 @@ struct Kernels<F: Formula + Field> {
 }
 
 macro_rules! kernels {
-    ($room:ident: $plain:ident $float:ident $f32:ident $f64:ident) => {
+    ($module:ident: $integer:ident $float:ident $f32:ident $f64:ident) => {
         Kernels {
-            plain: kernel!(ARITHMETIC T, $room::$plain::<T>,
+            integer: kernel!(ARITHMETIC T, $module::$integer::<T>,
                 |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p)),
-            float: kernel!(FLOATS T, $room::$float::<T>,
+            float: kernel!(FLOATS T, $module::$float::<T>,
                 |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0, p.1)),
-            f32: kernel!(F32_ONLY T, $room::$f32, |f, a, p| f(
+            f32: kernel!(F32_ONLY T, $module::$f32, |f, a, p| f(
                 a.input(0), a.input(1), a.optional(2), a.output(0), a.output(1), p.0, p.1)),
-            f64: kernel!(F64_ONLY T, $room::$f64, |f, a, p| f(
+            f64: kernel!(F64_ONLY T, $module::$f64, |f, a, p| f(
                 a.input(0), a.input(1), a.optional(2), a.output(0), a.output(1), p.0, p.1)),
         }
     };
@@ -65,25 +65,26 @@ static GEMM: Kernels<geometry::Gemm> = kernels!(matmul: gemm gemm_float gemm_f32
 static MATMUL: Kernels<geometry::MatMul> =
     kernels!(matmul: matmul matmul_float matmul_f32 matmul_f64);
 
-/// That of `float` where space matters more than time.
+/// The kernel for `float` that [`Optimize::Size`] selects.
 static SMALL: Kernel<(Dim, Activation)> = kernel!(F32_ONLY T, matmul::small_gemm, |f, a, p|
     f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0, p.1));
 
-/// Whether [`SMALL`] is wanted for the node at hand, and does that product.
-fn is_small(cx: &Lower<'_>, geometry: &geometry::Gemm) -> Result<bool> {
+/// Whether the node is optimized for size and [`SMALL`] computes its product: row-major `A`,
+/// transposed `B`, no scaling, and a bias per column or none.
+fn fits_small_kernel(cx: &Lower<'_>, geometry: &geometry::Gemm) -> Result<bool> {
     let rows = |k: &Dim| Layout::Strides(k.clone(), 1.into());
     let columns = |k: &Dim| Layout::Strides(1.into(), k.clone());
     let geometry::Gemm { m, k, a, b, c: [c_row, c_col], alpha, beta, .. } = geometry;
-    let some = k.known().is_some_and(|k| k > 0);
-    let fits = some && *a == rows(k) && *b == columns(k) && [*alpha, *beta] == [1.0; 2];
+    let is_nonempty = k.known().is_some_and(|k| k > 0);
+    let fits = is_nonempty && *a == rows(k) && *b == columns(k) && [*alpha, *beta] == [1.0; 2];
     let is = |dim: &Dim, number| dim.known() == Some(number);
-    let addends = !cx.has(2) || is(c_col, 1) && (is(c_row, 0) || is(m, 1));
-    let small = cx.optimize() == Optimize::Size && cx.output_ty(0)?.dtype == DType::F32;
-    Ok(small && fits && addends)
+    let bias_fits = !cx.has(2) || is(c_col, 1) && (is(c_row, 0) || is(m, 1));
+    let for_size = cx.optimize() == Optimize::Size && cx.output_ty(0)?.dtype == DType::F32;
+    Ok(for_size && fits && bias_fits)
 }
 
-/// How the right factor is packed, where its sizes are known.
-fn packing(geometry: &geometry::Gemm) -> Option<pack::Right> {
+/// The packing of the right operand, if its sizes are fixed.
+fn right_packing(geometry: &geometry::Gemm) -> Option<pack::Right> {
     let Layout::Strides(row, col) = &geometry.b else { return None };
     let size = |dim: &Dim| usize::try_from(dim.known()?).ok();
     Some(pack::Right(matmul::Packing {
@@ -93,20 +94,22 @@ fn packing(geometry: &geometry::Gemm) -> Option<pack::Right> {
     }))
 }
 
-/// Packs the right factor, where it is one constant matrix.
+/// Packs the right operand if it is a single constant matrix.
 fn pack_right(cx: &mut Lower<'_>, geometry: &mut geometry::Gemm) -> Option<Operand> {
-    let packed = pack::packed(cx, 1, packing(geometry)?)?;
+    let packed = pack::pack_constant(cx, 1, right_packing(geometry)?)?;
     geometry.b = Layout::Packed;
     Some(packed)
 }
 
-/// The right factor in fewer bits, where it is one constant matrix and to stand so.
-fn narrow_right(cx: &mut Lower<'_>, geometry: &geometry::Gemm) -> Option<Factor> {
-    pack::narrow(cx, 1, packing(geometry)?)
+/// Packs the right operand with reduced weight precision, if it is a single constant matrix and
+/// the options ask for it.
+fn pack_right_reduced(cx: &mut Lower<'_>, geometry: &geometry::Gemm) -> Option<ReducedOperand> {
+    pack::pack_reduced(cx, 1, right_packing(geometry)?)
 }
 
-/// Calls the kernel for the element type, on the node's inputs, or the right factor packed.
-fn multiply<F: Formula + Field>(
+/// Calls the kernel for the element type on the node's inputs, with the packed right operand if
+/// there is one.
+fn call_product<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
     packed: Option<Operand>,
@@ -121,27 +124,31 @@ fn multiply<F: Formula + Field>(
     };
     let inputs = vec![cx.input(0)?.into(), b.into(), Arg::Optional(cx.optional(2)?)];
     let y = cx.output(0)?;
-    multiply_on(cx, kernels, dtype, (inputs, y), geometry, scratch, f)
+    call_product_on(cx, kernels, dtype, (inputs, y), geometry, scratch, f)
 }
 
-/// Calls kernels for a stack of products of two operands.
-pub(super) fn product(
+/// Calls the kernel for a batch of products of two operands.
+pub(super) fn lower_product(
     cx: &mut Lower<'_>,
     dtype: DType,
-    factors: [Operand; 2],
+    operands: [Operand; 2],
     y: Operand,
-    stack: geometry::MatMul,
+    batched: geometry::MatMul,
 ) -> Result {
-    let [a, b] = factors.map(Arg::from);
+    let [a, b] = operands.map(Arg::from);
     let operands = (vec![a, b, Arg::Optional(None)], y);
-    let scratch = stack.scratch(&|dim| cx.most(dim));
-    match stack.as_one() {
-        Some(one) => multiply_on(cx, &GEMM, dtype, operands, one, scratch, Activation::Identity),
-        None => multiply_on(cx, &MATMUL, dtype, operands, stack, scratch, Activation::Identity),
+    let scratch = batched.scratch(&|dim| cx.most(dim));
+    match batched.as_one() {
+        Some(single) => {
+            call_product_on(cx, &GEMM, dtype, operands, single, scratch, Activation::Identity)
+        }
+        None => {
+            call_product_on(cx, &MATMUL, dtype, operands, batched, scratch, Activation::Identity)
+        }
     }
 }
 
-fn multiply_on<F: Formula + Field>(
+fn call_product_on<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,
     dtype: DType,
@@ -155,7 +162,7 @@ fn multiply_on<F: Formula + Field>(
         (DType::F32, Optimize::Speed) => &kernels.f32,
         (DType::F64, Optimize::Speed) => &kernels.f64,
         (DType::F32 | DType::F64 | DType::F16 | DType::BF16, _) => &kernels.float,
-        _ => return cx.call_on(&kernels.plain, dtype, inputs, outputs, geometry),
+        _ => return cx.call_on(&kernels.integer, dtype, inputs, outputs, geometry),
     };
     if matches!(dtype, DType::F32 | DType::F64) && cx.optimize() == Optimize::Speed {
         outputs.push(cx.scratch(dtype, scratch).into());
@@ -163,18 +170,18 @@ fn multiply_on<F: Formula + Field>(
     cx.call_on(kernel, dtype, inputs, outputs, (geometry, f))
 }
 
-/// `alpha · A · B + beta · C`, either factor transposed.
+/// `y = alpha · A' · B' + beta · C`, where `A'` and `B'` are the operands or their transposes.
 #[derive(Clone)]
 pub struct Gemm {
-    /// The factor of the product.
+    /// The scale of the product.
     pub alpha: f32,
-    /// The factor of the addend.
+    /// The scale of the bias.
     pub beta: f32,
     /// Whether `A` is transposed.
     pub trans_a: bool,
     /// Whether `B` is transposed.
     pub trans_b: bool,
-    /// What follows the sum.
+    /// The activation applied to the result.
     pub activation: Activation,
 }
 
@@ -189,15 +196,15 @@ impl Gemm {
         })
     }
 
-    /// Rows, columns and length of the sums.
+    /// The sizes `[m, n, k, l]`: `A'` is `m × k` and `B'` is `l × n`.
     fn sizes<'s>(&self, a: &'s [Dim], b: &'s [Dim]) -> [&'s Dim; 4] {
-        let ([m, k], [l, n]) = (turned(a, self.trans_a), turned(b, self.trans_b));
+        let ([m, k], [l, n]) = (matrix_sizes(a, self.trans_a), matrix_sizes(b, self.trans_b));
         [m, n, k, l]
     }
 }
 
-/// The sizes of a matrix, or of the transposed one.
-fn turned(shape: &[Dim], transposed: bool) -> [&Dim; 2] {
+/// The rows and columns of a matrix, or of its transpose.
+fn matrix_sizes(shape: &[Dim], transposed: bool) -> [&Dim; 2] {
     if transposed { [&shape[1], &shape[0]] } else { [&shape[0], &shape[1]] }
 }
 
@@ -228,7 +235,7 @@ impl Op for Gemm {
         let shape = vec![m.clone(), n.clone()];
         if cx.has(2) {
             cx.same_dtype(0, 2)?;
-            stretches(cx, 2, &shape)?;
+            check_bias(cx, 2, &shape)?;
         }
         Ok(vec![Type::tensor(dtype, shape)])
     }
@@ -256,10 +263,10 @@ impl Op for Gemm {
             n,
             k,
         };
-        if let Some(stored) = narrow_right(cx, &geometry) {
+        if let Some(stored) = pack_right_reduced(cx, &geometry) {
             return stored.multiply(cx, geometry, self.activation);
         }
-        if is_small(cx, &geometry)? {
+        if fits_small_kernel(cx, &geometry)? {
             let c = Arg::Optional(cx.optional(2)?);
             let (inputs, y) = (vec![cx.input(0)?.into(), cx.input(1)?.into(), c], cx.output(0)?);
             let formula = (geometry.k, self.activation);
@@ -267,14 +274,15 @@ impl Op for Gemm {
         }
         let packed = pack_right(cx, &mut geometry);
         let scratch = geometry.scratch(&|dim| cx.most(dim));
-        multiply(cx, &GEMM, packed, geometry, scratch, self.activation)
+        call_product(cx, &GEMM, packed, geometry, scratch, self.activation)
     }
 
-    /// Of `A'B' + C`: `dA' = dy B'ᵀ` and `dB' = A'ᵀ dy`.
+    /// For `y = alpha A'B' + beta C`: `dA' = alpha dy B'ᵀ`, `dB' = alpha A'ᵀ dy` and
+    /// `dC = beta dy`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let Gemm { alpha, trans_a, trans_b, .. } = *self;
-        // A transposed factor has the transposed derivative: `B' dyᵀ` and `dyᵀ A'`.
+        // A transposed operand has the transposed gradient: `B' dyᵀ` and `dyᵀ A'`.
         let da = match trans_a {
             true => b.gemm([trans_b, true], dy, alpha),
             false => dy.gemm([false, !trans_b], b, alpha),
@@ -292,36 +300,36 @@ impl Op for Gemm {
     }
 }
 
-/// Says that input `i` can be stretched to `shape`, but does not stretch `shape` itself.
-fn stretches(cx: &mut Infer<'_>, i: usize, shape: &[Dim]) -> Inferred<()> {
-    let addend = cx.shape(i)?;
-    let joined = cx.broadcast(&[shape, addend])?;
+/// Requires that input `i` can be broadcast to `shape` without broadcasting `shape` itself.
+fn check_bias(cx: &mut Infer<'_>, i: usize, shape: &[Dim]) -> Inferred<()> {
+    let bias = cx.shape(i)?;
+    let joined = cx.broadcast(&[shape, bias])?;
     if joined.len() > shape.len() {
         let message = format!("input {i} has more axes than the result");
         return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
     for (size, joined) in shape.iter().zip(&joined) {
-        cx.require_equal(size, joined, "an axis of the result and of the addend")?;
+        cx.require_equal(size, joined, "the sizes of the result and of the bias")?;
     }
     Ok(())
 }
 
-/// The product of matrices, or of piles of them that are stretched to one pile.
+/// The product of matrices, or of batches of matrices that are broadcast to a common batch.
 ///
-/// As an operator of passes it may have a third input, which is stretched to the product's shape
-/// and added.
+/// The fused form, which passes create, may have a third input: a bias that is broadcast to the
+/// product's shape and added.
 pub struct MatMul {
-    /// What follows the sum.
+    /// The activation applied to the result.
     pub activation: Activation,
-    /// Whether a pass made it.
+    /// Whether it is the fused form.
     pub fused: bool,
 }
 
-/// A shape as a pile of matrices: the axes of the pile, rows and columns. A vector is a row on the
-/// left, a column on the right.
+/// Splits a shape into batch axes, rows and columns. A vector is a row on the left and a column on
+/// the right.
 pub(super) fn matrices(shape: &[Dim], left: bool) -> (&[Dim], Dim, Dim) {
     match shape {
-        [pile @ .., rows, columns] => (pile, rows.clone(), columns.clone()),
+        [batch @ .., rows, columns] => (batch, rows.clone(), columns.clone()),
         [size] if left => (&[], 1.into(), size.clone()),
         [size] => (&[], size.clone(), 1.into()),
         [] => (&[], 1.into(), 1.into()),
@@ -332,11 +340,11 @@ pub(super) fn matrices(shape: &[Dim], left: bool) -> (&[Dim], Dim, Dim) {
 pub(super) fn product_shape(cx: &mut Infer<'_>, a: usize, b: usize) -> Inferred<Vec<Dim>> {
     let (a, b) = (cx.shape(a)?, cx.shape(b)?);
     if a.is_empty() || b.is_empty() {
-        return Err(cx.diagnostic(Code::ShapeMismatch, "a factor has no axes"));
+        return Err(cx.diagnostic(Code::ShapeMismatch, "an operand has no axes"));
     }
-    let ((pile_a, m, k), (pile_b, l, n)) = (matrices(a, true), matrices(b, false));
-    cx.require_equal(&k, &l, "the columns of the left factor and the rows of the right one")?;
-    let mut shape = cx.broadcast(&[pile_a, pile_b])?;
+    let ((batch_a, m, k), (batch_b, l, n)) = (matrices(a, true), matrices(b, false));
+    cx.require_equal(&k, &l, "the columns of the left operand and the rows of the right one")?;
+    let mut shape = cx.broadcast(&[batch_a, batch_b])?;
     shape.extend((a.len() > 1).then_some(m));
     shape.extend((b.len() > 1).then_some(n));
     Ok(shape)
@@ -361,9 +369,10 @@ impl Op for MatMul {
         let shape = product_shape(cx, 0, 1)?;
         if cx.has(2) {
             cx.same_dtype(0, 2)?;
-            stretches(cx, 2, &shape)?;
+            check_bias(cx, 2, &shape)?;
             if cx.shape(0)?.len().min(cx.shape(1)?.len()) < 2 {
-                return Err(cx.diagnostic(Code::ShapeMismatch, "vectors take no addend"));
+                let message = "the product of a vector takes no bias";
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         }
         Ok(vec![Type::tensor(dtype, shape)])
@@ -371,17 +380,17 @@ impl Op for MatMul {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (a, b) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
-        let ((pile_a, m, k), (pile_b, _, n)) = (matrices(a, true), matrices(b, false));
+        let ((batch_a, m, k), (batch_b, _, n)) = (matrices(a, true), matrices(b, false));
         let shape = &cx.output_ty(0)?.shape;
         cx.macs(&(shape.iter().product::<Dim>() * &k));
-        let pile = &shape[..pile_a.len().max(pile_b.len())];
-        let over = |factor: &[Dim], [rows, columns]: [&Dim; 2]| {
-            let to = [pile, &[rows.clone(), columns.clone()]].concat();
-            geometry::stretched(factor, &to)
+        let batch = &shape[..batch_a.len().max(batch_b.len())];
+        let strides_over = |operand: &[Dim], [rows, columns]: [&Dim; 2]| {
+            let to = [batch, &[rows.clone(), columns.clone()]].concat();
+            geometry::stretched(operand, &to)
         };
-        let a = over(&[pile_a, &[m.clone(), k.clone()]].concat(), [&m, &k]);
-        let b = over(&[pile_b, &[k.clone(), n.clone()]].concat(), [&k, &n]);
-        let c = over(if cx.has(2) { &cx.ty(2)?.shape } else { &[] }, [&m, &n]);
+        let a = strides_over(&[batch_a, &[m.clone(), k.clone()]].concat(), [&m, &k]);
+        let b = strides_over(&[batch_b, &[k.clone(), n.clone()]].concat(), [&k, &n]);
+        let c = strides_over(if cx.has(2) { &cx.ty(2)?.shape } else { &[] }, [&m, &n]);
         let (_, [row, column]) = c.split_last_chunk().expect("rows and columns");
         let matrix = geometry::Gemm {
             a: Layout::Strides(k.clone(), 1.into()),
@@ -394,33 +403,33 @@ impl Op for MatMul {
             n,
             k,
         };
-        let (sizes, strides) = geometry::merged(pile, &[a, b, c]);
+        let (sizes, strides) = geometry::merged(batch, &[a, b, c]);
         let [a, b, c] = strides.try_into().expect("three operands");
-        let mut stack = geometry::MatMul { sizes, a, b, c, matrix };
-        let same_right = stack.b.iter().all(|stride| stride.known() == Some(0));
-        if let (true, Some(one)) = (same_right, stack.as_one())
-            && let Some(stored) = narrow_right(cx, &one)
+        let mut batched = geometry::MatMul { sizes, a, b, c, matrix };
+        let shares_right = batched.b.iter().all(|stride| stride.known() == Some(0));
+        if let (true, Some(single)) = (shares_right, batched.as_one())
+            && let Some(stored) = pack_right_reduced(cx, &single)
         {
-            return stored.multiply(cx, one, self.activation);
+            return stored.multiply(cx, single, self.activation);
         }
-        let packed = if same_right { pack_right(cx, &mut stack.matrix) } else { None };
-        let scratch = stack.scratch(&|dim| cx.most(dim));
-        match stack.as_one() {
-            Some(one) => multiply(cx, &GEMM, packed, one, scratch, self.activation),
-            None => multiply(cx, &MATMUL, packed, stack, scratch, self.activation),
+        let packed = if shares_right { pack_right(cx, &mut batched.matrix) } else { None };
+        let scratch = batched.scratch(&|dim| cx.most(dim));
+        match batched.as_one() {
+            Some(single) => call_product(cx, &GEMM, packed, single, scratch, self.activation),
+            None => call_product(cx, &MATMUL, packed, batched, scratch, self.activation),
         }
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (a, b, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        if let Some([rows, columns]) = one_matrix(a, b) {
-            // All rows of the pile on the left are rows of one matrix.
+        if let Some([rows, columns]) = fixed_matrix_sizes(a, b) {
+            // The right operand is a single matrix, so the rows of the left batch form one matrix.
             let (left, dy) = (a.reshape_to(&[-1, rows]), dy.reshape_to(&[-1, columns]));
             g.set(0, dy.gemm([false, true], b, 1.0).reshape_like(a));
             g.set(1, left.gemm([true, false], dy, 1.0));
             return Ok(());
         }
-        // A factor with one axis is a row on the left and a column on the right.
+        // A vector is a row on the left and a column on the right.
         let (row, column) = (a.rank() == 1, b.rank() == 1);
         let (left, dy) = if row {
             (a.with_axis(0), dy.with_axis(if column { -1 } else { -2 }))
@@ -435,21 +444,22 @@ impl Op for MatMul {
     }
 }
 
-/// The sizes of the right factor, where that is one matrix, and neither empty nor free.
-fn one_matrix(left: Expr<'_>, right: Expr<'_>) -> Option<[i64; 2]> {
+/// The rows and columns of the right operand if it is a single non-empty matrix of fixed size, and
+/// the left operand is no vector.
+fn fixed_matrix_sizes(left: Expr<'_>, right: Expr<'_>) -> Option<[i64; 2]> {
     let [rows, columns] = right.dims().try_into().ok()?;
     let size = |dim: Dim| dim.known().filter(|&size| size > 0);
     if left.rank() < 2 { None } else { Some([size(rows)?, size(columns)?]) }
 }
 
 impl<'t> Expr<'t> {
-    /// The product of two matrices, of which either may be the transposed one, and a factor.
+    /// `alpha · A' · B'`, where `A'` and `B'` are the operands or their transposes.
     fn gemm(self, [trans_a, trans_b]: [bool; 2], right: Expr<'t>, alpha: f32) -> Expr<'t> {
         let activation = Activation::Identity;
         self.apply(Gemm { alpha, beta: 1.0, trans_a, trans_b, activation }, &[right])
     }
 
-    /// The product of matrices.
+    /// The matrix product.
     pub fn matmul(self, right: Expr<'t>) -> Expr<'t> {
         self.apply(MatMul { activation: Activation::Identity, fused: false }, &[right])
     }

@@ -1,4 +1,4 @@
-//! What classifiers share: from scores to labels, and from scores to probabilities.
+//! The outputs of classifiers: labels, and scores or probabilities.
 
 use crate::{
     diag::{Code, Diagnostic, Result},
@@ -16,23 +16,23 @@ use crate::{
     ty::Type,
 };
 
-/// What is made of scores at the end.
+/// The transform of the scores: the attribute `post_transform`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostTransform {
-    /// Nothing.
+    /// The identity.
     None,
     /// `e^x / Σ e^x`
     Softmax,
     /// `1 / (1 + e^-x)`
     Logistic,
-    /// Softmax of the scores that are not zero.
+    /// Softmax over the nonzero scores.
     SoftmaxZero,
-    /// The number below which a standard normal variable stays with that probability.
+    /// The quantile function of the standard normal distribution.
     Probit,
 }
 
 impl PostTransform {
-    /// All, in the order of their numbers.
+    /// All transforms, in the order of their codes in `TreeEnsemble`.
     const ALL: [(&str, PostTransform); 5] = [
         ("NONE", PostTransform::None),
         ("SOFTMAX", PostTransform::Softmax),
@@ -41,12 +41,12 @@ impl PostTransform {
         ("PROBIT", PostTransform::Probit),
     ];
 
-    /// What the attribute says.
+    /// Reads the attribute `post_transform`.
     pub fn read(node: &mut Reader<'_>) -> Result<PostTransform> {
         node.choice("post_transform", &PostTransform::ALL)
     }
 
-    /// The one of that number.
+    /// The transform with that code in `TreeEnsemble`.
     pub fn from_code(code: i64) -> Option<PostTransform> {
         let all = usize::try_from(code).ok().and_then(|code| PostTransform::ALL.get(code));
         all.map(|(_, transform)| *transform)
@@ -66,22 +66,22 @@ impl PostTransform {
     }
 }
 
-/// The names of classes.
+/// The labels of classes.
 pub enum Labels {
-    /// Numbers.
+    /// Integers.
     Ints(Vec<i64>),
     /// Strings.
     Strings(Vec<String>),
 }
 
 impl Labels {
-    /// What the attributes of these names say.
+    /// Reads the labels from the attribute `ints` or `strings`.
     pub fn read(node: &mut Reader<'_>, ints: &str, strings: &str) -> Result<Labels> {
-        let found_ints = node.maybe_ints(ints)?.unwrap_or_default();
-        let found_strings = node.maybe_strings(strings)?.unwrap_or_default();
-        match (found_ints.is_empty(), found_strings.is_empty()) {
-            (_, false) => Ok(Labels::Strings(found_strings)),
-            (false, true) => Ok(Labels::Ints(found_ints)),
+        let int_labels = node.maybe_ints(ints)?.unwrap_or_default();
+        let string_labels = node.maybe_strings(strings)?.unwrap_or_default();
+        match (int_labels.is_empty(), string_labels.is_empty()) {
+            (_, false) => Ok(Labels::Strings(string_labels)),
+            (false, true) => Ok(Labels::Ints(int_labels)),
             (true, true) => {
                 let message = format!("one of `{ints}` and `{strings}` must name the classes");
                 Err(Diagnostic::new(Code::BadAttribute, message))
@@ -97,18 +97,18 @@ impl Labels {
         }
     }
 
-    /// The labels of no and yes where these two are not named.
-    fn no_and_yes(&self) -> Labels {
+    /// The labels 0 and 1, of the same type.
+    fn zero_and_one(&self) -> Labels {
         match self {
             Labels::Ints(_) => Labels::Ints(vec![0, 1]),
             Labels::Strings(_) => Labels::Strings(vec!["0".into(), "1".into()]),
         }
     }
 
-    /// Adds the node that names the classes of these numbers.
+    /// Adds the node that maps class numbers to labels.
     fn add(self, node: &mut Reader<'_>, classes: ValueId) -> Result<ValueId> {
         match self {
-            // Classes that are named by their numbers need no table.
+            // Labels that equal the class numbers need no table.
             Labels::Ints(labels) if labels.iter().copied().eq(0..labels.len() as i64) => {
                 Ok(classes)
             }
@@ -118,14 +118,14 @@ impl Labels {
     }
 }
 
-/// The class of the best score in each row.
-pub fn best(node: &mut Reader<'_>, scores: ValueId) -> Result<ValueId> {
+/// Adds the node that computes the class with the best score in each row.
+pub fn best_class(node: &mut Reader<'_>, scores: ValueId) -> Result<ValueId> {
     let op = Arg { name: "ArgMax", axis: -1, keepdims: false, select_last_index: false };
     node.add(op, &[scores], &[])
 }
 
-/// Class 1 where the score in `column` is above the threshold, else class 0.
-pub fn above(
+/// Adds the node that computes class 1 if the score in `column` is above the threshold, else 0.
+pub fn class_above(
     node: &mut Reader<'_>,
     scores: ValueId,
     column: usize,
@@ -134,8 +134,8 @@ pub fn above(
     node.add(Above { column, threshold }, &[scores], &[])
 }
 
-/// The labels of classes, and their scores.
-pub fn finish(
+/// Adds the outputs of a classifier: the labels of `classes`, and the transformed scores.
+pub fn add_outputs(
     node: &mut Reader<'_>,
     classes: ValueId,
     scores: ValueId,
@@ -145,8 +145,8 @@ pub fn finish(
     Ok(vec![labels.add(node, classes)?, transform.add(node, scores)?])
 }
 
-/// The labels of two classes by the score of the second, and the scores of both.
-pub fn binary(
+/// Adds the outputs of a binary classifier that has a score for the second class only.
+pub fn add_binary_outputs(
     node: &mut Reader<'_>,
     score: ValueId,
     transform: PostTransform,
@@ -154,12 +154,13 @@ pub fn binary(
     threshold: f32,
     spread: Spread,
 ) -> Result<Vec<ValueId>> {
-    let classes = above(node, score, 0, threshold)?;
-    spread_out(node, classes, score, transform, labels, spread)
+    let classes = class_above(node, score, 0, threshold)?;
+    add_spread_outputs(node, classes, score, transform, labels, spread)
 }
 
-/// The labels of two classes, and the scores of both from that of the second.
-pub fn spread_out(
+/// Adds the outputs of a binary classifier whose `classes` are known, and computes both scores from
+/// that of the second class.
+pub fn add_spread_outputs(
     node: &mut Reader<'_>,
     classes: ValueId,
     score: ValueId,
@@ -168,16 +169,16 @@ pub fn spread_out(
     spread: Spread,
 ) -> Result<Vec<ValueId>> {
     let both = node.add(spread, &[score], &[])?;
-    // What is spread over two classes is not weighed against itself once more.
+    // ONNX applies no softmax to two scores that were computed from one.
     let transform = match transform {
         PostTransform::Softmax | PostTransform::SoftmaxZero => PostTransform::None,
         other => other,
     };
-    finish(node, classes, both, transform, labels)
+    add_outputs(node, classes, both, transform, labels)
 }
 
-/// How the score of one class says that of the other.
-pub fn spread(transform: PostTransform, is_probability: bool) -> Spread {
+/// The relation between the scores of two classes of which one is computed from the other.
+pub fn spread_for(transform: PostTransform, is_probability: bool) -> Spread {
     match transform {
         PostTransform::Logistic => Spread::Opposite,
         PostTransform::Probit => Spread::Complement,
@@ -186,15 +187,16 @@ pub fn spread(transform: PostTransform, is_probability: bool) -> Spread {
     }
 }
 
-/// The only class has no other to be told from: yes or no, and the score as it is.
-pub fn lone(
+/// Adds the outputs of a classifier with a single class: 1 if the score is positive, else 0, and
+/// the score, to which only [`PostTransform::Probit`] is applied.
+pub fn add_single_class_outputs(
     node: &mut Reader<'_>,
     score: ValueId,
     transform: PostTransform,
     labels: Labels,
 ) -> Result<Vec<ValueId>> {
-    let classes = above(node, score, 0, 0.0)?;
-    let label = labels.no_and_yes().add(node, classes)?;
+    let classes = class_above(node, score, 0, 0.0)?;
+    let label = labels.zero_and_one().add(node, classes)?;
     let score = match transform {
         PostTransform::Probit => transform.add(node, score)?,
         _ => score,
@@ -202,7 +204,7 @@ pub fn lone(
     Ok(vec![label, score])
 }
 
-/// Class 1 where a score is above a threshold, else class 0.
+/// Class 1 if the score in a column is above a threshold, else class 0.
 struct Above {
     column: usize,
     threshold: f32,
@@ -236,7 +238,7 @@ impl Op for Above {
     }
 }
 
-/// The scores of two classes from that of the second.
+/// Computes the scores of two classes from that of the second, `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// `1 - x` and `x`
@@ -276,7 +278,7 @@ impl Op for Spread {
     }
 }
 
-/// A transform of scores that is no operator of its own in ONNX.
+/// A transform of scores for which ONNX has no operator.
 struct Transform {
     name: &'static str,
     kernel: Kernel<Axis>,

@@ -1,6 +1,6 @@
-//! From categories to numbers and back.
+//! Encoders of categories: `CategoryMapper`, `LabelEncoder` and `OneHotEncoder`.
 
-use super::lookup::{self, OneHot, Which};
+use super::lookup::{self, Keep, OneHot};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,
@@ -11,14 +11,15 @@ use crate::{
 
 pub const OPS: &[Entry] = &[
     ml_nodes("CategoryMapper", 1, category_mapper),
-    ml_nodes("LabelEncoder", 1, class_numbers),
+    ml_nodes("LabelEncoder", 1, label_encoder_1),
     ml_nodes("LabelEncoder", 2, |node| label_encoder(node, false)),
-    // Since version 4 NaN is a key like any other.
+    // Since version 4, NaN is a key that equals NaN.
     ml_nodes("LabelEncoder", 4, |node| label_encoder(node, true)),
     ml_nodes("OneHotEncoder", 1, one_hot_encoder),
 ];
 
-/// Strings to numbers, or numbers to strings, by two lists of as many entries.
+/// Reads `CategoryMapper`: maps strings to integers or integers to strings, by two lists of equal
+/// length.
 fn category_mapper(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let strings = Tensor::from_strings(node.maybe_strings("cats_strings")?.unwrap_or_default());
     let ints = Tensor::from_ints(&node.maybe_ints("cats_int64s")?.unwrap_or_default());
@@ -31,8 +32,9 @@ fn category_mapper(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     }
 }
 
-/// Version 1 of `LabelEncoder`: classes to their numbers, or numbers to their classes.
-fn class_numbers(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
+/// Reads version 1 of `LabelEncoder`: maps strings to their indices in `classes_strings`, or
+/// indices to strings.
+fn label_encoder_1(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let classes = node.maybe_strings("classes_strings")?.unwrap_or_default();
     let default_string = node.string("default_string", "_Unused")?;
     let default_int = node.int("default_int64", -1)?;
@@ -51,20 +53,20 @@ fn label_encoder(node: &mut Reader<'_>, with_nan: bool) -> Result<Vec<ValueId>> 
         Tensor::from_ints(&[node.int("default_int64", -1)?]),
         Tensor::from_strings(vec![node.string("default_string", "_Unused")?]),
     ];
-    let given = node.maybe_tensor("default_tensor")?;
-    let mut keys = list(node, "keys")?;
-    let mut values = list(node, "values")?;
-    let default = match given.or_else(|| fitting(defaults, values.dtype)) {
+    let default_tensor = node.maybe_tensor("default_tensor")?;
+    let mut keys = read_list(node, "keys")?;
+    let mut values = read_list(node, "values")?;
+    let default = match default_tensor.or_else(|| default_of_type(defaults, values.dtype)) {
         Some(default) => default,
         None => zero(values.dtype),
     };
     if default.dtype != values.dtype || default.len() != 1 {
         let message = format!("`default_tensor` must be one element of type {}", values.dtype);
-        return Err(bad(message));
+        return Err(bad_attribute(message));
     }
     if keys.len() != values.len() {
         let (keys, values) = (keys.len(), values.len());
-        return Err(bad(format!("there are {keys} keys, but {values} values")));
+        return Err(bad_attribute(format!("there are {keys} keys, but {values} values")));
     }
     if !with_nan && let Some(floats) = keys.floats() {
         let numbers: Vec<usize> = (0..keys.len()).filter(|&i| !floats[i].is_nan()).collect();
@@ -73,33 +75,33 @@ fn label_encoder(node: &mut Reader<'_>, with_nan: bool) -> Result<Vec<ValueId>> 
     encode(node, &keys, &values, Tensor { shape: vec![1], ..default })
 }
 
-/// The keys or the values of version 2 and 4, which stand in one of four attributes.
-fn list(node: &mut Reader<'_>, what: &str) -> Result<Tensor> {
-    let found = [
+/// Reads the keys or the values of versions 2 and 4 from one of four attributes.
+fn read_list(node: &mut Reader<'_>, what: &str) -> Result<Tensor> {
+    let lists = [
         node.maybe_tensor(&format!("{what}_tensor"))?,
         node.maybe_floats(&format!("{what}_floats"))?.map(|values| Tensor::from_floats(&values)),
         node.maybe_ints(&format!("{what}_int64s"))?.map(|values| Tensor::from_ints(&values)),
         node.maybe_strings(&format!("{what}_strings"))?.map(Tensor::from_strings),
     ];
-    // Exporters write empty lists for those that they do not mean.
-    let mut found = found.into_iter().flatten().filter(|list| !list.is_empty());
-    match (found.next(), found.next()) {
+    // Exporters write empty lists for the attributes that they do not use.
+    let mut lists = lists.into_iter().flatten().filter(|list| !list.is_empty());
+    match (lists.next(), lists.next()) {
         (Some(list), None) => Ok(Tensor { shape: vec![list.len()], ..list }),
-        _ => Err(bad(format!("the {what} must stand in one of the attributes for them"))),
+        _ => Err(bad_attribute(format!("exactly one `{what}_…` attribute must be set"))),
     }
 }
 
-fn fitting(defaults: [Tensor; 3], dtype: DType) -> Option<Tensor> {
+fn default_of_type(defaults: [Tensor; 3], dtype: DType) -> Option<Tensor> {
     defaults.into_iter().find(|default| default.dtype == dtype)
 }
 
-/// The default of the types that have no attribute of their own for it.
+/// The default of the types that have no `default_…` attribute.
 fn zero(dtype: DType) -> Tensor {
     let data = crate::tensor::Data::Bytes(vec![0; dtype.bytes()].into());
     Tensor { dtype, shape: vec![1], data }
 }
 
-/// A 1 in the column of each element's category.
+/// Reads `OneHotEncoder`: a 1 in the column of each element's category.
 fn one_hot_encoder(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let ints = Tensor::from_ints(&node.maybe_ints("cats_int64s")?.unwrap_or_default());
     let strings = Tensor::from_strings(node.maybe_strings("cats_strings")?.unwrap_or_default());
@@ -109,35 +111,35 @@ fn one_hot_encoder(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
         DType::String => (node.input(0)?, strings),
         _ => (super::input_as(node, DType::I64)?, ints),
     };
-    let places = lookup::order(&categories, Which::Last);
-    let found = lookup::find(node, x, &categories.take(&places))?;
-    let columns: Vec<i64> = places.iter().map(|&place| place as i64).collect();
+    let order = lookup::sort_unique(&categories, Keep::Last);
+    let found = lookup::find(node, x, &categories.take(&order))?;
+    let columns: Vec<i64> = order.iter().map(|&column| column as i64).collect();
     let width = categories.len();
     Ok(vec![node.add(OneHot { width, zeros }, &[found], &[Tensor::from_ints(&columns)])?])
 }
 
-/// The value of each key in the input, or the default.
+/// Adds the nodes that map each element of the input, a key, to its value, or to the default.
 fn encode(
     node: &mut Reader<'_>,
     keys: &Tensor,
     values: &Tensor,
     default: Tensor,
 ) -> Result<Vec<ValueId>> {
-    let found = node.dtype(0)?;
-    if found != keys.dtype {
-        let message = format!("the keys are {}, but the input is {found}", keys.dtype);
+    let dtype = node.dtype(0)?;
+    if dtype != keys.dtype {
+        let message = format!("the keys are {}, but the input is {dtype}", keys.dtype);
         return Err(Diagnostic::new(Code::TypeMismatch, message));
     }
     if keys.len() > values.len() {
-        return Err(bad("there are fewer values than keys".into()));
+        return Err(bad_attribute("there are fewer values than keys".into()));
     }
-    let places = lookup::order(keys, Which::First);
+    let order = lookup::sort_unique(keys, Keep::First);
     let x = node.input(0)?;
-    let found = lookup::find(node, x, &keys.take(&places))?;
-    let table = values.take(&places).join(&default);
+    let found = lookup::find(node, x, &keys.take(&order))?;
+    let table = values.take(&order).join(&default);
     Ok(vec![lookup::pick(node, found, table)?])
 }
 
-fn bad(message: String) -> Diagnostic {
+fn bad_attribute(message: String) -> Diagnostic {
     Diagnostic::new(Code::BadAttribute, message)
 }

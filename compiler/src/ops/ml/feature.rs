@@ -1,6 +1,6 @@
-//! Preparation of features.
+//! Preprocessing of features: selection, scaling, imputation, normalization.
 
-use super::{as_type, input_as, rows, wide};
+use super::{cast_to, compute_type, input_as, rows};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -35,22 +35,23 @@ pub const OPS: &[Entry] = &[
     ml_nodes("Scaler", 1, scaler),
 ];
 
-/// Some features of each row; a single row stays a row.
+/// Reads `ArrayFeatureExtractor`: gathers some features of each row. A vector is a single row.
 fn array_feature_extractor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
-    let (mut x, places) = (node.input(0)?, node.input(1)?);
+    let (mut x, indices) = (node.input(0)?, node.input(1)?);
     if node.rank(0)? == 1 {
         x = node.add(Unsqueeze, &[x], &[Tensor::from_ints(&[0])])?;
     }
     let flat = Reshape { allowzero: false };
-    let places = node.add(flat, &[places], &[Tensor::from_ints(&[-1])])?;
-    Ok(vec![node.add(Gather { axis: -1 }, &[x, places], &[])?])
+    let indices = node.add(flat, &[indices], &[Tensor::from_ints(&[-1])])?;
+    Ok(vec![node.add(Gather { axis: -1 }, &[x, indices], &[])?])
 }
 
-/// `(x - offset) · scale`, with a number of each for all features or for each.
+/// Reads `Scaler`: `(x - offset) · scale`, with one offset and scale for all features or one per
+/// feature.
 fn scaler(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let offset = node.maybe_floats("offset")?.filter(|all| !all.is_empty());
     let scale = node.maybe_floats("scale")?.filter(|all| !all.is_empty());
-    let dtype = wide(node)?;
+    let dtype = compute_type(node)?;
     let mut y = input_as(node, dtype)?;
     let constant = |all: &[f32]| {
         let numbers: Vec<f64> = all.iter().copied().map(f64::from).collect();
@@ -62,7 +63,7 @@ fn scaler(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     if let Some(scale) = scale {
         y = node.add(&MUL, &[y], &[constant(&scale)])?;
     }
-    Ok(vec![as_type(node, y, DType::F32)?])
+    Ok(vec![cast_to(node, y, DType::F32)?])
 }
 
 fn normalizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
@@ -72,7 +73,7 @@ fn normalizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     Ok(vec![node.add(norm, &[x], &[])?])
 }
 
-/// 1 where an element is above the threshold, else 0.
+/// 1 if an element is above the threshold, else 0.
 struct Binarizer {
     threshold: f32,
 }
@@ -102,7 +103,8 @@ impl Op for Binarizer {
     }
 }
 
-/// The first input, with the second's values in place of the third's.
+/// Replaces the elements of input 0 that equal input 2, the missing value, by input 1: one value
+/// for all features or one per feature.
 struct Imputer;
 
 static IMPUTER: Kernel = kernel!(FEATURES T, ml::imputer::<T>,
@@ -140,7 +142,11 @@ impl Op for Imputer {
         let values = cx.count(1)?;
         let features = ty.shape.last().cloned().unwrap_or(1.into());
         if values != 1 {
-            cx.require_equal(&features, &Dim::from(values), "the features and their values")?;
+            cx.require_equal(
+                &features,
+                &Dim::from(values),
+                "the numbers of features and of imputed values",
+            )?;
         }
         Ok(vec![ty.into()])
     }
@@ -150,7 +156,7 @@ impl Op for Imputer {
     }
 }
 
-/// A norm by which rows are divided.
+/// `Normalizer`: divides each row by a norm.
 struct Norm {
     name: &'static str,
     kernel: Kernel<Axis>,
@@ -194,8 +200,9 @@ impl Op for &'static Norm {
     }
 }
 
-/// The features of all inputs side by side, of each as many as it has a width.
+/// Concatenates the features of all inputs. Input `i` is cut or padded with zeros to `widths[i]`.
 struct FeatureVectorizer {
+    /// The attribute `inputdimensions`.
     widths: Vec<i64>,
 }
 

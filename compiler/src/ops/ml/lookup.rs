@@ -1,5 +1,5 @@
-//! Tables: where elements stand in one, and what stands at a place. Strings of a table are one text
-//! and the place behind each, so that they lie among the weights.
+//! Lookup tables: the index of a key, and the value at an index. The strings of a table are stored
+//! as one concatenated text and the end offset of each, so that they are part of the weights.
 
 use crate::{
     diag::Result,
@@ -10,65 +10,65 @@ use crate::{
     ty::TensorType,
 };
 
-/// Which of equal keys counts.
+/// The occurrence of a duplicate key to keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum Keep {
     /// The first.
     First,
     /// The last.
     Last,
 }
 
-/// The places of different keys, in the order in which [`find`] wants them.
-pub fn order(keys: &Tensor, which: Which) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..keys.len()).collect();
-    if which == Which::Last {
-        places.reverse();
+/// The indices of the distinct keys in ascending order of the keys, as [`find`] needs them.
+pub fn sort_unique(keys: &Tensor, keep: Keep) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..keys.len()).collect();
+    if keep == Keep::Last {
+        indices.reverse();
     }
     if let Some(strings) = keys.strings() {
-        places.sort_by(|&a, &b| strings[a].cmp(&strings[b]));
-        places.dedup_by(|a, b| strings[*a] == strings[*b]);
+        indices.sort_by(|&a, &b| strings[a].cmp(&strings[b]));
+        indices.dedup_by(|a, b| strings[*a] == strings[*b]);
     } else if let Some(ints) = keys.ints() {
-        places.sort_by_key(|&place| ints[place]);
-        places.dedup_by_key(|place| ints[*place]);
+        indices.sort_by_key(|&index| ints[index]);
+        indices.dedup_by_key(|index| ints[*index]);
     } else {
         let floats = keys.floats().unwrap_or_default();
         let compare =
             |a: f64, b: f64| a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
-        places.sort_by(|&a, &b| compare(floats[a], floats[b]));
-        places.dedup_by(|a, b| compare(floats[*a], floats[*b]).is_eq());
+        indices.sort_by(|&a, &b| compare(floats[a], floats[b]));
+        indices.dedup_by(|a, b| compare(floats[*a], floats[*b]).is_eq());
     }
-    places
+    indices
 }
 
-/// Where each element of `x` stands among `keys`, which must be in [`order`]; their number where
-/// it is none of them.
+/// Adds the node that finds the index of each element of `x` in `keys`, which must be sorted and
+/// distinct; the number of keys if it is none of them.
 pub fn find(node: &mut Reader<'_>, x: ValueId, keys: &Tensor) -> Result<ValueId> {
     match keys.strings() {
         Some(strings) => {
-            let [text, ends] = texts(node, strings);
+            let [text, ends] = add_strings(node, strings);
             node.add(Find, &[x, text, ends], &[])
         }
         None => node.add(Find, &[x], std::slice::from_ref(keys)),
     }
 }
 
-/// The element of `table` at each place.
-pub fn pick(node: &mut Reader<'_>, places: ValueId, table: Tensor) -> Result<ValueId> {
+/// Adds the node that gathers the element of `table` at each index.
+pub fn pick(node: &mut Reader<'_>, indices: ValueId, table: Tensor) -> Result<ValueId> {
     match table.strings() {
-        Some(strings) => pick_text(node, places, strings),
-        None => node.add(Pick, &[places], &[table]),
+        Some(strings) => pick_text(node, indices, strings),
+        None => node.add(Pick, &[indices], &[table]),
     }
 }
 
-/// The string at each place.
-pub fn pick_text(node: &mut Reader<'_>, places: ValueId, strings: &[String]) -> Result<ValueId> {
-    let [text, ends] = texts(node, strings);
-    node.add(PickText, &[places, text, ends], &[])
+/// Adds the node that gathers the string at each index.
+pub fn pick_text(node: &mut Reader<'_>, indices: ValueId, strings: &[String]) -> Result<ValueId> {
+    let [text, ends] = add_strings(node, strings);
+    node.add(PickText, &[indices, text, ends], &[])
 }
 
-/// Strings as constants: one text, and the place behind each.
-pub fn texts(node: &mut Reader<'_>, strings: &[String]) -> [ValueId; 2] {
+/// Adds strings as two constants: the concatenated text, and the end offset of each string.
+pub fn add_strings(node: &mut Reader<'_>, strings: &[String]) -> [ValueId; 2] {
     let ends = strings.iter().scan(0, |end, string| {
         *end += string.len();
         Some(u32::try_from(*end).unwrap_or(u32::MAX))
@@ -78,7 +78,7 @@ pub fn texts(node: &mut Reader<'_>, strings: &[String]) -> [ValueId; 2] {
     [text, node.constant("ends", Tensor::from_places(&ends))]
 }
 
-/// Where each element stands in a table: its number, or the number of the keys.
+/// The index of each element in a sorted table of keys, or the number of keys.
 struct Find;
 
 static FIND: Kernel =
@@ -110,7 +110,7 @@ impl Op for Find {
     }
 }
 
-/// The number at each place of a table.
+/// The number at each index of a table.
 struct Pick;
 
 static PICK: Kernel =
@@ -135,7 +135,7 @@ impl Op for Pick {
     }
 }
 
-/// The string at each place of a table.
+/// The string at each index of a table.
 struct PickText;
 
 static PICK_TEXT: Kernel = kernel!(STRING_ONLY T, ml::text_at,
@@ -160,11 +160,11 @@ impl Op for PickText {
     }
 }
 
-/// A row for each place with a 1 in its column.
+/// A row of `width` elements per index, with a 1 in the column of that index.
 pub struct OneHot {
     /// The number of columns.
     pub width: usize,
-    /// Whether a place may have no column.
+    /// Whether an unknown category yields a row of zeros; it is an error otherwise.
     pub zeros: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Maps: tensors as maps and maps as tensors.
+//! Conversions between tensors and maps: `ZipMap`, `CastMap` and `DictVectorizer`.
 
-use super::{as_type, lookup::texts};
+use super::{cast_to, lookup::add_strings};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -33,19 +33,20 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// The one of two attributes that is there.
+/// The one of two attributes that is present and not empty.
 fn one_of(attributes: [Option<Tensor>; 2], what: &str) -> Result<Tensor> {
-    let mut given = attributes.into_iter().flatten().filter(|tensor| !tensor.is_empty());
-    match (given.next(), given.next()) {
+    let mut present = attributes.into_iter().flatten().filter(|tensor| !tensor.is_empty());
+    match (present.next(), present.next()) {
         (Some(tensor), None) => Ok(tensor),
         _ => {
-            let message = format!("one attribute must say {what}, as strings or as numbers");
+            let message = format!("exactly one attribute must list {what}: strings or integers");
             Err(Diagnostic::new(Code::BadAttribute, message))
         }
     }
 }
 
-/// A map for each row, from keys that all have in common. Nothing is left to run for it.
+/// A sequence of maps, one per row, with the same keys. It needs no kernel: the values are a view
+/// of the input, and the keys a constant companion buffer.
 struct ZipMap {
     keys: Tensor,
 }
@@ -86,27 +87,29 @@ impl Op for ZipMap {
     }
 }
 
-/// Reads `CastMap`: the values in the order of the keys, or each at the place that its key says.
+/// Reads `CastMap`: the values in the order of the keys (dense), or each at the index that is its
+/// key (sparse).
 fn cast_map(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let to = node.choice(
         "cast_to",
         &[("TO_FLOAT", DType::F32), ("TO_STRING", DType::String), ("TO_INT64", DType::I64)],
     )?;
     let is_sparse = node.choice("map_form", &[("DENSE", false), ("SPARSE", true)])?;
-    let places = node.int("max_map", 1)?;
-    let keys = is_sparse.then(|| Tensor::from_ints(&(0..places).collect::<Vec<_>>()));
+    let indices = node.int("max_map", 1)?;
+    let keys = is_sparse.then(|| Tensor::from_ints(&(0..indices).collect::<Vec<_>>()));
     let map = node.input(0)?;
     let mut values = values_of(node, map, keys)?;
     if is_sparse && to != DType::String {
-        values = zeros_written(node, values)?;
+        values = fill_empty_with_zero(node, values)?;
     }
-    Ok(vec![as_type(node, values, to)?])
+    Ok(vec![cast_to(node, values, to)?])
 }
 
-/// The values, where they are text with a zero for what is missing: an empty text writes no number.
-fn zeros_written(node: &mut Reader<'_>, values: ValueId) -> Result<ValueId> {
-    let of_text = node.type_of(values).as_tensor().is_some_and(|ty| ty.dtype == DType::String);
-    if !of_text {
+/// Replaces empty strings, which stand for missing keys, by `"0"`, so that a cast to a number
+/// succeeds. Leaves other types unchanged.
+fn fill_empty_with_zero(node: &mut Reader<'_>, values: ValueId) -> Result<ValueId> {
+    let is_text = node.type_of(values).as_tensor().is_some_and(|ty| ty.dtype == DType::String);
+    if !is_text {
         return Ok(values);
     }
     let missing = node.add(&EQUAL, &[values], &[Tensor::from_strings(vec![String::new()])])?;
@@ -114,23 +117,23 @@ fn zeros_written(node: &mut Reader<'_>, values: ValueId) -> Result<ValueId> {
     node.add(Where, &[missing, zero, values], &[])
 }
 
-/// The values of a map for the keys given, or all in the order of the keys.
+/// Adds the values of a map for `keys`, or all of them in the order of their keys.
 fn values_of(node: &mut Reader<'_>, map: ValueId, keys: Option<Tensor>) -> Result<ValueId> {
     let Some(keys) = keys else { return node.add(MapValues { count: None }, &[map], &[]) };
     let op = MapValues { count: Some(keys.len()) };
     match keys.strings() {
         Some(strings) => {
-            let [text, ends] = texts(node, strings);
+            let [text, ends] = add_strings(node, strings);
             node.add(op, &[map, text, ends], &[])
         }
         None => node.add(op, &[map], &[keys]),
     }
 }
 
-/// The values of a map as one row: those for the keys in the second input, or all in the order of
-/// the keys.
+/// The values of a map as one row: those for the keys in input 1, or all in the order of their
+/// keys.
 struct MapValues {
-    /// The number of keys in the second input.
+    /// The number of keys in input 1.
     count: Option<usize>,
 }
 
@@ -167,9 +170,9 @@ impl Op for MapValues {
                 return Err(cx.diagnostic(Code::TypeMismatch, message));
             }
         };
-        let wanted = if cx.inputs() > 2 { DType::String } else { DType::I64 };
-        if key != wanted {
-            let message = format!("the keys of the map must be {wanted}, but are {key}");
+        let expected = if cx.inputs() > 2 { DType::String } else { DType::I64 };
+        if key != expected {
+            let message = format!("the keys of the map must be {expected}, but are {key}");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         let count = self.count.map_or_else(|| values.len(), Dim::from);
@@ -178,7 +181,7 @@ impl Op for MapValues {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let TensorType { dtype, shape } = cx.output_ty(0)?;
-        let places = cx.scratch(DType::I64, shape[1].clone());
+        let indices = cx.scratch(DType::I64, shape[1].clone());
         let keys = cx.beside(0).ok_or_else(|| cx.unsupported("a map without keys"))?;
         let mut inputs = vec![Arg::from(keys)];
         for i in 1..cx.node().inputs.len() {
@@ -189,9 +192,9 @@ impl Op for MapValues {
             2 => &FIND,
             _ => &FIND_TEXT,
         };
-        cx.call_on(kernel, DType::I64, inputs, vec![places.clone().into()], NoParams)?;
+        cx.call_on(kernel, DType::I64, inputs, vec![indices.clone().into()], NoParams)?;
         let (values, y) = (cx.input(0)?.into(), cx.output(0)?.into());
-        cx.call_on(&PICK, *dtype, vec![values, places.into()], vec![y], NoParams)
+        cx.call_on(&PICK, *dtype, vec![values, indices.into()], vec![y], NoParams)
     }
 }
 
@@ -202,26 +205,26 @@ mod tests {
     use DType::{F32, F64, I64};
 
     #[test]
-    fn maps_are_rows_under_keys() {
+    fn zip_map_yields_one_map_per_row() {
         let zip = || ZipMap { keys: Tensor::from_ints(&[7, 8, 9]) };
         let n = Dim::symbol("n");
-        let found = "seq(map(int64, float[n, 3]))";
-        check(zip(), &[tensor(F32, [n, 3.into()])], 1, found);
+        let inferred = "seq(map(int64, float[n, 3]))";
+        check(zip(), &[tensor(F32, [n, 3.into()])], 1, inferred);
         check(zip(), &[tensor(F32, [3])], 1, "seq(map(int64, float[1, 3]))");
-        let found = "the numbers of values and of keys must be equal, but are 2 and 3";
-        check(zip(), &[tensor(F32, [5, 2])], 1, found);
+        let error = "the numbers of values and of keys must be equal, but are 2 and 3";
+        check(zip(), &[tensor(F32, [5, 2])], 1, error);
     }
 
     #[test]
-    fn maps_become_one_row() {
+    fn map_values_yields_one_row() {
         let map = |key| {
             let values = Type::tensor(F64, [Dim::symbol("n")]);
             Given::Value(Type::Map(key, values.into()))
         };
         check(MapValues { count: None }, &[map(I64)], 1, "double[1, n]");
-        let wanted = Given::Ints(vec![1, 2]);
-        check(MapValues { count: Some(2) }, &[map(I64), wanted], 1, "double[1, 2]");
-        let found = "the keys of the map must be int64, but are string";
-        check(MapValues { count: None }, &[map(DType::String)], 1, found);
+        let keys = Given::Ints(vec![1, 2]);
+        check(MapValues { count: Some(2) }, &[map(I64), keys], 1, "double[1, 2]");
+        let error = "the keys of the map must be int64, but are string";
+        check(MapValues { count: None }, &[map(DType::String)], 1, error);
     }
 }

@@ -18,26 +18,26 @@ use crate::{
     ty::{TensorType, Type},
 };
 
-/// The numbers of rows and of features of input 0, which may be a single row.
+/// The numbers of rows and of features of input 0. A vector is a single row.
 fn rows(cx: &Infer<'_>) -> Inferred<[Dim; 2]> {
     match cx.shape(0)? {
         [features] => Ok([1.into(), features.clone()]),
         [rows, features] => Ok([rows.clone(), features.clone()]),
         shape => {
-            let message = format!("input 0 must be rows of features, but has {} axes", shape.len());
+            let message = format!("input 0 must have 1 or 2 axes, but has {}", shape.len());
             Err(cx.diagnostic(Code::ShapeMismatch, message))
         }
     }
 }
 
-/// Input 0 as numbers of `dtype`.
+/// Input 0, cast to `dtype` if it has another type.
 fn input_as(node: &mut Reader<'_>, dtype: DType) -> Result<ValueId> {
     let x = node.input(0)?;
-    as_type(node, x, dtype)
+    cast_to(node, x, dtype)
 }
 
-/// A value as numbers of `dtype`.
-fn as_type(node: &mut Reader<'_>, x: ValueId, dtype: DType) -> Result<ValueId> {
+/// Casts a value to `dtype` if it has another type.
+fn cast_to(node: &mut Reader<'_>, x: ValueId, dtype: DType) -> Result<ValueId> {
     match node.type_of(x) {
         Type::Tensor(TensorType { dtype: found, .. }) | Type::Unranked(found)
             if *found == dtype =>
@@ -48,7 +48,7 @@ fn as_type(node: &mut Reader<'_>, x: ValueId, dtype: DType) -> Result<ValueId> {
     }
 }
 
-/// `float`, or `double` where input 0 is: what the operator calculates in.
-fn wide(node: &Reader<'_>) -> Result<DType> {
+/// The type that the operator computes in: `double` if input 0 is `double`, else `float`.
+fn compute_type(node: &Reader<'_>) -> Result<DType> {
     Ok(if node.dtype(0)? == DType::F64 { DType::F64 } else { DType::F32 })
 }

@@ -1,4 +1,4 @@
-//! Support vector machines: how alike the features and the support vectors are, and what follows.
+//! Support vector machines: `SVMClassifier` and `SVMRegressor`.
 
 use super::{
     classifier::{self, Labels, PostTransform},
@@ -19,17 +19,17 @@ use onnxc_runtime::kernels::epilogue::Activation;
 pub const OPS: &[Entry] =
     &[ml_nodes("SVMClassifier", 1, svm_classifier), ml_nodes("SVMRegressor", 1, svm_regressor)];
 
-/// How alike two rows of features are.
-struct Likeness {
-    form: Form,
+/// The kernel function of a support vector machine.
+struct KernelFunction {
+    kind: KernelType,
     gamma: f32,
     coef0: f32,
     degree: f32,
 }
 
-/// The form of a [`Likeness`] of `a` and `b`.
+/// The attribute `kernel_type`: a function of two vectors `a` and `b`.
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum KernelType {
     /// `a · b`
     Linear,
     /// `(gamma · a · b + coef0)^degree`
@@ -40,30 +40,30 @@ enum Form {
     Sigmoid,
 }
 
-impl Likeness {
-    fn read(node: &mut Reader<'_>) -> Result<Likeness> {
-        let forms = [
-            ("LINEAR", Form::Linear),
-            ("POLY", Form::Poly),
-            ("RBF", Form::Rbf),
-            ("SIGMOID", Form::Sigmoid),
+impl KernelFunction {
+    fn read(node: &mut Reader<'_>) -> Result<KernelFunction> {
+        let kinds = [
+            ("LINEAR", KernelType::Linear),
+            ("POLY", KernelType::Poly),
+            ("RBF", KernelType::Rbf),
+            ("SIGMOID", KernelType::Sigmoid),
         ];
-        let form = node.choice("kernel_type", &forms)?;
+        let kind = node.choice("kernel_type", &kinds)?;
         let parameters = node.maybe_floats("kernel_params")?.unwrap_or_default();
         let [gamma, coef0, degree] = match parameters.as_slice() {
             [] => [0.0; 3],
             &[gamma, coef0, degree] => [gamma, coef0, degree],
             other => {
                 let message = format!("`kernel_params` has {} numbers instead of 3", other.len());
-                return Err(bad(message));
+                return Err(bad_attribute(message));
             }
         };
-        Ok(Likeness { form, gamma, coef0, degree })
+        Ok(KernelFunction { kind, gamma, coef0, degree })
     }
 
-    /// How alike each row of `x` is to each of the support vectors.
+    /// Adds the kernel function of each row of `x` and each support vector.
     fn add(&self, node: &mut Reader<'_>, x: ValueId, support: Tensor) -> Result<ValueId> {
-        let product = |node: &mut Reader<'_>, alpha, coef0: f32| {
+        let add_gemm = |node: &mut Reader<'_>, alpha, coef0: f32| {
             let gemm = Gemm {
                 alpha,
                 beta: 1.0,
@@ -73,24 +73,24 @@ impl Likeness {
             };
             node.add(gemm, &[x], &[support.clone(), Tensor::from_floats(&[coef0])])
         };
-        match self.form {
-            Form::Linear => product(node, 1.0, 0.0),
-            Form::Rbf => node.add(Rbf { gamma: self.gamma }, &[x], &[support]),
-            Form::Poly => {
-                let base = product(node, self.gamma, self.coef0)?;
+        match self.kind {
+            KernelType::Linear => add_gemm(node, 1.0, 0.0),
+            KernelType::Rbf => node.add(Rbf { gamma: self.gamma }, &[x], &[support]),
+            KernelType::Poly => {
+                let base = add_gemm(node, self.gamma, self.coef0)?;
                 node.add(Pow, &[base], &[Tensor::from_floats(&[self.degree])])
             }
-            Form::Sigmoid => {
-                let sum = product(node, self.gamma, self.coef0)?;
+            KernelType::Sigmoid => {
+                let sum = add_gemm(node, self.gamma, self.coef0)?;
                 node.add(&TANH, &[sum], &[])
             }
         }
     }
 }
 
-/// What both machines are made of.
+/// The attributes that the classifier and the regressor share.
 struct Machine {
-    likeness: Likeness,
+    kernel: KernelFunction,
     coefficients: Vec<f32>,
     vectors: Vec<f32>,
     rho: Vec<f32>,
@@ -98,38 +98,38 @@ struct Machine {
 
 impl Machine {
     fn read(node: &mut Reader<'_>) -> Result<Machine> {
-        let likeness = Likeness::read(node)?;
+        let kernel = KernelFunction::read(node)?;
         let mut floats =
             |name: &str| Ok::<_, Diagnostic>(node.maybe_floats(name)?.unwrap_or_default());
         let (coefficients, vectors) = (floats("coefficients")?, floats("support_vectors")?);
         let rho = floats("rho")?;
         if coefficients.is_empty() || rho.is_empty() {
-            return Err(bad("`coefficients` and `rho` must have numbers".into()));
+            return Err(bad_attribute("`coefficients` and `rho` must not be empty".into()));
         }
-        Ok(Machine { likeness, coefficients, vectors, rho })
+        Ok(Machine { kernel, coefficients, vectors, rho })
     }
 
-    /// The support vectors as a matrix of so many rows.
+    /// The support vectors as a matrix of `rows` rows.
     fn support(&self, rows: usize) -> Result<Tensor> {
         if rows == 0 || self.vectors.is_empty() || !self.vectors.len().is_multiple_of(rows) {
-            let found = self.vectors.len();
-            return Err(bad(format!("{found} numbers do not make {rows} support vectors")));
+            let len = self.vectors.len();
+            return Err(bad_attribute(format!("{len} numbers do not make {rows} support vectors")));
         }
-        Ok(linear::constant(&self.vectors, rows))
+        Ok(linear::constant_matrix(&self.vectors, rows))
     }
 }
 
 fn svm_regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let machine = Machine::read(node)?;
-    // The transform of scores is meant for classes.
+    // The transform only applies to the scores of classes.
     node.ignore("post_transform");
     let one_class = node.flag("one_class", false)?;
     let vectors = usize::try_from(node.int("n_supports", 0)?).unwrap_or(0);
-    let mut x = linear::matrix(node)?;
+    let mut x = linear::input_matrix(node)?;
     if vectors > 0 {
-        x = machine.likeness.add(node, x, machine.support(vectors)?)?;
+        x = machine.kernel.add(node, x, machine.support(vectors)?)?;
     }
-    let y = linear::product(node, x, &machine.coefficients, 1, &machine.rho[..1])?;
+    let y = linear::add_linear(node, x, &machine.coefficients, 1, &machine.rho[..1])?;
     Ok(vec![if one_class { node.add(OneClass, &[y], &[])? } else { y }])
 }
 
@@ -140,66 +140,71 @@ fn svm_classifier(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let probabilities = ["prob_a", "prob_b"].map(|name| node.maybe_floats(name));
     let vectors = node.maybe_ints("vectors_per_class")?.unwrap_or_default();
     if vectors.iter().all(|&count| count == 0) {
-        return functions(node, machine, transform, labels);
+        return linear_classifier(node, machine, transform, labels);
     }
     let classes = labels.len();
-    let duels = classes * classes.saturating_sub(1) / 2;
-    let weights = weights(&machine, &vectors, classes)?;
-    let x = linear::matrix(node)?;
-    let count = weights.len() / duels.max(1);
-    let alike = machine.likeness.add(node, x, machine.support(count)?)?;
-    let scores = linear::product(node, alike, &weights, duels, &machine.rho[..duels])?;
+    let pairs = classes * classes.saturating_sub(1) / 2;
+    let weights = pair_weights(&machine, &vectors, classes)?;
+    let x = linear::input_matrix(node)?;
+    let count = weights.len() / pairs.max(1);
+    let similarities = machine.kernel.add(node, x, machine.support(count)?)?;
+    let scores = linear::add_linear(node, similarities, &weights, pairs, &machine.rho[..pairs])?;
     let best = node.add(Votes { classes }, &[scores], &[])?;
     let [a, b] = probabilities;
     match (a?.unwrap_or_default(), b?.unwrap_or_default()) {
-        (a, b) if a.len() >= duels && b.len() >= duels => {
-            let [a, b] = [&a[..duels], &b[..duels]].map(Tensor::from_floats);
+        (a, b) if a.len() >= pairs && b.len() >= pairs => {
+            let [a, b] = [&a[..pairs], &b[..pairs]].map(Tensor::from_floats);
             let shares = node.add(Probabilities { classes }, &[scores], &[a, b])?;
-            classifier::finish(node, best, shares, transform, labels)
+            classifier::add_outputs(node, best, shares, transform, labels)
         }
         (a, b) if !a.is_empty() || !b.is_empty() => {
-            Err(bad(format!("`prob_a` and `prob_b` must have {duels} numbers each")))
+            Err(bad_attribute(format!("`prob_a` and `prob_b` must have {pairs} numbers each")))
         }
         _ if classes == 2 => {
-            let spread = classifier::spread(transform, transform != PostTransform::None);
-            classifier::spread_out(node, best, scores, transform, labels, spread)
+            let spread = classifier::spread_for(transform, transform != PostTransform::None);
+            classifier::add_spread_outputs(node, best, scores, transform, labels, spread)
         }
-        _ => classifier::finish(node, best, scores, transform, labels),
+        _ => classifier::add_outputs(node, best, scores, transform, labels),
     }
 }
 
-/// A classifier without support vectors: a linear function for each class.
-fn functions(
+/// Adds a classifier without support vectors: a linear function for each class.
+fn linear_classifier(
     node: &mut Reader<'_>,
     machine: Machine,
     transform: PostTransform,
     labels: Labels,
 ) -> Result<Vec<ValueId>> {
-    let x = linear::matrix(node)?;
-    let scores = linear::product(node, x, &machine.coefficients, labels.len(), &machine.rho[..1])?;
+    let x = linear::input_matrix(node)?;
+    let scores =
+        linear::add_linear(node, x, &machine.coefficients, labels.len(), &machine.rho[..1])?;
     let positive = machine.coefficients.iter().all(|&coefficient| coefficient >= 0.0);
     let best = match labels.len() {
-        // A score of one half is enough.
+        // With only positive coefficients, a score of one half selects the second class.
         2 if positive => node.add(Choose { threshold: 0.5f32.next_down() }, &[scores], &[])?,
         2 => node.add(Choose { threshold: 0.0 }, &[scores], &[])?,
-        _ => classifier::best(node, scores)?,
+        _ => classifier::best_class(node, scores)?,
     };
-    classifier::finish(node, best, scores, transform, labels)
+    classifier::add_outputs(node, best, scores, transform, labels)
 }
 
-/// A row of weights of the support vectors for each duel of classes. The file has, for each vector,
-/// its weights in the duels of its class with all others.
-fn weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Vec<f32>> {
+/// The weights of the support vectors for each pair of classes (one versus one), a row per pair.
+///
+/// In the file, `coefficients` is a matrix of `classes - 1` rows and a column per support vector:
+/// the weights of a vector in the pairs of its class with each other class.
+fn pair_weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Vec<f32>> {
     let counts: Option<Vec<usize>> = vectors.iter().map(|&n| usize::try_from(n).ok()).collect();
     let counts = counts.filter(|counts| counts.len() == classes && classes > 1);
     let counts = counts.ok_or_else(|| {
-        bad(format!("`vectors_per_class` must have a count for each of {classes} classes"))
+        bad_attribute(format!(
+            "`vectors_per_class` must have a count for each of {classes} classes"
+        ))
     })?;
     let total: usize = counts.iter().sum();
-    let duels = classes * (classes - 1) / 2;
-    if machine.coefficients.len() < total * (classes - 1) || machine.rho.len() < duels {
+    let pairs = classes * (classes - 1) / 2;
+    if machine.coefficients.len() < total * (classes - 1) || machine.rho.len() < pairs {
         let message = format!("`coefficients` and `rho` are too few for {classes} classes");
-        return Err(bad(message));
+        return Err(bad_attribute(message));
     }
     let starts: Vec<usize> = (0..classes).map(|class| counts[..class].iter().sum()).collect();
     let range = |class: usize| starts[class]..starts[class] + counts[class];
@@ -207,9 +212,9 @@ fn weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Vec<f32
     for a in 0..classes {
         for b in a + 1..classes {
             let mut row = vec![0.0; total];
-            for (class, against) in [(a, b - 1), (b, a)] {
-                let said = &machine.coefficients[against * total..][..total];
-                row[range(class)].copy_from_slice(&said[range(class)]);
+            for (class, opponent) in [(a, b - 1), (b, a)] {
+                let coefficients = &machine.coefficients[opponent * total..][..total];
+                row[range(class)].copy_from_slice(&coefficients[range(class)]);
             }
             weights.extend(row);
         }
@@ -217,7 +222,7 @@ fn weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Vec<f32
     Ok(weights)
 }
 
-/// `e^(-gamma · |x - s|²)` of each row and each support vector.
+/// The radial basis function `e^(-gamma · |x - s|²)` of each row `x` and each support vector `s`.
 struct Rbf {
     gamma: f32,
 }
@@ -241,7 +246,11 @@ impl Op for Rbf {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(0, F32_ONLY)?;
         let (x, support) = (&cx.ranked(0, 2)?.shape, &cx.ranked(1, 2)?.shape);
-        cx.require_equal(&x[1], &support[1], "the features of rows and of support vectors")?;
+        cx.require_equal(
+            &x[1],
+            &support[1],
+            "the numbers of features of rows and of support vectors",
+        )?;
         Ok(vec![Type::tensor(DType::F32, [x[0].clone(), support[0].clone()])])
     }
 
@@ -251,7 +260,7 @@ impl Op for Rbf {
     }
 }
 
-/// The class that wins most duels.
+/// The class that wins the most pairs.
 struct Votes {
     classes: usize,
 }
@@ -273,7 +282,7 @@ impl Op for Votes {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        classes_of_rows(cx)
+        infer_class_per_row(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -281,13 +290,14 @@ impl Op for Votes {
     }
 }
 
-/// A class for each row of scores.
-fn classes_of_rows(cx: &Infer<'_>) -> Inferred {
+/// Infers one class per row of scores.
+fn infer_class_per_row(cx: &Infer<'_>) -> Inferred {
     let rows = cx.ranked(0, 2)?.shape[0].clone();
     Ok(vec![Type::tensor(DType::I64, [rows])])
 }
 
-/// Of two classes the second where a score is above the threshold, else that of the larger score.
+/// Selects one of two classes: the second if a score is above the threshold, else the one with the
+/// larger score.
 struct Choose {
     threshold: f32,
 }
@@ -309,7 +319,7 @@ impl Op for Choose {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        classes_of_rows(cx)
+        infer_class_per_row(cx)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -317,7 +327,9 @@ impl Op for Choose {
     }
 }
 
-/// The probability of each class from the scores of its duels.
+/// The probability of each class, computed from the scores of its pairs: Platt scaling, then the
+/// second method of Wu, Lin and Weng (2004), "Probability estimates for multi-class classification
+/// by pairwise coupling".
 struct Probabilities {
     classes: usize,
 }
@@ -351,7 +363,7 @@ impl Op for Probabilities {
     }
 }
 
-/// 1 where a score is positive, else -1.
+/// 1 if a score is positive, else -1.
 struct OneClass;
 
 static ONE_CLASS: Kernel = kernel!(F32_ONLY T, ml::svm_one_class::<T>,
@@ -376,6 +388,6 @@ impl Op for OneClass {
     }
 }
 
-fn bad(message: String) -> Diagnostic {
+fn bad_attribute(message: String) -> Diagnostic {
     Diagnostic::new(Code::BadAttribute, message)
 }

@@ -1,4 +1,4 @@
-//! Convolutions of bytes whose channels stand side by side.
+//! 8-bit convolutions in the NHWC layout.
 
 use crate::{
     diag::{Code, Result},
@@ -9,9 +9,9 @@ use crate::{
         Entry,
         conv::{geometry_of, macs},
         internal,
-        pack::{PIECE, Pack, numbers, packed_bytes},
+        pack::{PIECE, Pack, pack_bytes, with_numbers},
         quantized::{
-            binary::{blend_attributes, read_blend, sum_told},
+            binary::{blend_attributes, read_blend, sum_parameters},
             requantize::{Requantized, check_channels},
         },
         window::{self, Rounding, Slide, Window},
@@ -40,25 +40,25 @@ pub const OPS: &[Entry] = &[internal("NhwcConv", |node| {
     Ok(Rc::new(NhwcConv { window, group, to: Requantized::read(node)?, added }))
 })];
 
-/// The convolution of an image of bytes with its channels last, all channels with all or each by
-/// itself. Its inputs are those of `QuantizedConv`, and what is added to its result, if anything is.
+/// An ordinary or depthwise convolution of an 8-bit NHWC image. Its inputs are those of
+/// `QuantizedConv`, followed by the residual, if there is one.
 pub struct NhwcConv {
     /// The window.
     pub window: Window,
-    /// 1, or the number of channels.
+    /// 1 (ordinary), or the number of channels (depthwise).
     pub group: i64,
-    /// What the sums become: bytes without a sign.
+    /// The requantization of the accumulators to `uint8`.
     pub to: Requantized,
-    /// How input 5, which has the shape of the result, is added to it; the group is 1 then.
+    /// The addition of input 5, a residual of the result's shape. Requires a `group` of 1.
     pub added: Option<Added>,
 }
 
-/// What is made of bytes that sums became and of others.
+/// The quantized addition of a residual to the requantized result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Added {
-    /// The zero points and the scales of both, and the scale of their sum.
+    /// The zero points and scales of both operands, and the scale of their sum.
     pub of: quantized::Blend,
-    /// What their sum becomes: bytes without a sign.
+    /// The requantization of the sum to `uint8`.
     pub to: quantized::Requantize,
 }
 
@@ -79,34 +79,34 @@ impl Added {
         a.int("sum_high", self.to.high.into());
     }
 
-    /// As the kernel is told.
+    /// The parameters of the kernel.
     fn formula(&self) -> (Blend, Requantize) {
         let quantized::Requantize { x_zero, y_zero, low, high } = self.to;
         let to = Requantize { x_zero, y_zero, low, high };
-        (sum_told(self.of, false, self.to, [DType::U8; 3]), to)
+        (sum_parameters(self.of, false, self.to, [DType::U8; 3]), to)
     }
 }
 
-/// A kernel of a convolution.
-type Convolves = Kernel<(Conv, Requantize)>;
+/// A convolution kernel.
+type ConvKernel = Kernel<(Conv, Requantize)>;
 
-/// How much memory a kernel wants.
-type Counts = fn(&conv::Conv<'_>) -> usize;
+/// A function that returns the length of a scratch buffer.
+type ScratchLen = fn(&conv::Conv<'_>) -> usize;
 
-macro_rules! convolves {
+macro_rules! conv_kernel {
     ($name:ident) => {
         kernel!(U8_ONLY T, nhwc::$name, |f, a, p| f(a.input(0), a.input(1), a.input(2),
             a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
     };
 }
 
-static CONV: Convolves = convolves!(int8_conv_nhwc);
-static DEPTHWISE: Convolves = convolves!(int8_depthwise_nhwc);
+static CONV: ConvKernel = conv_kernel!(int8_conv_nhwc);
+static DEPTHWISE: ConvKernel = conv_kernel!(int8_depthwise_nhwc);
 static CONV_ADD: Kernel<(Conv, Requantize, Blend, Requantize)> = kernel!(U8_ONLY T,
     nhwc::int8_conv_add_nhwc, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
         a.optional(4), a.input(5), a.output(0), a.output(1), a.output(2), p.0, p.1, p.2, p.3));
 
-/// The weights of a convolution, in the order of its kernel. A piece is some blocks of filters.
+/// The weights of a convolution, packed for its kernel. A piece is some blocks of filters.
 struct Filters(Conv);
 
 impl Filters {
@@ -122,16 +122,16 @@ impl Filters {
         }
     }
 
-    /// How many filters there are, and how many of them are packed in a piece.
+    /// The number of filters, and the number of filters in a piece.
     fn counts(&self) -> [usize; 2] {
-        numbers(&self.0, |conv| {
-            let block = self.packed_len(&self.some(&conv, BLOCK)).max(1);
+        with_numbers(&self.0, |conv| {
+            let block = self.packed_len(&self.with_filters(&conv, BLOCK)).max(1);
             [conv.groups * conv.filters, (PIECE / block).max(1) * BLOCK]
         })
     }
 
-    /// The convolution of so many filters.
-    fn some<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
+    /// The same convolution with `count` filters.
+    fn with_filters<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
         if self.is_depthwise() {
             conv::Conv { groups: count, ..*conv }
         } else {
@@ -139,8 +139,8 @@ impl Filters {
         }
     }
 
-    /// The weights of a convolution of some filters.
-    fn packed<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>) -> Vec<T> {
+    /// Packs the weights of `conv`, a convolution of some of the filters.
+    fn pack_filters<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>) -> Vec<T> {
         let mut to = vec![T::ZERO; self.packed_len(conv)];
         if self.is_depthwise() {
             nhwc::pack_depthwise_weights(from, &mut to, conv);
@@ -153,7 +153,7 @@ impl Filters {
 
 impl Pack for Filters {
     fn len<T>(&self) -> usize {
-        numbers(&self.0, |conv| self.packed_len(&conv))
+        with_numbers(&self.0, |conv| self.packed_len(&conv))
     }
 
     fn pieces<T>(&self) -> usize {
@@ -166,12 +166,12 @@ impl Pack for Filters {
         let (first, depth) = (i * most, from.len() / all);
         let count = (all - first).min(most);
         let from = &from[first * depth..][..count * depth];
-        numbers(&self.0, |conv| self.packed(from, &self.some(&conv, count)))
+        with_numbers(&self.0, |conv| self.pack_filters(from, &self.with_filters(&conv, count)))
     }
 }
 
 impl NhwcConv {
-    /// The batch, and how the windows slide over an image.
+    /// The batch size, and the positions of the windows along each axis of the image.
     fn slides(&self, x: &[Dim], w: &[Dim]) -> Option<(Dim, Vec<Slide>)> {
         let (batch, image) = super::image(x)?;
         let kernel = w.get(2..).filter(|kernel| kernel.len() == image.len())?;
@@ -180,33 +180,34 @@ impl NhwcConv {
 
     fn geometry(&self, cx: &Lower<'_>) -> Result<Conv> {
         let (x, w) = (&cx.ty(0)?.shape, &cx.ty(1)?.shape);
-        let (batch, slides) = self.slides(x, w).expect("inferring saw the axes");
+        let (batch, slides) = self.slides(x, w).expect("`infer` checked the rank");
         let geometry = geometry_of(&batch, w, &slides, self.group);
         Ok(Conv { weights: WeightLayout::Packed, ..geometry })
     }
 
-    /// Numbers of channels, filled up and in the order of the kernel.
-    fn placed<T: Copy + Default>(&self, numbers: &[T]) -> Vec<T> {
-        let places = 0..numbers.len().next_multiple_of(BLOCK);
-        let channel = |place: usize| match self.group {
-            1 => place,
-            _ => place / BLOCK * BLOCK + nhwc::depthwise_order(place % BLOCK),
+    /// Pads one number per channel to whole blocks, in the channel order of the kernel.
+    fn pad_channels<T: Copy + Default>(&self, numbers: &[T]) -> Vec<T> {
+        let slots = 0..numbers.len().next_multiple_of(BLOCK);
+        let channel = |slot: usize| match self.group {
+            1 => slot,
+            _ => slot / BLOCK * BLOCK + nhwc::depthwise_order(slot % BLOCK),
         };
-        places.map(|place| numbers.get(channel(place)).copied().unwrap_or_default()).collect()
+        slots.map(|slot| numbers.get(channel(slot)).copied().unwrap_or_default()).collect()
     }
 
-    /// The numbers of the channels that input `i` is.
-    fn numbers(&self, cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
+    /// Stores input `i`, a constant with one number per channel, in the order of the kernel.
+    fn channel_weights(&self, cx: &mut Lower<'_>, i: usize) -> Result<Operand> {
         let constant = cx.constant(i);
-        let placed = constant.and_then(|constant| match constant.dtype {
-            DType::I32 => Some(Tensor::from_i32s(&self.placed(&constant.ints()?))),
+        let pad_channels = constant.and_then(|constant| match constant.dtype {
+            DType::I32 => Some(Tensor::from_i32s(&self.pad_channels(&constant.ints()?))),
             _ => {
                 let numbers: Vec<f32> = constant.floats()?.iter().map(|&x| x as f32).collect();
-                Some(Tensor::from_floats(&self.placed(&numbers)))
+                Some(Tensor::from_floats(&self.pad_channels(&numbers)))
             }
         });
-        let placed = placed.ok_or_else(|| cx.unsupported("channels that are not constant"))?;
-        Ok(cx.weight_for(i, placed.into()))
+        let message = "per-channel parameters that are not constant";
+        let pad_channels = pad_channels.ok_or_else(|| cx.unsupported(message))?;
+        Ok(cx.weight_for(i, pad_channels.into()))
     }
 }
 
@@ -232,9 +233,9 @@ impl Op for NhwcConv {
         cx.of(0, &[DType::U8])?;
         cx.of(1, &[DType::I8])?;
         let (x, w) = (cx.shape(0)?, cx.shape(1)?);
-        let found = self.slides(x, w).filter(|(_, slides)| slides.len() <= MOST_AXES);
-        let Some((batch, slides)) = found.filter(|_| cx.constant(1).is_some()) else {
-            let message = "the weights must be constant, with at most three axes of the image";
+        let slides = self.slides(x, w).filter(|(_, slides)| slides.len() <= MOST_AXES);
+        let Some((batch, slides)) = slides.filter(|_| cx.constant(1).is_some()) else {
+            let message = "the weights must be constant and have at most three spatial axes";
             return Err(cx.diagnostic(Code::Unsupported, message));
         };
         for slide in &slides {
@@ -243,11 +244,11 @@ impl Op for NhwcConv {
         check_channels(cx, 2, &w[0])?;
         let mut shape = vec![batch];
         shape.extend(window::shape(&slides));
-        shape.push(super::pixel(&w[0]));
+        shape.push(super::pixel_bytes(&w[0]));
         if self.added.is_some() {
             cx.of(5, &[DType::U8])?;
             for (a, b) in cx.ranked(5, shape.len())?.shape.clone().iter().zip(&shape) {
-                cx.require_equal(a, b, "the sizes of the result and of the addend")?;
+                cx.require_equal(a, b, "the sizes of the result and of the residual")?;
             }
         }
         Ok(vec![Type::tensor(DType::U8, shape)])
@@ -256,20 +257,20 @@ impl Op for NhwcConv {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = self.geometry(cx)?;
         cx.macs(&macs(&geometry));
-        let (kernel, starts, scratch): (_, Counts, Counts) = match self.group {
+        let (kernel, starts, scratch): (_, ScratchLen, ScratchLen) = match self.group {
             1 => (&CONV, nhwc::conv_starts, nhwc::conv_scratch),
             _ => (&DEPTHWISE, nhwc::depthwise_starts, nhwc::depthwise_scratch),
         };
-        let starts = numbers(&geometry, |conv| starts(&conv));
+        let starts = with_numbers(&geometry, |conv| starts(&conv));
         let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
-        let packed = packed_bytes(cx, 1, Filters(geometry.clone()));
+        let packed = pack_bytes(cx, 1, Filters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
-        let offset = if cx.has(4) { Some(self.numbers(cx, 4)?) } else { None };
+        let offset = if cx.has(4) { Some(self.channel_weights(cx, 4)?) } else { None };
         let mut inputs = vec![
             cx.input(0)?.into(),
             weights.into(),
-            self.numbers(cx, 2)?.into(),
-            self.numbers(cx, 3)?.into(),
+            self.channel_weights(cx, 2)?.into(),
+            self.channel_weights(cx, 3)?.into(),
             offset.into(),
         ];
         let starts = cx.scratch(DType::U32, starts as i64);
@@ -290,10 +291,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pieces_of_a_convolution_are_its_packed_weights() {
+    fn pieces_of_a_convolution_concatenate_to_its_packed_weights() {
         let both = |n: usize| vec![n.into(); 2];
         for [groups, filters, channels] in [[1, 1021, 1030], [700_009, 1, 1]] {
-            let how = Filters(Conv {
+            let packing = Filters(Conv {
                 batch: 1.into(),
                 groups,
                 channels: channels.into(),
@@ -308,10 +309,10 @@ mod tests {
             });
             let count = groups * filters * channels * 9;
             let from: Vec<i8> = (0..count).map(|i| (i % 251) as i8).collect();
-            let whole = numbers(&how.0, |conv| how.packed(&from, &conv));
-            assert_eq!(how.len::<i8>(), whole.len());
-            assert!(how.pieces::<i8>() > 1);
-            let pieces = (0..how.pieces::<i8>()).flat_map(|i| how.pack(i, &from));
+            let whole = with_numbers(&packing.0, |conv| packing.pack_filters(&from, &conv));
+            assert_eq!(packing.len::<i8>(), whole.len());
+            assert!(packing.pieces::<i8>() > 1);
+            let pieces = (0..packing.pieces::<i8>()).flat_map(|i| packing.pack(i, &from));
             assert!(pieces.collect::<Vec<i8>>() == whole);
         }
     }

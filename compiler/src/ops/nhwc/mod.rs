@@ -1,6 +1,8 @@
-//! Bytes with their channels side by side: the layout `[batch, size…, channels]`, with the channels
-//! of a pixel filled up to a multiple of four, unless there are only one to three, and what changes to
-//! it and back. Bytes have no sign there; those that had one have moved by 128.
+//! 8-bit images in the NHWC layout `[batch, size…, channels]`, and the conversions from and to
+//! NCHW.
+//!
+//! The channels of a pixel are padded to a multiple of four, unless there are at most three. The
+//! elements are `uint8`; elements of `int8` are stored with an offset of 128.
 
 pub(crate) mod conv;
 pub(crate) mod pool;
@@ -26,46 +28,46 @@ pub const OPS: &[Entry] = &[
     internal("ToNhwc", |_| Ok(Rc::new(ToNhwc))),
 ];
 
-/// A pixel has a multiple of so many bytes.
+/// The number of bytes to whose multiple pixels are padded.
 const QUAD: i64 = 4;
 
-/// Whether pixels of so many channels may stand in those of more: they are full, or they are filled up
-/// as the last of all.
-pub fn joins(channels: i64, is_last: bool) -> bool {
+/// Whether pixels of `channels` channels may be concatenated into larger pixels: they need no
+/// padding, or they are the last ones, whose padding is also that of the result.
+pub fn can_concat(channels: i64, is_last: bool) -> bool {
     channels % QUAD == 0 || is_last && channels > 2
 }
 
-/// The shape with channels last of what has the shape given: a batch, channels, and more.
+/// The NHWC shape of an image of the NCHW shape `of`.
 pub fn shape(of: &[Dim]) -> Option<Vec<Dim>> {
     let [batch, channels, image @ ..] = of else { return None };
     let mut shape = vec![batch.clone()];
     shape.extend(image.iter().cloned());
-    shape.push(pixel(channels));
+    shape.push(pixel_bytes(channels));
     Some(shape)
 }
 
-/// How many bytes a pixel of so many channels has.
-pub fn pixel(channels: &Dim) -> Dim {
+/// The number of bytes of a pixel, with padding.
+pub fn pixel_bytes(channels: &Dim) -> Dim {
     match channels.known().map(usize::try_from) {
         Some(Ok(channels)) => pixel_len(channels).into(),
         _ => channels.ceil_div(&QUAD.into()) * QUAD,
     }
 }
 
-/// The batch, and the sizes of an image, of what has its channels last.
+/// Splits an NHWC shape into the batch size and the sizes of the image.
 pub fn image(shape: &[Dim]) -> Option<(&Dim, &[Dim])> {
     let [batch, image @ .., _] = shape else { return None };
     Some((batch, image))
 }
 
-/// How far bytes of a type have moved.
-pub fn moved(dtype: DType) -> i32 {
+/// The offset with which elements of a type are stored as `uint8`.
+pub fn unsigned_offset(dtype: DType) -> i32 {
     if dtype == DType::I8 { 128 } else { 0 }
 }
 
-/// What becomes of sums of bytes of type `from`, where neither these nor the results have a sign.
-pub fn unsigned(to: Requantized, from: DType) -> Requantized {
-    let (x, y) = (moved(from), moved(to.dtype));
+/// Adjusts a requantization for inputs of type `from` and results that are both stored as `uint8`.
+pub fn to_unsigned(to: Requantized, from: DType) -> Requantized {
+    let (x, y) = (unsigned_offset(from), unsigned_offset(to.dtype));
     let Requantize { x_zero, y_zero, low, high } = to.to;
     let to = Requantize { x_zero: x_zero + x, y_zero: y_zero + y, low: low + y, high: high + y };
     Requantized { to, dtype: DType::U8 }
@@ -76,7 +78,7 @@ fn channels(shape: &[Dim]) -> Channels {
     Channels { batch, channels, pixels: shape[2..].iter().product() }
 }
 
-/// Its input, with the channels last.
+/// Converts an NCHW image to NHWC.
 pub struct ToNhwc;
 
 static FROM_FIRST: Kernel<Channels> = kernel!(INT8S T,
@@ -104,11 +106,11 @@ impl Op for ToNhwc {
     }
 }
 
-/// Its input, whose channels are last, with these behind the batch.
+/// Converts an NHWC image to NCHW.
 pub struct ToNchw {
-    /// How many channels are meant.
+    /// The number of channels without padding.
     pub channels: i64,
-    /// The type of the bytes: `I8` or `U8`.
+    /// The type of the result: `I8` or `U8`.
     pub dtype: DType,
 }
 

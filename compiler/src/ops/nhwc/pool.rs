@@ -1,4 +1,4 @@
-//! Pools of bytes whose channels stand side by side.
+//! 8-bit pooling in the NHWC layout.
 
 use crate::{
     diag::{Code, Result},
@@ -32,22 +32,22 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// A pool whose input and output have their channels last.
+/// Average or max pooling of an NHWC image.
 pub struct NhwcPool {
-    /// The window; the whole image where there is none.
+    /// The window; `None` pools the whole image.
     pool: Option<Pool>,
-    /// What becomes of means; the largest byte is sought where there is nothing.
+    /// The parameters of average pooling; `None` is max pooling.
     mean: Option<Mean>,
 }
 
-/// What becomes of means.
+/// The parameters of average pooling.
 #[derive(Clone, Copy)]
 struct Mean {
-    /// Whether the padding is counted.
+    /// Whether elements of the padding count: the attribute `count_include_pad`.
     padded: bool,
-    /// What means are multiplied with.
+    /// The scale applied to means before requantization.
     factor: f32,
-    /// What they become.
+    /// The requantization of the means.
     to: Requantized,
 }
 
@@ -57,13 +57,13 @@ static AVERAGE_POOL: Kernel<(geometry::Pool, Requantize, f32, bool)> = kernel!(U
     nhwc::average_pool, |f, a, p| f(a.input(0), a.output(0), p.0, p.1, p.2, p.3));
 
 impl NhwcPool {
-    /// What an operator on bytes of a type does, with channels last.
-    pub fn of(op: &dyn Op, dtype: DType) -> Option<NhwcPool> {
+    /// The NHWC form of an operator on NCHW images of `dtype`, if it is a pooling operator.
+    pub fn from_op(op: &dyn Op, dtype: DType) -> Option<NhwcPool> {
         if let Some(MaxPool { pool, .. }) = op.downcast() {
             return Some(NhwcPool { pool: Some(pool.clone()), mean: None });
         }
         let QuantizedAveragePool { pool, padded, factor, to } = op.downcast()?;
-        let mean = Mean { padded: *padded, factor: *factor, to: super::unsigned(*to, dtype) };
+        let mean = Mean { padded: *padded, factor: *factor, to: super::to_unsigned(*to, dtype) };
         Some(NhwcPool { pool: pool.clone(), mean: Some(mean) })
     }
 }
@@ -104,7 +104,7 @@ impl Op for NhwcPool {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let shape = &cx.ty(0)?.shape;
-        let (batch, image) = super::image(shape).expect("inferring saw the axes");
+        let (batch, image) = super::image(shape).expect("`infer` checked the rank");
         let geometry = geometry_of(batch.clone(), &slides(self.pool.as_ref(), image));
         match self.mean {
             None => cx.call(&MAX_POOL, geometry),

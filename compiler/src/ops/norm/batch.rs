@@ -1,4 +1,5 @@
-//! Normalizations with the statistics of channels: `BatchNormalization` and its kin.
+//! Normalization by statistics of channels: `BatchNormalization`, `InstanceNormalization` and
+//! `GroupNormalization`.
 
 use super::{
     channel::{ChannelGrad, ChannelMoments, ChannelSums},
@@ -21,14 +22,15 @@ use crate::{
 use half::{bf16, f16};
 use std::rc::Rc;
 
-/// Each channel, which is axis 1, with a mean of 0 and a variance of 1, scaled and shifted.
+/// Normalizes each channel (axis 1): `y = scale (x - mean) / √(variance + epsilon) + B`.
 pub struct BatchNormalization {
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
-    /// How much of the running statistics stays.
+    /// The weight of the old running statistics:
+    /// `running = momentum · running + (1 - momentum) · current`.
     pub momentum: f32,
-    /// Whether the statistics are those of the input itself. The outputs behind the first are the
-    /// running statistics, and then, in the form of before version 14, those of the input.
+    /// Whether to use the statistics of the input itself. Outputs 1 and 2 are then the running
+    /// statistics; before version 14, outputs 3 and 4 are those of the input.
     pub training_mode: bool,
 }
 
@@ -37,21 +39,22 @@ pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(BatchNormalization::read(node, training_mode)?))
 }
 
-/// Before version 14 more than one output said that the model is being trained.
+/// Reads versions 7 to 13, where more than one output means training.
 pub fn read_by_outputs(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let training_mode = node.outputs > 1;
     let op = BatchNormalization::read(node, training_mode)?;
     read_spatial(node, op)
 }
 
-/// Before version 7 a flag said that it is not.
+/// Reads versions before 7, where the attribute `is_test` means inference.
 pub fn read_with_test_flag(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let training_mode = !node.flag("is_test", false)?;
     let op = BatchNormalization::read(node, training_mode)?;
     read_spatial(node, op)
 }
 
-/// Before version 9 each element of an instance could be a channel of its own.
+/// Reads `spatial`. Before version 9, `spatial = 0` normalizes each element of an instance like a
+/// channel: the input is flattened to `[batch, elements]`.
 fn read_spatial(node: &mut Reader<'_>, op: BatchNormalization) -> Result<Rc<dyn Op>> {
     if node.flag("spatial", true)? {
         return Ok(Rc::new(op));
@@ -70,11 +73,11 @@ fn read_spatial(node: &mut Reader<'_>, op: BatchNormalization) -> Result<Rc<dyn 
     shaped_like(node, y, x)
 }
 
-/// The kernels for one type of `scale` and one of `mean`.
+/// The kernels for a type of `scale` and a type of `mean`.
 struct Typed {
     scale: DType,
     mean: DType,
-    given: Kernel<(Axis, f32)>,
+    inference: Kernel<(Axis, f32)>,
     training: Kernel<(Axis, f32, f32)>,
 }
 
@@ -83,7 +86,7 @@ macro_rules! typed {
         &[$(Typed {
             scale: DType::$scale,
             mean: DType::$mean,
-            given: kernel!(FLOATS T, norm::batch_normalization::<T, $S, $M>, |f, a, p| f(
+            inference: kernel!(FLOATS T, norm::batch_normalization::<T, $S, $M>, |f, a, p| f(
                 a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0), p.0, p.1),
                 in_place batch_normalization_in_place::<T, $S, $M> |f, a, p| f(
                 a.output(0), a.input(0), a.input(1), a.input(2), a.input(3), p.0, p.1)),
@@ -110,37 +113,37 @@ impl BatchNormalization {
 
     fn kernels(&self, cx: &Lower<'_>) -> Result<&'static Typed> {
         let (scale, mean) = (cx.ty(1)?.dtype, cx.ty(3)?.dtype);
-        let found = TYPED.iter().find(|typed| (typed.scale, typed.mean) == (scale, mean));
-        found.ok_or_else(|| cx.unsupported(&format!("operands of types {scale} and {mean}")))
+        let kernels = TYPED.iter().find(|typed| (typed.scale, typed.mean) == (scale, mean));
+        kernels.ok_or_else(|| cx.unsupported(&format!("operands of types {scale} and {mean}")))
     }
 
-    /// Calls the kernel that takes the statistics from the input. Those that the model does not
-    /// ask for are written all the same.
-    fn train(&self, cx: &mut Lower<'_>, outputs: [usize; 2], momentum: f32) -> Result {
+    /// Calls the kernel that computes the statistics of the input. Statistics that the model does
+    /// not use are written to scratch memory.
+    fn call_training(&self, cx: &mut Lower<'_>, outputs: [usize; 2], momentum: f32) -> Result {
         let (x, mean) = (cx.ty(0)?, cx.ty(3)?);
         let inputs = (0..5).map(|i| Ok(cx.input(i)?.into())).collect::<Result<_>>()?;
-        let mut written = vec![cx.output(0)?.into()];
+        let mut results = vec![cx.output(0)?.into()];
         for i in outputs {
-            written.push(match cx.optional_output(i)? {
+            results.push(match cx.optional_output(i)? {
                 Some(output) => output.into(),
                 None => cx.scratch(mean.dtype, mean.len()).into(),
             });
         }
-        let formula = (channels(&x.shape), self.epsilon, momentum);
-        cx.call_on(&self.kernels(cx)?.training, x.dtype, inputs, written, formula)
+        let formula = (channel_axis(&x.shape), self.epsilon, momentum);
+        cx.call_on(&self.kernels(cx)?.training, x.dtype, inputs, results, formula)
     }
 }
 
-/// A tensor of `shape` seen from its channels: axis 1, or all of a tensor of one axis.
-fn channels(shape: &[Dim]) -> Axis {
+/// The axis of the channels of a tensor of `shape`: axis 1. A vector is a batch with one channel.
+fn channel_axis(shape: &[Dim]) -> Axis {
     match shape {
         [len] => Axis { outer: len.clone(), len: 1.into(), inner: 1.into() },
         _ => Axis::of(shape, 1),
     }
 }
 
-/// The number of channels of input 0; input `i` must have a number for each.
-fn one_for_each_channel(cx: &mut Infer<'_>, i: usize, channels: &Dim, what: &str) -> Inferred<()> {
+/// Requires input `i` to have one number per channel.
+fn require_per_channel(cx: &mut Infer<'_>, i: usize, channels: &Dim, what: &str) -> Inferred<()> {
     cx.of(i, FLOATS)?;
     let len = &cx.ranked(i, 1)?.shape[0];
     cx.require_equal(len, channels, what)
@@ -160,16 +163,16 @@ impl Op for BatchNormalization {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FLOATS)?;
         if ty.rank() == 0 {
-            return Err(cx.diagnostic(Code::ShapeMismatch, "a number without axes has no channels"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "a scalar has no channels"));
         }
         for i in 1..5 {
             let what = "the number of channels and that of the parameters";
-            one_for_each_channel(cx, i, &channels(&ty.shape).len, what)?;
+            require_per_channel(cx, i, &channel_axis(&ty.shape).len, what)?;
         }
         cx.same_dtype(1, 2)?;
         cx.same_dtype(3, 4)?;
         if !self.training_mode && cx.outputs() > 1 {
-            let message = "without `training_mode` there is one output";
+            let message = "more than one output requires `training_mode`";
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         let mut types = vec![cx.ty(3)?.clone().into(); cx.outputs()];
@@ -179,39 +182,42 @@ impl Op for BatchNormalization {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         if !self.training_mode {
-            let geometry = channels(&cx.ty(0)?.shape);
-            return cx.call(&self.kernels(cx)?.given, (geometry, self.epsilon));
+            let geometry = channel_axis(&cx.ty(0)?.shape);
+            return cx.call(&self.kernels(cx)?.inference, (geometry, self.epsilon));
         }
         if cx.node().outputs.len() > 3 {
-            // With no momentum the running statistics are those of the input.
-            self.train(cx, [3, 4], 0.0)?;
+            // With a momentum of 0, the running statistics are those of the input.
+            self.call_training(cx, [3, 4], 0.0)?;
         }
-        self.train(cx, [1, 2], self.momentum)
+        self.call_training(cx, [1, 2], self.momentum)
     }
 
+    /// Without `training_mode`, with `r = 1 / √(variance + ε)`, and sums over each channel:
+    /// `dx = dy scale r`, `dscale = Σ dy (x - mean) r`, `dB = Σ dy`, `dmean = -scale r Σ dy` and
+    /// `dvariance = -scale r³ / 2 · Σ dy (x - mean)`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let x = g.x(0);
         if x.rank() < 2 {
-            return Err(g.unsupported("for a tensor of one axis"));
+            return Err(g.unsupported("for a vector"));
         }
         if self.training_mode {
-            return self.gradient_of_training(g);
+            return self.training_gradient(g);
         }
         let Some(dy) = g.dy(0) else { return Ok(()) };
         let [scale, mean, variance] = [1, 3, 4].map(|i| g.x(i).cast_like(x));
         let factor = inverse_root(variance, self.epsilon);
-        let [products, sums] = ChannelSums::of(x, dy, mean);
-        g.set(0, self.gradient(dy, scale, mean.zeros_like(), variance));
-        let by_variance = products * scale * factor * factor * factor * -0.5;
-        let of = [products * factor, sums, -(sums * scale * factor), by_variance];
-        of.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.cast_like(g.x(i + 1))));
+        let [products, sums] = ChannelSums::compute(x, dy, mean);
+        g.set(0, self.normalize(dy, scale, mean.zeros_like(), variance));
+        let d_variance = products * scale * factor * factor * factor * -0.5;
+        let gradients = [products * factor, sums, -(sums * scale * factor), d_variance];
+        gradients.into_iter().enumerate().for_each(|(i, d)| g.set(i + 1, d.cast_like(g.x(i + 1))));
         Ok(())
     }
 }
 
 impl BatchNormalization {
-    /// `scale (x - mean) / √(variance + ε)`, for derivatives are normalized likewise.
-    fn gradient<'t>(
+    /// `scale (x - mean) / √(variance + ε)`.
+    fn normalize<'t>(
         &self,
         x: Expr<'t>,
         scale: Expr<'t>,
@@ -222,29 +228,29 @@ impl BatchNormalization {
         x.apply(op, &[scale, scale.zeros_like(), mean, variance])
     }
 
-    /// The derivative where the statistics are those of the input, from which the running ones
-    /// follow as well.
-    fn gradient_of_training<'t>(&self, g: &mut Gradient<'t>) -> Result {
+    /// The gradient with `training_mode`: the mean, the variance and the running statistics depend
+    /// on the input.
+    fn training_gradient<'t>(&self, g: &mut Gradient<'t>) -> Result {
         if g.dy(3).or(g.dy(4)).is_some() {
             return Err(g.unsupported("through the statistics of the input"));
         }
         let (x, keep) = (g.x(0), f64::from(self.momentum));
-        let [mean, variance] = ChannelMoments::of(x);
+        let [mean, variance] = ChannelMoments::compute(x);
         let count = x.count_like(x) / g.x(1).count_like(x);
         let mut parts = Vec::new();
         if let Some(dy) = g.dy(0) {
-            let [products, sums] = ChannelSums::of(x, dy, mean);
-            let (given, statistics) =
+            let [products, sums] = ChannelSums::compute(x, dy, mean);
+            let (inputs, statistics) =
                 ([dy, x, g.x(1).cast_like(x)], [mean, variance, products, sums]);
-            let [dx, d_scale] = ChannelGrad::of(given, statistics, self.epsilon);
+            let [dx, d_scale] = ChannelGrad::compute(inputs, statistics, self.epsilon);
             parts.push(dx);
             g.set(1, d_scale.cast_like(g.x(1)));
             g.set(2, sums.cast_like(g.x(2)));
         }
         let running = |dy: Option<Expr<'t>>| {
-            dy.map(|dy| dy.cast_like(x).for_channels(x.rank()) * (1.0 - keep) / count)
+            dy.map(|dy| dy.cast_like(x).unsqueeze_channels(x.rank()) * (1.0 - keep) / count)
         };
-        let distance = || x - mean.for_channels(x.rank());
+        let distance = || x - mean.unsqueeze_channels(x.rank());
         parts.extend(running(g.dy(1)).map(|share| share.expand_like(x)));
         parts.extend(running(g.dy(2)).map(|share| share * distance() * 2.0));
         for i in 1..3 {
@@ -259,9 +265,10 @@ impl BatchNormalization {
     }
 }
 
-/// [`BatchNormalization`] of each instance by itself.
+/// Normalizes each channel of each instance:
+/// `y = scale (x - mean) / √(variance + epsilon) + B`.
 pub struct InstanceNormalization {
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
 }
 
@@ -274,7 +281,7 @@ static INSTANCE: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::instance_normaliz
     in_place instance_normalization_in_place::<T> |f, a, p|
         f(a.output(0), a.input(0), a.input(1), p.0, p.1));
 
-/// The type of input 0, which has channels, and of inputs 1 and 2, which have a number for each.
+/// Infers the type of input 0, and requires inputs 1 and 2 to have one number per channel.
 fn infer_channels(cx: &mut Infer<'_>) -> Inferred<TensorType> {
     let ty = cx.of(0, FLOATS)?;
     let Some(channels) = ty.shape.get(1) else {
@@ -282,7 +289,7 @@ fn infer_channels(cx: &mut Infer<'_>) -> Inferred<TensorType> {
         return Err(cx.diagnostic(Code::ShapeMismatch, message));
     };
     for i in 1..3 {
-        one_for_each_channel(cx, i, channels, "the number of channels and that of the parameters")?;
+        require_per_channel(cx, i, channels, "the number of channels and that of the parameters")?;
         cx.same_dtype(0, i)?;
     }
     Ok(ty.clone())
@@ -309,20 +316,20 @@ impl Op for InstanceNormalization {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let axes: Vec<usize> = (2..x.rank()).collect();
         let normalized = Normalized::of(x, &axes, self.epsilon);
-        g.set(0, normalized.gradient(dy * g.x(1).for_channels(x.rank()), &axes));
-        g.set(1, (dy * normalized.y).of_channels(g.x(1)));
-        g.set(2, dy.of_channels(g.x(2)));
+        g.set(0, normalized.gradient(dy * g.x(1).unsqueeze_channels(x.rank()), &axes));
+        g.set(1, (dy * normalized.y).sum_per_channel(g.x(1)));
+        g.set(2, dy.sum_per_channel(g.x(2)));
         Ok(())
     }
 }
 
-/// [`BatchNormalization`] of each instance by itself, in groups of channels.
+/// Normalizes each group of channels of each instance, and scales and shifts each channel.
 pub struct GroupNormalization {
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
     /// The number of groups.
     pub num_groups: i64,
-    /// The type that statistics are said to be calculated in; ours is never less precise.
+    /// The specified type of the statistics. The kernel's accumulators are never less precise.
     pub stash_type: DType,
 }
 
@@ -353,11 +360,11 @@ impl Op for GroupNormalization {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = infer_channels(cx)?;
         if self.num_groups < 1 {
-            let message = format!("`num_groups` is {}", self.num_groups);
+            let message = format!("`num_groups` is {}, but must be at least 1", self.num_groups);
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let rest = ty.shape[1].modulo(&self.num_groups.into());
-        cx.require_equal(&rest, &0.into(), "the channels left over by `num_groups`, and 0,")?;
+        cx.require_equal(&rest, &0.into(), "the number of channels modulo `num_groups` and 0")?;
         Ok(vec![ty.into()])
     }
 
@@ -377,10 +384,10 @@ impl Op for GroupNormalization {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let groups = |value| Expr::reshape_to(value, &[0, self.num_groups, -1]);
         let normalized = Normalized::of(groups(x), &[2], self.epsilon);
-        let dx = normalized.gradient(groups(dy * g.x(1).for_channels(x.rank())), &[2]);
+        let dx = normalized.gradient(groups(dy * g.x(1).unsqueeze_channels(x.rank())), &[2]);
         g.set(0, dx.reshape_like(x));
-        g.set(1, (dy * normalized.y.reshape_like(x)).of_channels(g.x(1)));
-        g.set(2, dy.of_channels(g.x(2)));
+        g.set(1, (dy * normalized.y.reshape_like(x)).sum_per_channel(g.x(1)));
+        g.set(2, dy.sum_per_channel(g.x(2)));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Sums over channels, the statistics of a normalization, and the derivatives that follow from them.
+//! Per-channel statistics of normalizations, and the gradients computed from them.
 
 use super::gradient::inverse_root;
 use crate::{
@@ -16,31 +16,30 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// The mean and the variance of each channel.
+/// The mean and the variance of each channel of `x`.
 pub struct ChannelMoments {
-    /// How many channels are meant, where they stand in blocks.
+    /// The number of channels of an NCHWc input; `None` for NCHW.
     pub blocked: Option<i64>,
 }
 
-/// `Σ dy (x - mean)` and `Σ dy` of each channel, from `x`, `dy`, and a mean for each channel.
+/// `Σ dy (x - mean)` and `Σ dy` of each channel. Its inputs are `x`, `dy` and `mean`.
 pub struct ChannelSums {
-    /// How many channels are meant, where they stand in blocks.
+    /// The number of channels of an NCHWc input; `None` for NCHW.
     pub blocked: Option<i64>,
 }
 
-/// The derivatives by `x`, and by the scale, of a normalization of channels with the statistics of `x`
-/// itself, from the derivative `dy` by its result, `x`, the scale, the mean and the variance of each
-/// channel, and what [`ChannelSums`] finds.
+/// The gradients `dx` and `dscale` of a normalization of channels by the statistics of `x` itself.
+/// Its inputs are `dy`, `x`, `scale`, `mean`, `variance`, and the outputs of [`ChannelSums`].
 pub struct ChannelGrad {
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
-    /// How many channels are meant, where they stand in blocks.
+    /// The number of channels of an NCHWc input; `None` for NCHW.
     pub blocked: Option<i64>,
 }
 
-/// So much of the first input, and the rest of the second one.
+/// `momentum · a + (1 - momentum) · b` of the inputs `a` and `b`.
 pub struct RunningMean {
-    /// How much of the first input stays.
+    /// The weight of input 0.
     pub momentum: f32,
 }
 
@@ -84,82 +83,84 @@ static RUNNING_MEAN: Kernel<(f32,)> = kernel!(F32_AND_F64 T, norm::running_mean:
     in_place running_mean_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));
 
 impl ChannelMoments {
-    /// The mean and the variance of each channel of `x`.
-    pub fn of(x: Expr<'_>) -> [Expr<'_>; 2] {
+    /// Computes the mean and the variance of each channel of `x`.
+    pub fn compute(x: Expr<'_>) -> [Expr<'_>; 2] {
         if !F32_AND_F64.contains(&x.dtype()) {
-            return ChannelMoments::written_out(x);
+            return ChannelMoments::formulas(x);
         }
-        let found = x.tape.node(Rc::new(ChannelMoments { blocked: None }), &[Some(x)], 2);
-        [found[0], found[1]]
+        let outputs = x.tape.node(Rc::new(ChannelMoments { blocked: None }), &[Some(x)], 2);
+        [outputs[0], outputs[1]]
     }
 
-    fn written_out(x: Expr<'_>) -> [Expr<'_>; 2] {
-        let others = others(x);
-        let mean = x.mean(&others);
+    fn formulas(x: Expr<'_>) -> [Expr<'_>; 2] {
+        let other_axes = other_axes(x);
+        let mean = x.mean(&other_axes);
         let distance = x - mean;
-        [mean, (distance * distance).mean(&others)].map(flat)
+        [mean, (distance * distance).mean(&other_axes)].map(flatten)
     }
 }
 
 impl ChannelSums {
-    /// Both sums, for a `mean` of the type of `x`.
-    pub fn of<'t>(x: Expr<'t>, dy: Expr<'t>, mean: Expr<'t>) -> [Expr<'t>; 2] {
+    /// Computes both sums. `mean` has the type of `x`.
+    pub fn compute<'t>(x: Expr<'t>, dy: Expr<'t>, mean: Expr<'t>) -> [Expr<'t>; 2] {
         if !F32_AND_F64.contains(&x.dtype()) {
-            return ChannelSums::written_out(x, dy, mean);
+            return ChannelSums::formulas(x, dy, mean);
         }
-        let given = [x, dy, mean].map(Some);
-        let found = x.tape.node(Rc::new(ChannelSums { blocked: None }), &given, 2);
-        [found[0], found[1]]
+        let inputs = [x, dy, mean].map(Some);
+        let outputs = x.tape.node(Rc::new(ChannelSums { blocked: None }), &inputs, 2);
+        [outputs[0], outputs[1]]
     }
 
-    fn written_out<'t>(x: Expr<'t>, dy: Expr<'t>, mean: Expr<'t>) -> [Expr<'t>; 2] {
-        let distance = x - mean.for_channels(x.rank());
-        [dy * distance, dy].map(|x| flat(x.sum(&others(x))))
+    fn formulas<'t>(x: Expr<'t>, dy: Expr<'t>, mean: Expr<'t>) -> [Expr<'t>; 2] {
+        let distance = x - mean.unsqueeze_channels(x.rank());
+        [dy * distance, dy].map(|x| flatten(x.sum(&other_axes(x))))
     }
 }
 
 impl ChannelGrad {
-    /// Both derivatives, for a `scale` and `statistics` of the type of `x`: the mean and the variance,
-    /// and both of [`ChannelSums`].
-    pub fn of<'t>(
+    /// Computes both gradients. `scale` and `statistics` have the type of `x`; the statistics are
+    /// the mean, the variance, and the outputs of [`ChannelSums`].
+    pub fn compute<'t>(
         [dy, x, scale]: [Expr<'t>; 3],
         statistics: [Expr<'t>; 4],
         epsilon: f32,
     ) -> [Expr<'t>; 2] {
         if !F32_AND_F64.contains(&x.dtype()) {
-            return ChannelGrad::written_out([dy, x, scale], statistics, epsilon);
+            return ChannelGrad::formulas([dy, x, scale], statistics, epsilon);
         }
-        let given: Vec<_> = [dy, x, scale].into_iter().chain(statistics).map(Some).collect();
-        let found = x.tape.node(Rc::new(ChannelGrad { epsilon, blocked: None }), &given, 2);
-        [found[0], found[1]]
+        let inputs: Vec<_> = [dy, x, scale].into_iter().chain(statistics).map(Some).collect();
+        let outputs = x.tape.node(Rc::new(ChannelGrad { epsilon, blocked: None }), &inputs, 2);
+        [outputs[0], outputs[1]]
     }
 
-    /// `scale · factor · (dy - Σ dy / n - factor² · (x - mean) · Σ dy (x - mean) / n)`.
-    fn written_out<'t>(
+    /// `dx = scale · factor · (dy - Σ dy / n - factor² · (x - mean) · Σ dy (x - mean) / n)` and
+    /// `dscale = factor · Σ dy (x - mean)`, where `factor = 1 / √(variance + epsilon)` and `n` is
+    /// the number of elements of a channel.
+    fn formulas<'t>(
         [dy, x, scale]: [Expr<'t>; 3],
         [mean, variance, products, sums]: [Expr<'t>; 4],
         epsilon: f32,
     ) -> [Expr<'t>; 2] {
         let factor = inverse_root(variance, epsilon);
         let count = x.count_like(x) / mean.count_like(x);
-        let spread = |number: Expr<'t>| number.for_channels(x.rank());
-        let along = spread(factor * factor * products / count) * (x - spread(mean));
-        let dx = spread(scale * factor) * (dy - spread(sums / count) - along);
+        let per_channel = |number: Expr<'t>| number.unsqueeze_channels(x.rank());
+        let projection = per_channel(factor * factor * products / count) * (x - per_channel(mean));
+        let dx = per_channel(scale * factor) * (dy - per_channel(sums / count) - projection);
         [dx, products * factor]
     }
 }
 
-/// All axes but that of the channels.
-fn others(x: Expr<'_>) -> Vec<usize> {
+/// All axes except the channel axis.
+fn other_axes(x: Expr<'_>) -> Vec<usize> {
     (0..x.rank()).filter(|&axis| axis != 1).collect()
 }
 
-/// A number for each channel without further axes.
-fn flat(x: Expr<'_>) -> Expr<'_> {
+/// Reshapes to one axis.
+fn flatten(x: Expr<'_>) -> Expr<'_> {
     x.reshape_to(&[-1])
 }
 
-/// The number of channels of input 0.
+/// The number of channels of input 0. NCHWc inputs have at least three axes, others at least two.
 fn count(cx: &mut Infer<'_>, blocked: Option<i64>) -> Inferred<Dim> {
     let (count, least) = match blocked {
         Some(channels) => (Some(channels.into()), 3),
@@ -169,9 +170,9 @@ fn count(cx: &mut Infer<'_>, blocked: Option<i64>) -> Inferred<Dim> {
     known.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, "the input has no channels"))
 }
 
-/// The geometry of so many channels of a tensor of `shape`, which is in blocks.
+/// The geometry of an NCHWc tensor of `shape` with that number of channels.
 fn nchwc(shape: &[Dim], channels: i64) -> Channels {
-    let (batch, image) = blocked::batch_and_image(shape).expect("inferring saw the axes");
+    let (batch, image) = blocked::batch_and_image(shape).expect("`infer` checked the rank");
     Channels { batch: batch.clone(), channels: channels.into(), pixels: image.iter().product() }
 }
 
@@ -195,8 +196,8 @@ impl Op for ChannelMoments {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let found = Type::tensor(cx.of(0, F32_AND_F64)?.dtype, [count(cx, self.blocked)?]);
-        Ok(vec![found.clone(), found])
+        let ty = Type::tensor(cx.of(0, F32_AND_F64)?.dtype, [count(cx, self.blocked)?]);
+        Ok(vec![ty.clone(), ty])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -208,7 +209,7 @@ impl Op for ChannelMoments {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        let formulas = ChannelMoments::written_out(g.x(0));
+        let formulas = ChannelMoments::formulas(g.x(0));
         g.through(&formulas)
     }
 }
@@ -232,12 +233,12 @@ impl Op for ChannelSums {
         cx.same_dtype(0, 2)?;
         let dy = cx.ranked(1, ty.rank())?.shape.clone();
         for (a, b) in ty.shape.iter().zip(&dy) {
-            cx.require_equal(a, b, "the sizes of what is normalized and of the derivative")?;
+            cx.require_equal(a, b, "the sizes of the input and of `dy`")?;
         }
         let means = &cx.ranked(2, 1)?.shape[0];
         cx.require_equal(means, &channels, "the numbers of means and of channels")?;
-        let found = Type::tensor(ty.dtype, [channels]);
-        Ok(vec![found.clone(), found])
+        let ty = Type::tensor(ty.dtype, [channels]);
+        Ok(vec![ty.clone(), ty])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -249,7 +250,7 @@ impl Op for ChannelSums {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        let formulas = ChannelSums::written_out(g.x(0), g.x(1), g.x(2));
+        let formulas = ChannelSums::formulas(g.x(0), g.x(1), g.x(2));
         g.through(&formulas)
     }
 }
@@ -272,17 +273,17 @@ impl Op for ChannelGrad {
         let (ty, channels) = (cx.of(0, F32_AND_F64)?.clone(), count(cx, self.blocked)?);
         let x = cx.ranked(1, ty.rank())?.shape.clone();
         for (a, b) in ty.shape.iter().zip(&x) {
-            cx.require_equal(a, b, "the sizes of what is normalized and of the derivative")?;
+            cx.require_equal(a, b, "the sizes of the input and of `dy`")?;
         }
         for i in 1..7 {
             cx.same_dtype(0, i)?;
         }
         for i in 2..7 {
-            let given = &cx.ranked(i, 1)?.shape[0];
-            cx.require_equal(given, &channels, "the numbers of parameters and of channels")?;
+            let len = &cx.ranked(i, 1)?.shape[0];
+            cx.require_equal(len, &channels, "the numbers of parameters and of channels")?;
         }
-        let by_scale = Type::tensor(ty.dtype, [channels]);
-        Ok(vec![ty.into(), by_scale])
+        let d_scale = Type::tensor(ty.dtype, [channels]);
+        Ok(vec![ty.into(), d_scale])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -295,8 +296,8 @@ impl Op for ChannelGrad {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let statistics = [3, 4, 5, 6].map(|i| g.x(i));
-        let given = [0, 1, 2].map(|i| g.x(i));
-        g.through(&ChannelGrad::written_out(given, statistics, self.epsilon))
+        let inputs = [0, 1, 2].map(|i| g.x(i));
+        g.through(&ChannelGrad::formulas(inputs, statistics, self.epsilon))
     }
 }
 
@@ -316,7 +317,7 @@ impl Op for RunningMean {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, F32_AND_F64)?.clone();
         cx.same_dtype(0, 1)?;
-        cx.require_equal(&ty.len(), &cx.ty(1)?.len(), "the numbers that are kept and added")?;
+        cx.require_equal(&ty.len(), &cx.ty(1)?.len(), "the lengths of both inputs")?;
         Ok(vec![ty.into()])
     }
 
@@ -325,10 +326,11 @@ impl Op for RunningMean {
     }
 }
 
-/// Numbers by which channels that stand in blocks are normalized: factors and addends, from the scale,
-/// the bias, the means and the variances, with zeros for channels that are missing to a whole block.
+/// The factor `scale / √(variance + epsilon)` and the offset `bias - mean · factor` of each
+/// channel, padded with zeros to whole NCHWc blocks. Its inputs are `scale`, `bias`, `mean` and
+/// `variance`.
 pub struct ChannelFactors {
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
 }
 
@@ -362,8 +364,8 @@ impl Op for ChannelFactors {
             cx.require_equal(count, &channels, "the numbers of parameters")?;
         }
         let block = Dim::from(blocked::BLOCK);
-        let found = Type::tensor(DType::F32, [channels.ceil_div(&block) * &block]);
-        Ok(vec![found.clone(), found])
+        let ty = Type::tensor(DType::F32, [channels.ceil_div(&block) * &block]);
+        Ok(vec![ty.clone(), ty])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -378,35 +380,35 @@ mod tests {
     use DType::F32;
 
     #[test]
-    fn each_channel_has_a_number() {
+    fn statistics_have_one_number_per_channel() {
         let x = || tensor(F32, [2, 20, 3]);
-        let (found, plain) = ("float[20]; float[20]", ChannelMoments { blocked: None });
-        check(plain, &[x()], 2, found);
-        check(ChannelSums { blocked: None }, &[x(), x(), tensor(F32, [20])], 2, found);
+        let (types, nchw) = ("float[20]; float[20]", ChannelMoments { blocked: None });
+        check(nchw, &[x()], 2, types);
+        check(ChannelSums { blocked: None }, &[x(), x(), tensor(F32, [20])], 2, types);
         let x = || tensor(F32, [2, 2, 3, 16]);
-        check(ChannelMoments { blocked: Some(20) }, &[x()], 2, found);
-        check(ChannelSums { blocked: Some(20) }, &[x(), x(), tensor(F32, [20])], 2, found);
+        check(ChannelMoments { blocked: Some(20) }, &[x()], 2, types);
+        check(ChannelSums { blocked: Some(20) }, &[x(), x(), tensor(F32, [20])], 2, types);
         let message = "the numbers of means and of channels must be equal, but are 32 and 20";
         check(ChannelSums { blocked: Some(20) }, &[x(), x(), tensor(F32, [32])], 2, message);
     }
 
     #[test]
-    fn a_slope_is_as_large_as_what_it_is_by() {
-        fn given<const N: usize>(shape: [usize; N]) -> Vec<Given> {
+    fn gradients_have_the_shapes_of_their_inputs() {
+        fn inputs<const N: usize>(shape: [usize; N]) -> Vec<Given> {
             let x = [(); 2].map(|()| tensor(F32, shape));
             x.into_iter().chain([(); 5].map(|()| tensor(F32, [20]))).collect()
         }
-        let plain = ChannelGrad { epsilon: 1e-5, blocked: None };
-        check(plain, &given([2, 20, 3]), 2, "float[2, 20, 3]; float[20]");
+        let nchw = ChannelGrad { epsilon: 1e-5, blocked: None };
+        check(nchw, &inputs([2, 20, 3]), 2, "float[2, 20, 3]; float[20]");
         let blocked = ChannelGrad { epsilon: 1e-5, blocked: Some(20) };
-        check(blocked, &given([2, 2, 3, 16]), 2, "float[2, 2, 3, 16]; float[20]");
+        check(blocked, &inputs([2, 2, 3, 16]), 2, "float[2, 2, 3, 16]; float[20]");
         let running = [tensor(F32, [20]), tensor(F32, [20])];
         check(RunningMean { momentum: 0.9 }, &running, 1, "float[20]");
     }
 
     #[test]
-    fn factors_fill_blocks() {
-        let given = [(); 4].map(|()| tensor(F32, [20]));
-        check(ChannelFactors { epsilon: 1e-5 }, &given, 2, "float[32]; float[32]");
+    fn factors_are_padded_to_whole_blocks() {
+        let inputs = [(); 4].map(|()| tensor(F32, [20]));
+        check(ChannelFactors { epsilon: 1e-5 }, &inputs, 2, "float[32]; float[32]");
     }
 }

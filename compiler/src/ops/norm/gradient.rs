@@ -1,4 +1,4 @@
-//! The derivatives of normalizations.
+//! Helpers for the gradients of normalizations.
 
 use crate::ir::Expr;
 
@@ -7,7 +7,7 @@ use crate::ir::Expr;
 pub struct Normalized<'t> {
     /// The elements.
     pub y: Expr<'t>,
-    /// What the distances from the mean were multiplied by: one over the standard deviation.
+    /// The reciprocal of the standard deviation.
     pub factor: Expr<'t>,
 }
 
@@ -20,7 +20,8 @@ impl<'t> Normalized<'t> {
         Normalized { y: distance * factor, factor }
     }
 
-    /// What `dx` is for the derivative of the normalized elements.
+    /// The gradient by `x` from that by `y`:
+    /// `dx = factor (dy - mean(dy) - y mean(dy y))`.
     pub fn gradient(self, dy: Expr<'t>, axes: &[usize]) -> Expr<'t> {
         self.factor * (dy - dy.mean(axes) - self.y * (dy * self.y).mean(axes))
     }
@@ -33,14 +34,15 @@ pub fn inverse_root(x: Expr<'_>, epsilon: f32) -> Expr<'_> {
 }
 
 impl<'t> Expr<'t> {
-    /// A number for each channel, with axes of size 1 for the image behind it.
-    pub fn for_channels(self, rank: usize) -> Expr<'t> {
-        let behind: Vec<i64> = (1..rank as i64 - 1).collect();
-        if behind.is_empty() { self } else { self.unsqueeze(self.tape.ints(&behind)) }
+    /// Appends axes of size 1 to one number per channel, so that it broadcasts over a tensor of
+    /// `rank` axes.
+    pub fn unsqueeze_channels(self, rank: usize) -> Expr<'t> {
+        let axes: Vec<i64> = (1..rank as i64 - 1).collect();
+        if axes.is_empty() { self } else { self.unsqueeze(self.tape.ints(&axes)) }
     }
 
-    /// The sum over all of a channel, for the parameter that `like` is.
-    pub fn of_channels(self, like: Expr<'t>) -> Expr<'t> {
+    /// Sums each channel, and returns the sums in the shape and type of `like`.
+    pub fn sum_per_channel(self, like: Expr<'t>) -> Expr<'t> {
         let others: Vec<usize> = (0..self.rank()).filter(|&axis| axis != 1).collect();
         self.sum(&others).reshape_like(like).cast_like(like)
     }

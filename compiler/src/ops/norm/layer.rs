@@ -1,4 +1,4 @@
-//! Normalizations of the last axes together: `LayerNormalization` and `RMSNormalization`.
+//! Normalization over the last axes: `LayerNormalization` and `RMSNormalization`.
 
 use super::{
     gradient::{Normalized, inverse_root},
@@ -19,14 +19,14 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// The elements from an axis on with a mean of 0 and a variance of 1, scaled and shifted.
+/// Normalizes over the axes from `axis` on: `y = scale (x - mean) / √(variance + epsilon) + B`.
 pub struct LayerNormalization {
     /// The first axis that is normalized.
     pub axis: i64,
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
-    /// The type of the statistics, where they are asked for. They are calculated as precisely as
-    /// ever, and rounded to it.
+    /// The type of the statistics that are outputs. They are computed in `float` or `double`, and
+    /// rounded to this type.
     pub stash_type: DType,
 }
 
@@ -46,8 +46,8 @@ static LAYER: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::layer_normalization:
         a.output(0), a.optional_output(1), a.optional_output(2),
         a.optional(0), a.optional(1), p.0, p.1));
 
-/// Says that input `i`, stretched, must have the shape of input 0.
-fn stretches(cx: &mut Infer<'_>, i: usize) -> Inferred<()> {
+/// Requires that input `i` can be broadcast to the shape of input 0.
+fn require_broadcast(cx: &mut Infer<'_>, i: usize) -> Inferred<()> {
     let (shape, operand) = (cx.shape(0)?, cx.shape(i)?);
     let all = cx.broadcast(&[shape, operand])?;
     if all.len() > shape.len() {
@@ -55,7 +55,7 @@ fn stretches(cx: &mut Infer<'_>, i: usize) -> Inferred<()> {
         return Err(cx.diagnostic(Code::ShapeMismatch, message));
     }
     for (all, size) in all.iter().zip(shape) {
-        cx.require_equal(all, size, "the sizes of input 0 before and after stretching")?;
+        cx.require_equal(all, size, "the sizes of input 0 before and after broadcasting")?;
     }
     Ok(())
 }
@@ -65,8 +65,8 @@ static SCALE: Kernel<Broadcast> = kernel!(updates FLOATS T, binary::mul_in_place
 static SHIFT: Kernel<Broadcast> = kernel!(updates FLOATS T, binary::add_in_place::<T>,
     |f, a, p| f(a.output(0), a.input(0), p));
 
-/// Calls `kernel` on the first output and input `i`, stretched to its shape.
-fn stretch(cx: &mut Lower<'_>, kernel: &'static Kernel<Broadcast>, i: usize) -> Result {
+/// Calls `kernel` in place on output 0 with input `i`, which is broadcast to its shape.
+fn call_broadcast(cx: &mut Lower<'_>, kernel: &'static Kernel<Broadcast>, i: usize) -> Result {
     let TensorType { dtype, shape } = cx.output_ty(0)?;
     let geometry = Broadcast::of(shape, shape, &cx.ty(i)?.shape);
     let (operand, y) = (cx.input(i)?.into(), cx.output(0)?.into());
@@ -87,10 +87,10 @@ impl Op for LayerNormalization {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FLOATS)?;
         let axis = cx.axis("axis", self.axis, ty.rank())?;
-        let factors = if cx.has(2) { 1..3 } else { 1..2 };
-        for i in factors {
+        let parameters = if cx.has(2) { 1..3 } else { 1..2 };
+        for i in parameters {
             cx.same_dtype(0, i)?;
-            stretches(cx, i)?;
+            require_broadcast(cx, i)?;
         }
         let ones = vec![1.into(); ty.rank() - axis];
         let statistics = Type::tensor(self.stash_type, [&ty.shape[..axis], &ones].concat());
@@ -103,38 +103,41 @@ impl Op for LayerNormalization {
         let stashed = [cx.optional_output(1)?, cx.optional_output(2)?];
         let mut statistics = stashed.clone();
         if self.stash_type != DType::F32 {
-            for single in statistics.iter_mut().flatten() {
-                *single = cx.scratch(DType::F32, rows(shape, axis).outer);
+            for statistic in statistics.iter_mut().flatten() {
+                *statistic = cx.scratch(DType::F32, rows(shape, axis).outer);
             }
         }
-        let mut rows_alone = is_row(&cx.ty(1)?.shape, shape, axis);
+        let mut per_row = is_row(&cx.ty(1)?.shape, shape, axis);
         if cx.has(2) {
-            rows_alone &= is_row(&cx.ty(2)?.shape, shape, axis);
+            per_row &= is_row(&cx.ty(2)?.shape, shape, axis);
         }
-        let factors = if rows_alone { [cx.optional(1)?, cx.optional(2)?] } else { [None, None] };
-        let [scale, bias] = factors.map(Arg::Optional);
+        let parameters = if per_row { [cx.optional(1)?, cx.optional(2)?] } else { [None, None] };
+        let [scale, bias] = parameters.map(Arg::Optional);
         let [mean, inv_std_dev] = statistics.clone().map(Arg::Optional);
         let (inputs, y) = (vec![cx.input(0)?.into(), scale, bias], cx.output(0)?.into());
         let formula = (rows(shape, axis), self.epsilon);
         cx.call_on(&LAYER, *dtype, inputs, vec![y, mean, inv_std_dev], formula)?;
         if self.stash_type != DType::F32 {
-            for (single, y) in statistics.into_iter().zip(stashed) {
-                let (Some(single), Some(y)) = (single, y) else { continue };
-                CastMode::DEFAULT.call(cx, DType::F32, single, self.stash_type, y)?;
+            for (statistic, y) in statistics.into_iter().zip(stashed) {
+                let (Some(statistic), Some(y)) = (statistic, y) else { continue };
+                CastMode::DEFAULT.call(cx, DType::F32, statistic, self.stash_type, y)?;
             }
         }
-        if !rows_alone {
-            stretch(cx, &SCALE, 1)?;
+        if !per_row {
+            call_broadcast(cx, &SCALE, 1)?;
             if cx.has(2) {
-                stretch(cx, &SHIFT, 2)?;
+                call_broadcast(cx, &SHIFT, 2)?;
             }
         }
         Ok(())
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if g.dy(1).or(g.dy(2)).is_none() && layer_grad::by_rows(g, self.axis) {
-            layer_grad::set(g, Grad { axis: self.axis, epsilon: self.epsilon, centered: true });
+        if g.dy(1).or(g.dy(2)).is_none() && layer_grad::is_supported(g, self.axis) {
+            layer_grad::set_gradients(
+                g,
+                Grad { axis: self.axis, epsilon: self.epsilon, centered: true },
+            );
             return Ok(());
         }
         let x = g.x(0);
@@ -148,7 +151,7 @@ impl Op for LayerNormalization {
                 g.set(2, dy);
             }
         }
-        // The statistics that are outputs are of one element a row.
+        // The outputs `Mean` and `InvStdDev` have one element per row.
         let count = x.count_like(x) / normalized.factor.count_like(x);
         if let Some(dy) = g.dy(1) {
             parts.push((dy.cast_like(x) / count).expand_like(x));
@@ -164,18 +167,18 @@ impl Op for LayerNormalization {
     }
 }
 
-/// The elements from an axis on with a mean square of 1, scaled.
+/// Normalizes over the axes from `axis` on: `y = scale x / √(mean(x²) + epsilon)`.
 pub struct RmsNormalization {
     /// The first axis that is normalized.
     pub axis: i64,
-    /// What is added to the mean squares.
+    /// Added to the mean squares.
     pub epsilon: f32,
-    /// The type that they are said to be calculated in; ours is never less precise.
+    /// The specified type of the mean squares. The kernel's accumulators are never less precise.
     pub stash_type: DType,
 }
 
-/// Reads `RMSNormalization`. Where the scale, and so the result, has another type than the input,
-/// both are brought to the wider one in between.
+/// Reads `RMSNormalization`. If the type of the scale, which is that of the result, differs from
+/// that of the input, the node computes in `float`, or in `double` if one of them is `double`.
 pub fn read_rms(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let op = RmsNormalization {
         axis: node.int("axis", -1)?,
@@ -218,23 +221,28 @@ impl Op for RmsNormalization {
         let ty = cx.of(0, FLOATS)?.clone();
         cx.axis("axis", self.axis, ty.rank())?;
         cx.of(1, &[ty.dtype])?;
-        stretches(cx, 1)?;
+        require_broadcast(cx, 1)?;
         Ok(vec![ty.into()])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let TensorType { dtype, shape } = cx.ty(0)?;
         let axis = cx.axis(self.axis, shape.len());
-        let row = is_row(&cx.ty(1)?.shape, shape, axis);
-        let scale = Arg::Optional(if row { cx.optional(1)? } else { None });
+        let per_row = is_row(&cx.ty(1)?.shape, shape, axis);
+        let scale = Arg::Optional(if per_row { cx.optional(1)? } else { None });
         let (inputs, y) = (vec![cx.input(0)?.into(), scale], cx.output(0)?.into());
         cx.call_on(&RMS, *dtype, inputs, vec![y], (rows(shape, axis), self.epsilon))?;
-        if row { Ok(()) } else { stretch(cx, &SCALE, 1) }
+        if per_row { Ok(()) } else { call_broadcast(cx, &SCALE, 1) }
     }
 
+    /// With `r = 1 / √(mean(x²) + ε)` and `y = x r`:
+    /// `dx = r (dy scale - y mean(dy scale y))` and `dscale = dy y`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        if layer_grad::by_rows(g, self.axis) {
-            layer_grad::set(g, Grad { axis: self.axis, epsilon: self.epsilon, centered: false });
+        if layer_grad::is_supported(g, self.axis) {
+            layer_grad::set_gradients(
+                g,
+                Grad { axis: self.axis, epsilon: self.epsilon, centered: false },
+            );
             return Ok(());
         }
         let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };

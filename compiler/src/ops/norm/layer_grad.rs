@@ -1,4 +1,4 @@
-//! The derivatives of normalizations of rows, in one pass over each.
+//! The gradients of `LayerNormalization` and `RMSNormalization`, fused into one kernel.
 
 use super::{
     gradient::{Normalized, inverse_root},
@@ -13,15 +13,15 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// The derivatives by the input, the scale and the bias of a normalization of the axes from one on,
-/// from its input, its scale, and the derivative by its result. Those by the scale and the bias have
-/// the shape of the scale, which has one number for each element of a row.
+/// The gradients `dx`, `dscale` and `dbias` of a normalization over the axes from `axis` on. Its
+/// inputs are `x`, `scale` and `dy`. `dscale` and `dbias` have the shape of the scale, which has
+/// one number for each element of a row.
 pub struct Grad {
     /// The first axis that is normalized.
     pub axis: i64,
-    /// What is added to the variances.
+    /// Added to the variances.
     pub epsilon: f32,
-    /// Whether the mean was subtracted. Where it was not, there is no bias.
+    /// Whether the mean is subtracted (`LayerNormalization`). Otherwise there is no bias.
     pub centered: bool,
 }
 
@@ -30,45 +30,50 @@ pub fn read(node: &mut Reader<'_>, centered: bool) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Grad { axis, epsilon, centered }))
 }
 
-/// Whether a normalization has such derivatives: the scale is a row, and nothing is rounded on the way.
-pub fn by_rows(g: &Gradient<'_>, axis: i64) -> bool {
+/// Whether [`Grad`] computes the gradients of a normalization: the scale has one number per element
+/// of a row, and the type needs no rounding of intermediate results.
+pub fn is_supported(g: &Gradient<'_>, axis: i64) -> bool {
     let (x, scale) = (g.x(0), g.x(1));
     let axis = g.axis(axis, x.rank());
     F32_AND_F64.contains(&x.dtype()) && is_row(&scale.dims(), &x.dims(), axis)
 }
 
-/// Says the derivatives of a normalization's inputs.
-pub fn set(g: &mut Gradient<'_>, gradient: Grad) {
+/// Sets the gradients of a normalization's inputs.
+pub fn set_gradients(g: &mut Gradient<'_>, gradient: Grad) {
     let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return };
-    // A bias may be of another shape than the scale.
+    // The shape of the bias may differ from that of the scale.
     let like_scale = g.optional(2).is_some_and(|bias| bias.dims() == scale.dims());
     let wanted = [g.wants(0), g.wants(1), g.wants(2) && like_scale];
     if g.wants(2) && !like_scale {
         g.set(2, dy);
     }
     let outputs = if gradient.centered { 3 } else { 2 };
-    let found = g.tape().wanted(gradient, &[x, scale, dy], &wanted[..outputs]);
-    for (i, found) in found.into_iter().enumerate() {
-        if let Some(found) = found {
-            g.set(i, found);
+    let gradients = g.tape().wanted(gradient, &[x, scale, dy], &wanted[..outputs]);
+    for (i, gradient) in gradients.into_iter().enumerate() {
+        if let Some(gradient) = gradient {
+            g.set(i, gradient);
         }
     }
 }
 
 impl Grad {
-    /// What the derivatives are as formulas.
-    fn written_out<'t>(&self, [x, scale, dy]: [Expr<'t>; 3], axis: usize) -> Vec<Expr<'t>> {
+    /// The gradients as compositions of other operators.
+    fn formulas<'t>(&self, [x, scale, dy]: [Expr<'t>; 3], axis: usize) -> Vec<Expr<'t>> {
         let axes: Vec<usize> = (axis..x.rank()).collect();
         let others: Vec<usize> = (0..axis).collect();
-        let along = |x: Expr<'t>| x.sum(&others).reshape_like(scale);
+        let sum_rows = |x: Expr<'t>| x.sum(&others).reshape_like(scale);
         let inner = dy * scale;
         if self.centered {
             let normalized = Normalized::of(x, &axes, self.epsilon);
-            return vec![normalized.gradient(inner, &axes), along(dy * normalized.y), along(dy)];
+            return vec![
+                normalized.gradient(inner, &axes),
+                sum_rows(dy * normalized.y),
+                sum_rows(dy),
+            ];
         }
         let factor = inverse_root((x * x).mean(&axes), self.epsilon);
         let y = x * factor;
-        vec![factor * (inner - y * (inner * y).mean(&axes)), along(dy * y)]
+        vec![factor * (inner - y * (inner * y).mean(&axes)), sum_rows(dy * y)]
     }
 }
 
@@ -102,32 +107,33 @@ impl Op for Grad {
         let axis = cx.axis("axis", self.axis, ty.rank())?;
         let dy = cx.ranked(2, ty.rank())?.shape.clone();
         for (a, b) in ty.shape.iter().zip(&dy) {
-            cx.require_equal(a, b, "the sizes of what is normalized and of the derivative")?;
+            cx.require_equal(a, b, "the sizes of the input and of `dy`")?;
         }
         if scale.rank() > ty.rank() || !is_row(&scale.shape, &ty.shape, axis) {
-            return Err(cx.diagnostic(Code::ShapeMismatch, "the scale is not as long as a row"));
+            let message = "the scale must have one number for each element of a row";
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
-        let found = [Type::from(ty), scale.clone().into(), scale.into()];
-        Ok(found.into_iter().take(if self.centered { 3 } else { 2 }).collect())
+        let types = [Type::from(ty), scale.clone().into(), scale.into()];
+        Ok(types.into_iter().take(if self.centered { 3 } else { 2 }).collect())
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let ty = cx.ty(0)?;
         let axis = cx.axis(self.axis, ty.rank());
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.input(2)?.into()];
-        let mut found = vec![cx.optional_output(0)?, cx.optional_output(1)?];
+        let mut outputs = vec![cx.optional_output(0)?, cx.optional_output(1)?];
         if self.centered {
-            found.push(cx.optional_output(2)?);
+            outputs.push(cx.optional_output(2)?);
         }
         let kernel = if self.centered { &LAYER } else { &RMS };
-        let outputs = found.into_iter().map(Arg::Optional).collect();
+        let outputs = outputs.into_iter().map(Arg::Optional).collect();
         cx.call_on(kernel, ty.dtype, inputs, outputs, (rows(&ty.shape, axis), self.epsilon))
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        let given = [g.x(0), g.x(1), g.x(2)];
-        let axis = g.axis(self.axis, given[0].rank());
-        let formulas = self.written_out(given, axis);
+        let inputs = [g.x(0), g.x(1), g.x(2)];
+        let axis = g.axis(self.axis, inputs[0].rank());
+        let formulas = self.formulas(inputs, axis);
         g.through(&formulas)
     }
 }
@@ -141,13 +147,13 @@ mod tests {
     };
 
     #[test]
-    fn derivatives_are_as_large_as_what_they_are_by() {
+    fn gradients_have_the_shapes_of_their_inputs() {
         let op = |centered| Grad { axis: -1, epsilon: 1e-5, centered };
         let x = || tensor(F32, [2, 3, 4]);
-        let given = [x(), tensor(F32, [1, 4]), x()];
-        check(op(true), &given, 3, "float[2, 3, 4]; float[1, 4]; float[1, 4]");
-        check(op(false), &given, 2, "float[2, 3, 4]; float[1, 4]");
-        let message = "the scale is not as long as a row";
+        let inputs = [x(), tensor(F32, [1, 4]), x()];
+        check(op(true), &inputs, 3, "float[2, 3, 4]; float[1, 4]; float[1, 4]");
+        check(op(false), &inputs, 2, "float[2, 3, 4]; float[1, 4]");
+        let message = "the scale must have one number for each element of a row";
         check(op(true), &[x(), tensor(F32, [3, 1]), x()], 3, message);
     }
 }

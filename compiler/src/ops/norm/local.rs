@@ -1,4 +1,4 @@
-//! Normalizations along given axes, and by the channels around each.
+//! `LpNormalization`, `LRN` and `MeanVarianceNormalization`.
 
 use crate::{
     diag::{Code, Result},
@@ -14,7 +14,7 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// The elements along an axis divided by their norm.
+/// Divides the elements along an axis by their norm.
 pub struct LpNormalization {
     /// The axis.
     pub axis: i64,
@@ -47,7 +47,7 @@ impl Op for LpNormalization {
         let ty = cx.of(0, FLOATS)?;
         cx.axis("axis", self.axis, ty.rank())?;
         if !(1..=2).contains(&self.p) {
-            let message = format!("`p` is {}, but only norms of order 1 and 2 exist", self.p);
+            let message = format!("`p` is {}, but must be 1 or 2", self.p);
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         Ok(vec![ty.clone().into()])
@@ -59,6 +59,8 @@ impl Op for LpNormalization {
         cx.call(kernel, Axis::of(shape, cx.axis(self.axis, shape.len())))
     }
 
+    /// `dx = (dy - d Σ dy y) / norm`, where `d` is the derivative of the norm: `sign(x)` for `p =
+    /// 1`, and `y` for `p = 2`.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
         let axis = [g.axis(self.axis, x.rank())];
@@ -71,15 +73,16 @@ impl Op for LpNormalization {
     }
 }
 
-/// The elements divided by a power of the mean of squares over the channels around each.
+/// Local response normalization: `y = x / (bias + alpha/size Σ x²)^beta`, where the sum is over a
+/// window of `size` channels around that of `x`.
 pub struct Lrn {
-    /// The factor of the mean.
+    /// The scale of the sum of squares.
     pub alpha: f32,
     /// The exponent.
     pub beta: f32,
-    /// What is added to the mean.
+    /// Added to the scaled sum.
     pub bias: f32,
-    /// How many channels are around each, with itself.
+    /// The number of channels in the window.
     pub size: i64,
 }
 
@@ -120,43 +123,44 @@ impl Op for Lrn {
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if self.size().is_none() {
-            let message = format!("`size` is {}", self.size);
+            let message = format!("`size` is {}, but must be at least 1", self.size);
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         Ok(vec![ty.clone().into()])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let size = self.size().expect("inferring the types saw the size");
+        let size = self.size().expect("`infer` checked the size");
         let parameters =
             geometry::Lrn { size, alpha: self.alpha, beta: self.beta, bias: self.bias };
         cx.call(&LRN, (Axis::of(&cx.ty(0)?.shape, 1), parameters))
     }
 
-    /// `y = x d^-β` with `d = bias + α/size Σ x²`: each element is in the sums of the channels around
-    /// it, as many before it as they take in behind themselves.
+    /// With `d = bias + α/size Σ x²` and `y = x d^-β`: `dx = dy d^-β - 2 α β / size · x Σ dy y /
+    /// d`. The second sum is over the channels whose windows contain that of `x`: the transposed
+    /// window.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
         let Some(channels) = x.dims()[1].known() else {
-            return Err(g.unsupported("for channels whose number is known only when running"));
+            return Err(g.unsupported("for a free number of channels"));
         };
         let (below, above) = ((self.size - 1) / 2, self.size / 2);
-        let near = |at: i64| (-below..=above).contains(&(at % channels - at / channels));
-        let near: Vec<f64> =
-            (0..channels * channels).map(|at| f64::from(u8::from(near(at)))).collect();
+        let in_window = |at: i64| (-below..=above).contains(&(at % channels - at / channels));
+        let mask: Vec<f64> =
+            (0..channels * channels).map(|at| f64::from(u8::from(in_window(at)))).collect();
         let side = usize::try_from(channels).unwrap_or(0);
-        let around = g.tape().constant(Tensor::from_numbers(x.dtype(), vec![side, side], &near)?);
-        let flat = |value| Expr::reshape_to(value, &[0, 0, -1]);
+        let window = g.tape().constant(Tensor::from_numbers(x.dtype(), vec![side, side], &mask)?);
+        let flatten = |value| Expr::reshape_to(value, &[0, 0, -1]);
         let [alpha, beta, bias] = [self.alpha, self.beta, self.bias].map(f64::from);
         let share = alpha / self.size as f64;
-        let divisor = around.matmul(flat(x * x)).reshape_like(x) * share + bias;
-        let back = around.turned().matmul(flat(dy * y / divisor)).reshape_like(x);
+        let divisor = window.matmul(flatten(x * x)).reshape_like(x) * share + bias;
+        let back = window.turned().matmul(flatten(dy * y / divisor)).reshape_like(x);
         g.set(0, dy * divisor.pow(x.number(-beta)) - x * back * (2.0 * share * beta));
         Ok(())
     }
 }
 
-/// `(x - mean) / (√variance + 1e-9)`, over the axes that the attribute names.
+/// Reads `MeanVarianceNormalization`: `(x - mean) / (√variance + 1e-9)` over the attribute `axes`.
 pub fn read_mean_variance(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let axes = node.maybe_ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
     let axes = [Tensor::from_ints(&axes)];

@@ -1,4 +1,4 @@
-//! Normalizations.
+//! Normalization operators.
 
 pub(crate) mod batch;
 pub(crate) mod channel;

@@ -1,14 +1,14 @@
-//! Tensors as rows: the axes from one axis on are a row.
+//! Tensors as rows of the elements along the last axes.
 
 use crate::{dim::Dim, plan::geometry::Axis};
 
-/// A tensor of `shape` with the axes from `axis` on as one row each.
+/// A tensor of `shape` as rows, each of the elements along the axes from `axis` on.
 pub(super) fn rows(shape: &[Dim], axis: usize) -> Axis {
     let (outer, len) = shape.split_at(axis);
     Axis { outer: outer.iter().product(), len: len.iter().product(), inner: 1.into() }
 }
 
-/// Whether an operand of shape `scale` has one number for each element of a row of `shape`.
+/// Whether an operand of shape `scale` has exactly one number for each element of a row of `shape`.
 pub(super) fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
     let missing = shape.len() - scale.len();
     let fits = |i: usize| {

@@ -63,7 +63,7 @@ fn told(of: Blend, one: bool) -> geometry::Blend {
 
 /// What the kernel of a sum is told, of whose operands and result the bytes are of these types: with factors
 /// that serve as well as its scales, where there are any.
-pub fn sum_told(
+pub fn sum_parameters(
     of: Blend,
     one: bool,
     to: quantized::Requantize,
@@ -142,7 +142,7 @@ impl Op for QuantizedBinary {
         let (kernels, of) = match self.form {
             Form::Add => {
                 let types = [cx.ty(0)?.dtype, types[0], types[1]];
-                (ADD, sum_told(self.of, one, self.to.to, types))
+                (ADD, sum_parameters(self.of, one, self.to.to, types))
             }
             Form::Mul => (MUL, told(self.of, one)),
         };

@@ -139,7 +139,7 @@ impl Op for QuantizedConv {
             let weights = cx.input(1)?;
             return call_small(cx, weights, geometry, self.to);
         }
-        let packed = pack::packed_bytes(cx, 1, pack::Filters(geometry.clone()));
+        let packed = pack::pack_bytes(cx, 1, pack::ByteFilters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let starts = cx.scratch(DType::U32, depth(&geometry));
         let scratch = cx.scratch(DType::U8, scratch(&geometry));

@@ -94,13 +94,13 @@ fn packed<P: pack::Pack>(
     let size = |dim: &Dim| dim.known().and_then(|size| usize::try_from(size).ok());
     let sizes = size(&product.n).zip(size(&product.k));
     let order = sizes.map(|(n, k)| order(n, k, if trans_b { [1, k] } else { [n, 1] }));
-    let packed = order.and_then(|order| pack::packed_bytes(cx, w, order));
+    let packed = order.and_then(|order| pack::pack_bytes(cx, w, order));
     packed.ok_or_else(|| cx.unsupported("weights that are not constant"))
 }
 
 /// The order of the kernels of this family.
-fn columns(n: usize, k: usize, strides: [usize; 2]) -> pack::Columns {
-    pack::Columns { product: quantized::Product { m: 0, n, k }, strides }
+fn columns(n: usize, k: usize, strides: [usize; 2]) -> pack::ByteColumns {
+    pack::ByteColumns { product: quantized::Product { m: 0, n, k }, strides }
 }
 
 /// The order of the small kernel of convolutions.

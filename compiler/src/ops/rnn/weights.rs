@@ -5,7 +5,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::Lower,
-    ops::pack::{Pack, packed},
+    ops::pack::{Pack, pack_constant},
     plan::Operand,
 };
 use onnxc_runtime::{
@@ -54,8 +54,8 @@ impl Recurrent {
             depth,
             striped,
         };
-        let w = packed(cx, 1, gates(&[groups.iter().sum()], inputs, false))?;
-        Some([w, packed(cx, 2, gates(groups, hidden, striped))?])
+        let w = pack_constant(cx, 1, gates(&[groups.iter().sum()], inputs, false))?;
+        Some([w, pack_constant(cx, 2, gates(groups, hidden, striped))?])
     }
 }
 

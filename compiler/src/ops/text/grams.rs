@@ -8,7 +8,7 @@ use crate::{
     ops::{
         Entry,
         cast::{Cast, CastMode},
-        ml::lookup::{self, Which},
+        ml::lookup::{self, Keep},
         nodes,
     },
     plan::{Kernel, geometry, kernel},
@@ -85,7 +85,7 @@ fn vectorizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
         }
     };
     let attribute = Attribute::read(node, pool.len(), weighted)?;
-    let keys = lookup::order(&pool, Which::First);
+    let keys = lookup::sort_unique(&pool, Keep::First);
     let words = lookup::find(node, x, &pool.take(&keys))?;
     let tree = tree(&attribute, &numbers(&pool, &keys))?;
     let width = attribute.columns.iter().max().map_or(0, |last| last + 1);
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn words_have_their_place_as_number() {
         let pool = Tensor::from_strings(["b", "a", "b", "c"].map(String::from).to_vec());
-        let keys = lookup::order(&pool, Which::First);
+        let keys = lookup::sort_unique(&pool, Keep::First);
         assert_eq!(numbers(&pool, &keys), [1, 0, 1, 2]);
     }
 }

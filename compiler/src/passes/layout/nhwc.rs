@@ -12,9 +12,8 @@ use crate::{
         nhwc::{
             self, ToNchw, ToNhwc,
             conv::{Added, NhwcConv},
-            moved,
             pool::NhwcPool,
-            unsigned,
+            to_unsigned, unsigned_offset,
         },
         quantized::{
             binary::{Form, QuantizedBinary},
@@ -82,7 +81,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !fits || filters == 0 {
         return None;
     }
-    let to_last = unsigned(*to, dtype);
+    let to_last = to_unsigned(*to, dtype);
     let conv = NhwcConv { window: window.clone(), group: *group, to: to_last, added: None };
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(into_last(site, node, x)?);
@@ -104,10 +103,10 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
             inputs.push(Some(id));
             continue;
         }
-        of.zeros[i] += moved(bytes(site, id)?.0);
+        of.zeros[i] += unsigned_offset(bytes(site, id)?.0);
         inputs.push(Some(into_last(site, node, id)?));
     }
-    let made = unsigned(*to, DType::U8);
+    let made = to_unsigned(*to, DType::U8);
     if let (Form::Add, true, &[Some(a), Some(b)]) = (form, alike, &inputs[..])
         && let Some((op, inputs)) = added(site, [a, b], of, made)
     {
@@ -150,7 +149,8 @@ fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (x, (_, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
     let constant = site.graph[node.input(1)?].constant.as_ref()?;
     let dtype = constant.dtype;
-    let entries = constant.ints()?.into_iter().map(|y| (y + i64::from(moved(dtype))) as u8);
+    let offset = i64::from(unsigned_offset(dtype));
+    let entries = constant.ints()?.into_iter().map(|y| (y + offset) as u8);
     let entries: Vec<u8> = entries.collect();
     let table = Tensor::from_raw(DType::U8, vec![entries.len()], entries.into());
     let table = site.graph.constant(&format!("{}_table", node.name), table);
@@ -160,7 +160,7 @@ fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
 /// Pools.
 fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (x, (dtype, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
-    let pool = NhwcPool::of(&*node.op, dtype)?;
+    let pool = NhwcPool::from_op(&*node.op, dtype)?;
     if node.output(1).is_some() {
         return None;
     }
@@ -180,7 +180,7 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     for (i, id) in node.inputs.iter().enumerate() {
         let (of, channels) = bytes(site, (*id)?)?;
         let is_last = i + 1 == node.inputs.len();
-        if !nhwc::joins(channels, is_last) {
+        if !nhwc::can_concat(channels, is_last) {
             return None;
         }
         inputs.push(Some(in_last(site, (*id)?)?));
@@ -200,7 +200,7 @@ fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     if site.uses(0) > 1 {
         return None;
     }
-    let (from, y) = (moved(tensor(site.graph, x)?.dtype), moved(dtype));
+    let (from, y) = (unsigned_offset(tensor(site.graph, x)?.dtype), unsigned_offset(dtype));
     let mut to = *to;
     to.dtype = dtype;
     to.to.x_zero -= from;

@@ -1,4 +1,4 @@
-//! The operator that ensembles of decision trees become.
+//! The internal operator that evaluates tree ensembles.
 
 use super::table::Aggregate;
 use crate::{
@@ -10,17 +10,17 @@ use crate::{
     ty::Type,
 };
 
-/// What an ensemble makes of each row of features. Its inputs are the rows, then the tables that
-/// the runtime library's `tree` describes.
+/// Evaluates an ensemble of trees on each row of features. Its inputs are the rows, then the tables
+/// that the runtime library's `tree` module describes.
 pub(super) struct Trees {
     pub aggregate: Aggregate,
     /// The number of trees.
     pub trees: usize,
-    /// The number of features that are looked at.
+    /// The number of features that the splits read.
     pub features: usize,
     /// The number of results.
     pub targets: usize,
-    /// The number of results that a leaf has weights for.
+    /// The number of results for which a leaf has weights.
     pub width: usize,
 }
 
@@ -63,7 +63,11 @@ impl Op for Trees {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let dtype = cx.of(0, F32_AND_F64)?.dtype;
         let [rows, features] = super::super::rows(cx)?;
-        cx.require_at_least(&features, &Dim::from(self.features), "the features of a row")?;
+        cx.require_at_least(
+            &features,
+            &Dim::from(self.features),
+            "the number of features of a row",
+        )?;
         Ok(vec![Type::tensor(dtype, [rows, self.targets.into()])])
     }
 
@@ -72,8 +76,8 @@ impl Op for Trees {
         let divisor = if self.aggregate == Aggregate::Average { self.trees } else { 1 };
         let (targets, width) = (self.targets, self.width);
         let geometry = geometry::Trees { features, targets, width, divisor };
-        let sums = matches!(self.aggregate, Aggregate::Sum | Aggregate::Average);
-        if sums && cx.ty(0)?.dtype == DType::F32 && cx.optimize() == Optimize::Speed {
+        let is_sum = matches!(self.aggregate, Aggregate::Sum | Aggregate::Average);
+        if is_sum && cx.ty(0)?.dtype == DType::F32 && cx.optimize() == Optimize::Speed {
             return cx.call(&TREE_SUM_F32, geometry);
         }
         cx.call(self.kernel().1, geometry)
