@@ -1,4 +1,4 @@
-//! Attributes: from the messages of the file format, and back.
+//! Converts attributes between messages and [`Attribute`].
 
 use super::{
     context::{Given, GraphBuilder},
@@ -14,11 +14,11 @@ use crate::{
 use onnxc_proto::{AttributeProto, Bytes, GraphProto, attribute_proto::AttributeType};
 use std::collections::BTreeMap;
 
-/// A subgraph, and the name of the attribute that it is.
+/// A subgraph, and the name of the attribute that holds it.
 pub(super) type Subgraph<'n> = (&'n str, &'n GraphProto);
 
 impl GraphBuilder<'_> {
-    /// The attributes of a node by name, and its subgraphs, each with the name of its attribute.
+    /// Returns the attributes of a node by name, and its subgraphs.
     pub(super) fn typed<'n>(
         &self,
         attributes: &[Given<'n>],
@@ -44,7 +44,7 @@ impl GraphBuilder<'_> {
             graphs.push((name, proto));
             graphs.len() - 1
         };
-        // The type of a value that belongs to no input has no names of its own for dimensions.
+        // This type belongs to no input, so its dimensions get no names.
         let ty = |proto| types::ty(proto, "type", &mut Dimensions::new(&Settings::default()));
         Ok(match attribute_kind(proto) {
             AttributeType::Float => Attribute::Float(proto.f()),
@@ -85,7 +85,7 @@ impl GraphBuilder<'_> {
     }
 }
 
-/// The attribute as the file format says it; `graph` gives the subgraph of each region.
+/// Converts an attribute to a message. `graph` returns the subgraph of a region.
 pub fn proto(
     name: &str,
     value: &Attribute,

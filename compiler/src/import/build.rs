@@ -1,4 +1,4 @@
-//! From the messages of the file format to a graph, types inferred as it is built.
+//! Builds a graph from messages, and infers types while it does so.
 
 use super::{
     attribute::Subgraph,
@@ -23,7 +23,7 @@ use crate::{
 use onnxc_proto::{GraphProto, ModelProto, NodeProto};
 use std::{mem, path::PathBuf, rc::Rc};
 
-/// A graph, and the files beside the model that were read for it.
+/// A graph, and the external data files that were read for it.
 pub struct Imported {
     /// The graph.
     pub graph: Graph,
@@ -31,12 +31,12 @@ pub struct Imported {
     pub files: Vec<PathBuf>,
 }
 
-/// Builds the graph of a checked model. The nodes and tensors that the checker found at fault are
-/// passed over, so that a consequence of a fault is not reported as well.
+/// Builds the graph of a checked model. Skips the nodes and tensors that the checker found faulty,
+/// so that no consequence of an error is reported as well.
 ///
 /// # Errors
 ///
-/// The diagnostics of the checker, followed by those of the import.
+/// Returns the diagnostics of the checker, followed by those of the import.
 pub fn graph(
     proto: &ModelProto,
     checked: &Checked,
@@ -50,14 +50,14 @@ pub fn graph(
     let mut found = checked.diagnostics.clone();
     let (imported, more) = match built {
         Ok(imported) => (Some(imported), bound),
-        // A fault of the model's graph is a fault of the training graphs, too.
+        // An error in the model's graph is an error in the training graphs, too.
         Err(found) => (None, diagnostics::once_a_file(found.0)),
     };
     found.extend(more);
     imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
 }
 
-/// The graph of a model.
+/// Builds the graph of a model.
 fn model(
     proto: &ModelProto,
     settings: &Settings,
@@ -74,10 +74,11 @@ fn model(
 }
 
 impl GraphBuilder<'_> {
-    /// The operator sets that the model imports, as far as they are known here.
+    /// The operator sets that the model imports. A version newer than the newest known one is an
+    /// error.
     pub(super) fn opsets(&mut self, proto: &ModelProto) -> Opsets {
         let mut opsets = Opsets::new();
-        // Files of before operator sets had versions.
+        // Models were written without operator sets before operator sets had versions.
         if proto.opset_import.is_empty() {
             opsets.insert(String::new(), 1);
         }
@@ -107,7 +108,7 @@ impl GraphBuilder<'_> {
         scope
     }
 
-    /// A graph without inputs, of which the user settles nothing.
+    /// Builds a graph without inputs, to which no settings of the user apply.
     pub(super) fn closed<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
         let mut scope = Scope::empty(self.graph.body, opsets);
         self.initializers(proto, &mut scope);
@@ -115,7 +116,7 @@ impl GraphBuilder<'_> {
         scope
     }
 
-    /// The nodes of a graph, and what it gives.
+    /// Adds the nodes and the outputs of a graph.
     fn inside(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
         self.nodes(&proto.node, scope);
         self.inner_types(&proto.value_info, scope);
@@ -146,7 +147,8 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// Defines a constant. One that cannot be read has no type, so that its uses are no diagnostics.
+    /// Defines a constant. One that cannot be read gets the unknown type, so that its uses are no
+    /// errors.
     fn initializer(&mut self, name: &str, read: Result<Tensor>, scope: &mut Scope<'_>) {
         let id = match self.found.keep(read) {
             Some(tensor) => self.graph.constant(name, tensor),
@@ -155,7 +157,7 @@ impl GraphBuilder<'_> {
         self.define(name, id, scope);
     }
 
-    /// Defines what is at fault, so that its uses are no diagnostics.
+    /// Defines a faulty value, so that its uses are no errors.
     fn unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
         if !scope.values.contains_key(name) {
             let id = self.graph.value(name, Type::Unknown);
@@ -168,7 +170,7 @@ impl GraphBuilder<'_> {
         for output in &proto.output {
             let name = output.name();
             let found = scope.values.get(name).copied();
-            // One that nothing defines was found before.
+            // The checker has reported an output that nothing defines.
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let declared = (output.r#type.is_some() && scope.region == self.graph.body)
                 .then(|| self.declared(output).unwrap_or(Type::Unknown));
@@ -188,8 +190,8 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// Adds node number `i`, or what can be told of its outputs where it is at fault. All that is
-    /// found meanwhile is located there.
+    /// Adds node number `i`. If it is faulty, defines its outputs with unknown types. Diagnostics
+    /// are located at the node.
     pub(super) fn numbered(&mut self, i: usize, node: &NodeProto, scope: &mut Scope<'_>) {
         if self.checked.is_faulty(node) {
             return self.leave_unknown(node, scope);
@@ -203,8 +205,8 @@ impl GraphBuilder<'_> {
         self.found.extend(found.within(|| node_place(node, i)));
     }
 
-    /// Gives the outputs of a node that nothing defined, for it was found wrong, so that what comes
-    /// after can be looked at too.
+    /// Defines the missing outputs of a faulty node with unknown types, so that the nodes that
+    /// follow can be checked too.
     fn leave_unknown(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
         for output in node.output.iter().filter(|name| !name.is_empty()) {
             if !scope.values.contains_key(output) {
@@ -253,7 +255,7 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// Adds the node that an operator reads.
+    /// Reads an operator, and adds its node.
     fn operator(
         &mut self,
         (read, version, attributes): (Read, i64, &[Given<'_>]),
@@ -295,7 +297,7 @@ impl GraphBuilder<'_> {
             }
         }
         if let Err(mut diagnostic) = result {
-            // The graph says the node too, but not its number in the file.
+            // The graph names the node too, but without its number in the file.
             diagnostic.at.remove(0);
             self.found.push_if_run(diagnostic);
         }
@@ -307,8 +309,8 @@ impl GraphBuilder<'_> {
         node.input.iter().map(|name| self.named(name, scope)).collect()
     }
 
-    /// The value of that name; none where the name is empty, or that of an input left out. One that
-    /// nothing defines was found before, and is unknown.
+    /// The value called `name`, or `None` if the name is empty or that of an omitted input. The
+    /// checker has reported a name that nothing defines. Its value is unknown.
     fn named(&mut self, name: &str, scope: &Scope<'_>) -> Option<ValueId> {
         if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
             return None;
@@ -318,7 +320,7 @@ impl GraphBuilder<'_> {
     }
 }
 
-/// What the file says of a node that means nothing to a compiler.
+/// The documentation and metadata of a node, which do not change what it computes.
 fn notes(node: &NodeProto) -> Rc<Notes> {
     let metadata = entries(&node.metadata_props);
     Rc::new(Notes { doc: node.doc_string().to_owned(), metadata })

@@ -1,4 +1,4 @@
-//! Constants that the user writes: `8000`, `[1, 2, 3]`, `true`, `text`.
+//! Parses constants from the command line: `8000`, `[1, 2, 3]`, `true`, `text`.
 
 use crate::{
     array::Array,
@@ -9,7 +9,7 @@ use crate::{
 };
 use half::{bf16, f16};
 
-/// The tensor that `text` is for an input of type `ty`.
+/// Parses `text` as a tensor for an input of type `ty`.
 pub fn tensor(text: &str, ty: &Type) -> Result<Tensor> {
     let (dtype, shape) = match ty {
         Type::Tensor(ty) => (ty.dtype, Some(&ty.shape)),

@@ -1,4 +1,4 @@
-//! The graph in the making, and what names mean where the import is.
+//! The state of the import: the graph that is being built, and the names in scope.
 
 use super::{
     custom_bindings::{Bindings, operator},
@@ -23,66 +23,66 @@ use std::{
     rc::Rc,
 };
 
-/// How deep functions may call each other, and graphs may lie inside each other.
+/// The greatest depth of nested function calls and subgraphs.
 const DEEPEST: usize = 100;
 
-/// The nodes that a model may have once its functions are inlined: more than any real one has.
+/// The most nodes of a model after its functions are inlined. No real model has as many.
 const MOST_NODES: usize = 200_000;
 
 pub(super) struct GraphBuilder<'p> {
     pub(super) settings: &'p Settings,
-    /// What was found at fault in the messages, and is passed over.
+    /// The messages that the checker found faulty. They are skipped.
     pub(super) checked: &'p Checked,
     pub(super) found: Found,
     pub(super) files: external::Files,
     pub(super) dims: Dimensions<'p>,
     pub(super) graph: Graph,
     pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
-    /// The bodies of operators that were read so far, by their text.
+    /// The parsed bodies of operators, by their text.
     pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
     pub(super) bindings: Bindings<'p>,
-    /// The variables of a model that learns, until they are inputs of its graph.
+    /// The variables of a trainable model, until they become inputs of its graph.
     pub(super) variables: Vec<Variable>,
     pub(super) fitting: Fitting<*const GraphProto>,
     depth: usize,
-    /// The nodes that may still be added; none, once it was said that there are too many.
+    /// The number of nodes that may still be added, or `None` once the limit was exceeded.
     pub(super) room: Option<usize>,
-    /// How many nodes each function comes to.
+    /// The number of nodes of each function after its calls are inlined.
     pub(super) extents: HashMap<*const FunctionProto, usize>,
 }
 
-/// What names mean in one graph, function or branch.
+/// The names in scope in one graph, function or branch.
 #[derive(Clone)]
 pub(super) struct Scope<'s> {
     pub region: RegionId,
     pub values: HashMap<String, ValueId>,
     pub opsets: &'s Opsets,
-    /// The function that is called, in its body.
+    /// The call, if the nodes are those of a function's body.
     pub call: Option<&'s Call<'s>>,
 }
 
 pub(super) type Opsets = BTreeMap<String, i64>;
 
-/// What training changes: an initializer that something is bound to.
+/// A value that training updates: an initializer to which a training graph binds an output.
 #[derive(Clone)]
 pub(super) struct Variable {
     pub name: String,
     pub tensor: Tensor,
 }
 
-/// What a call of a function settles for its body.
+/// A call of a function, as its body sees it.
 pub(super) struct Call<'c> {
-    /// What stands in front of every name in the body.
+    /// The prefix of every name in the body.
     pub prefix: String,
-    /// The attributes, with the defaults of those that the caller leaves out.
+    /// The attributes, with defaults for those that the caller omits.
     pub attributes: HashMap<&'c str, &'c AttributeProto>,
-    /// The inputs that the caller leaves out.
+    /// The inputs that the caller omits.
     pub absent: HashSet<String>,
-    /// Whether the body is that of an operator, which knows nothing of the model's functions.
+    /// Whether the body is that of an operator. It does not see the model's functions.
     pub is_operator: bool,
 }
 
-/// An attribute that a node is given: its name there, and the message that has its value.
+/// An attribute of a node: its name, and the message that holds its value.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
     pub name: &'a str,
@@ -96,7 +96,7 @@ impl<'a> From<&'a AttributeProto> for Given<'a> {
 }
 
 impl<'p> GraphBuilder<'p> {
-    /// One that has built nothing yet.
+    /// Creates a builder for a model.
     pub(super) fn new(
         proto: &'p ModelProto,
         graph: &GraphProto,
@@ -115,7 +115,7 @@ impl<'p> GraphBuilder<'p> {
         }
     }
 
-    /// One that goes on with a graph, and knows no functions.
+    /// Creates a builder that adds to `graph`, and knows no functions.
     pub(super) fn on(
         graph: Graph,
         settings: &'p Settings,
@@ -143,7 +143,7 @@ impl<'p> GraphBuilder<'p> {
         scope.values.insert(name.to_owned(), id);
     }
 
-    /// Whether so many nodes may be added. Where they may not, that is said once.
+    /// Whether this many nodes may be added. Reports the first time that they may not.
     pub(super) fn has_room(&mut self, nodes: usize) -> bool {
         let has_room = self.room.is_some_and(|room| nodes <= room);
         if !has_room && self.room.take().is_some() {
@@ -166,19 +166,19 @@ impl<'p> GraphBuilder<'p> {
 }
 
 impl<'s> Scope<'s> {
-    /// One in which nothing is defined.
+    /// Creates a scope without values.
     pub(super) fn empty(region: RegionId, opsets: &'s Opsets) -> Scope<'s> {
         Scope { region, values: HashMap::new(), opsets, call: None }
     }
 
-    /// What a value or node of the body is called in the graph.
+    /// The name in the graph of a value or node of the body.
     pub fn label(&self, name: &str) -> String {
         let prefix = self.call.map_or("", |call| call.prefix.as_str());
         format!("{prefix}{name}")
     }
 
-    /// The attributes of a node, with those of the function around it in place of references. One
-    /// that the caller leaves out is left out in the body, too.
+    /// The attributes of a node. A reference to an attribute of the enclosing function is replaced
+    /// by its value, or omitted if the caller omits it.
     pub fn resolved<'a>(&self, node: &'a NodeProto) -> Vec<Given<'a>>
     where
         's: 'a,
@@ -222,10 +222,10 @@ fn info(model: &ModelProto, graph: &GraphProto) -> Info {
     }
 }
 
-/// What the file says of a node's operator, and the version of its operator set.
+/// Returns the table entry of a node's operator, and the version of its operator set.
 pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Entry, i64)> {
     let name = canonical(node.domain());
-    // That nodes of domains without a version are at fault was found before.
+    // The checker has reported nodes of domains without a version.
     let version = scope.opsets.get(name).copied().unwrap_or_default();
     let entry = Domain::from_name(name).and_then(|d| ops::find(d, node.op_type(), version));
     let entry = entry.ok_or_else(|| {
@@ -239,7 +239,7 @@ pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Ent
     Ok((entry, version))
 }
 
-/// How an operator that is not known can be one of the user's own.
+/// Help for an unknown operator: how to bind it to a function.
 fn binding(node: &NodeProto) -> String {
     let (domain, name) = operator(node);
     let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
@@ -248,12 +248,12 @@ fn binding(node: &NodeProto) -> String {
     )
 }
 
-/// Where a graph is, for people.
+/// The location of a graph, for diagnostics.
 pub(super) fn place(graph: &GraphProto) -> String {
     format!("graph {}", quoted(graph.name()))
 }
 
-/// What a node is called: by its own name, or by that of its first output.
+/// The name of a node, or of its first output if it has none.
 pub(super) fn name(node: &NodeProto) -> &str {
     let named = [node.name(), node.output.first().map_or("", String::as_str)];
     named.into_iter().find(|name| !name.is_empty()).unwrap_or_default()

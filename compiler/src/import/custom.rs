@@ -1,5 +1,6 @@
-//! Operators that are bound to functions of the user's own, and the types that only the model, or
-//! the user, can say.
+//! Custom operators: operators that are bound to the user's functions.
+//!
+//! Their output types are declared by the model or by the user.
 
 use super::{
     context::{Given, GraphBuilder, Scope, name},
@@ -72,7 +73,7 @@ impl GraphBuilder<'_> {
         result
     }
 
-    /// The type that the user, or the model, says of a value.
+    /// The type that the user, or else the model, declares for a value.
     fn said(&mut self, name: &str, scope: &Scope<'_>) -> Result<Type> {
         let label = scope.label(name);
         let help = || format!("say it: `--type {label}=float[2,3]`");
@@ -111,7 +112,7 @@ impl GraphBuilder<'_> {
         Ok(ty)
     }
 
-    /// The size of the first axis that the model calls so, of the values that nodes have made.
+    /// The size of the first axis that the model calls `label`, among values that exist already.
     fn made_size(&self, label: &str, scope: &Scope<'_>) -> Option<Dim> {
         self.bindings.types.iter().find_map(|(&name, ty)| {
             let (Some(Declared::TensorType(ty)), Some(&id)) = (&ty.value, scope.values.get(name))
@@ -125,7 +126,7 @@ impl GraphBuilder<'_> {
         })
     }
 
-    /// A diagnostic for each binding, and each type said, that the model has no use for.
+    /// Reports bindings and types of the user that match nothing in the model.
     pub(super) fn unused_bindings(&mut self) {
         for ((domain, name), function) in &self.settings.customs {
             let found = self.bindings.left_out.get(&(domain.clone(), name.clone()));

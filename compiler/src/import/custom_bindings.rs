@@ -1,23 +1,23 @@
-//! The nodes and types of a model that concern operators bound to functions of the user's own.
+//! Finds the nodes and types that concern custom operators.
 
 use super::settings::Operator;
 use crate::domain::canonical;
 use onnxc_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What is gathered of a model before its nodes are read, for operators that are bound.
+/// Facts about a model that custom operators need before its nodes are read.
 #[derive(Default)]
 pub(super) struct Bindings<'p> {
-    /// For each bound operator: which inputs and outputs some node leaves out.
+    /// For each bound operator, the inputs and outputs that some node omits.
     pub left_out: HashMap<Operator, [Vec<bool>; 2]>,
-    /// The types that the model says of values, by name.
+    /// The types that the model declares, by the name of the value.
     pub types: BTreeMap<&'p str, &'p TypeProto>,
-    /// The values of which the user says the type, and that were asked for.
+    /// The values whose type the user declared, and that were found in the model.
     pub used: BTreeSet<String>,
 }
 
 impl<'p> Bindings<'p> {
-    /// Gathers what the model says of the operators that `bound` names.
+    /// Collects the facts about the operators in `bound`.
     pub fn of(model: &'p ModelProto, bound: &BTreeMap<Operator, String>) -> Bindings<'p> {
         let mut bindings = Bindings::default();
         if bound.is_empty() {
@@ -57,9 +57,10 @@ impl<'p> Bindings<'p> {
     }
 }
 
-/// Notes which operands a node leaves out, beside what those before it did.
+/// Records which operands a node omits, in addition to those that earlier nodes omit.
 fn note_left_out(so_far: &mut Vec<bool>, names: &[String]) {
-    // What one node has and another one not is left out there; a first node leaves nothing out.
+    // An operand that only some nodes list is omitted by the others. The first node has none to
+    // compare.
     let is_first = so_far.is_empty();
     let count = so_far.len().max(names.len());
     so_far.resize(count, !is_first);
@@ -68,7 +69,7 @@ fn note_left_out(so_far: &mut Vec<bool>, names: &[String]) {
     }
 }
 
-/// The operator of a node.
+/// The domain and name of a node's operator.
 pub(super) fn operator(node: &NodeProto) -> Operator {
     (canonical(node.domain()).to_owned(), node.op_type().to_owned())
 }

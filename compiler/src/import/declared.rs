@@ -1,4 +1,4 @@
-//! The types that a model declares, held against those that its nodes give.
+//! Compares the types that a model declares with the inferred ones.
 
 use super::{
     context::{GraphBuilder, Scope},
@@ -15,7 +15,7 @@ use crate::{
 use onnxc_proto::ValueInfoProto;
 
 impl GraphBuilder<'_> {
-    /// The type that the model declares for a value, where it does and nothing is wrong with it.
+    /// The type that the model declares for a value, if it does and the type is valid.
     pub(super) fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
         let at = format!("value {}", quoted(value.name()));
         let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
@@ -23,8 +23,9 @@ impl GraphBuilder<'_> {
         self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
     }
 
-    /// An output of the declared type. A loop that takes in an optional and gives its value has
-    /// that value for output, though it may end before its first iteration.
+    /// Converts an output to its declared type, and compares the two. A loop-carried optional that
+    /// is declared as its content gets an `OptionalGetElement`, though the loop may end before it
+    /// has a value.
     pub(super) fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
         let inferred = self.graph[id].ty.clone();
         let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
@@ -36,8 +37,8 @@ impl GraphBuilder<'_> {
         id
     }
 
-    /// Holds the declared element types of inner values against the inferred ones. Their sizes are
-    /// often those of another batch.
+    /// Compares the declared element types of inner values with the inferred ones. Their sizes are
+    /// not compared: exporters often write those of another batch.
     pub(super) fn inner_types<'v>(
         &mut self,
         declared: impl IntoIterator<Item = &'v ValueInfoProto>,
@@ -45,7 +46,7 @@ impl GraphBuilder<'_> {
     ) {
         for value in declared {
             let Some(&id) = scope.values.get(value.name()) else { continue };
-            // Its dimensions are none of the model's.
+            // Its dimensions are not those of the model's interface.
             let mut dims = Dimensions::new(self.settings);
             let declared = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value));
             let declared = declared.and_then(|ty| types::ty(ty, value.name(), &mut dims).ok());
@@ -60,7 +61,7 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// Holds the declared type of an output against the inferred one.
+    /// Compares the declared type of an output with the inferred one.
     fn compare(&mut self, name: &str, declared: &Type, inferred: &Type) {
         let fits = match (declared, inferred) {
             (Type::Tensor(a), Type::Tensor(b)) => {
@@ -79,7 +80,7 @@ impl GraphBuilder<'_> {
     }
 }
 
-/// The element of a tensor's type.
+/// The element type of a tensor type.
 fn element(ty: &Type) -> Option<DType> {
     match ty {
         Type::Tensor(ty) => Some(ty.dtype),

@@ -1,4 +1,4 @@
-//! From the bytes of a file to messages.
+//! Decodes the bytes of a file to a model message.
 
 use super::text;
 use crate::{
@@ -7,13 +7,14 @@ use crate::{
 };
 use onnxc_proto::{Bytes, ModelProto, decode_model};
 
-/// The message in a model file, which may be in ONNX's textual syntax.
+/// Decodes a model file, in the binary format or in ONNX's textual syntax.
 pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     if bytes.is_empty() {
         return Err(not_a_model("the file is empty"));
     }
     if is_text(&bytes) {
-        // A copy, for nobody may change what was found to be UTF-8.
+        // Copies the bytes: the file may be mapped, and another process could change it after the
+        // check.
         let utf8 = String::from_utf8(bytes.to_vec());
         let bad = |error: std::string::FromUtf8Error| {
             not_a_model("it is text, but not UTF-8").note(error.to_string())
@@ -43,8 +44,8 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     Ok(proto)
 }
 
-/// Whether a model is text: behind white space and comments stands `<`, which starts the list of
-/// operator sets. No message of the binary format starts with any of these characters.
+/// Whether a model is text: after white space and comments comes `<`, which starts the list of
+/// operator sets. No binary message starts with any of these characters.
 fn is_text(bytes: &[u8]) -> bool {
     let mut rest = bytes.trim_ascii_start();
     while rest.starts_with(b"#") {
@@ -54,7 +55,7 @@ fn is_text(bytes: &[u8]) -> bool {
     rest.starts_with(b"<")
 }
 
-/// The diagnostic for bytes or messages that are no model.
+/// The diagnostic for bytes or messages that are not a model.
 pub(super) fn not_a_model(what: &str) -> Diagnostic {
     Diagnostic::new(Code::NotAModel, format!("this is not an ONNX model: {what}"))
 }

@@ -1,9 +1,9 @@
-//! What was found while a graph was built.
+//! Collects the diagnostics of graph construction.
 
 use crate::diag::{Code, Diagnostic, Diagnostics, Result};
 use std::{collections::HashMap, mem};
 
-/// What is wrong with what was built, in order.
+/// Diagnostics, in the order in which they were found.
 #[derive(Default)]
 pub(super) struct Found(Vec<Conditional>);
 
@@ -12,8 +12,7 @@ struct Conditional {
     when: When,
 }
 
-/// When something is wrong: a branch may never be taken, and what does not fit in it does no harm
-/// then.
+/// When an error applies. A branch may never be taken, and a type error in it is harmless then.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When {
     Always,
@@ -21,27 +20,27 @@ enum When {
 }
 
 impl Found {
-    /// Takes in what is wrong in any case.
+    /// Adds an error that always applies.
     pub fn push(&mut self, what: Diagnostic) {
         self.0.push(Conditional { what, when: When::Always });
     }
 
-    /// Takes in what is wrong if it is run.
+    /// Adds an error that applies only if the graph runs.
     pub fn push_if_run(&mut self, what: Diagnostic) {
         self.0.push(Conditional { what, when: When::Run });
     }
 
-    /// The value of `result`, or `None` with its diagnostic taken in.
+    /// The value of `result`, or `None` after its error was added.
     pub fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|diagnostic| self.push(diagnostic)).ok()
     }
 
-    /// Takes in what was found in a part.
+    /// Adds the diagnostics of a part.
     pub fn extend(&mut self, part: Found) {
         self.0.extend(part.0);
     }
 
-    /// All of it inside a place.
+    /// Prepends a location to every diagnostic.
     pub fn within(mut self, place: impl FnOnce() -> String) -> Found {
         if !self.0.is_empty() {
             let place = place();
@@ -52,17 +51,17 @@ impl Found {
         self
     }
 
-    /// Whether there is something that is wrong if it is run.
+    /// Whether any error applies only if the graph runs.
     pub fn fails_if_run(&self) -> bool {
         self.0.iter().any(|diagnostic| diagnostic.when == When::Run)
     }
 
-    /// Forgets what is wrong if it is run, for it may never be.
+    /// Drops the errors that apply only if the graph runs.
     pub fn may_never_run(&mut self) {
         self.0.retain(|diagnostic| diagnostic.when == When::Always);
     }
 
-    /// `Err` with all diagnostics, where there are any; none are left.
+    /// Takes all diagnostics, and returns them as `Err` if there are any.
     pub fn finish(&mut self) -> std::result::Result<(), Diagnostics> {
         let all = mem::take(&mut self.0).into_iter().map(|diagnostic| diagnostic.what);
         let all: Vec<Diagnostic> = all.collect();
@@ -70,8 +69,8 @@ impl Found {
     }
 }
 
-/// The diagnostics, of which what is wrong with a file beside the model is one, however many tensors
-/// lie in it.
+/// Merges the diagnostics about the same external file: one is kept, with the number of other
+/// tensors in the file.
 pub(super) fn once_a_file(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
     let mut faults: HashMap<(String, Option<String>), usize> = HashMap::new();

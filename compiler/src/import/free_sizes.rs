@@ -1,4 +1,4 @@
-//! The sizes and shapes that a model leaves open, as given inputs have them.
+//! Reads the sizes and shapes that a model leaves free from given inputs.
 
 use super::{
     settings::{Axis, Size},
@@ -8,7 +8,7 @@ use crate::value::Value;
 use onnxc_proto::{GraphProto, type_proto};
 use std::collections::BTreeMap;
 
-/// The names and sizes of the dimensions that are free in the model, as its inputs have them.
+/// The names of the model's free dimensions, and their sizes in `inputs`.
 pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(String, Size)> {
     let mut sizes = Vec::new();
     for info in &graph.input {
@@ -25,7 +25,7 @@ pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(
     sizes
 }
 
-/// The names of the inputs whose number of axes the model does not say, and their shapes.
+/// The names of the inputs whose rank the model does not declare, and their shapes in `inputs`.
 pub fn free_shapes(
     graph: &GraphProto,
     inputs: &BTreeMap<String, Value>,

@@ -1,5 +1,4 @@
-//! Functions: those of a model, and the operators that ONNX defines by others. The body of a
-//! function is written in place of the node that calls it.
+//! Inlines functions: those of a model, and the operators that ONNX defines as functions.
 
 use super::{
     context::{Call, Given, GraphBuilder, Opsets, Scope, name},
@@ -18,12 +17,12 @@ use std::{
 };
 
 impl<'p> GraphBuilder<'p> {
-    /// The function of the model that a node calls, where it calls one.
+    /// The function of the model that a node calls, if it calls one.
     pub(super) fn called(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
         self.functions.get(&(node.domain(), node.op_type(), node.overload())).copied()
     }
 
-    /// The function that an operator stands for.
+    /// The function that defines an operator, parsed once.
     pub(super) fn body_of(
         &mut self,
         entry: &Entry,
@@ -37,7 +36,7 @@ impl<'p> GraphBuilder<'p> {
         Ok(function)
     }
 
-    /// Writes the body of a function in place of the node that calls it.
+    /// Inlines a function in place of the node that calls it.
     pub(super) fn call(
         &mut self,
         function: &FunctionProto,
@@ -68,7 +67,8 @@ impl<'p> GraphBuilder<'p> {
                 call.absent.insert(name.clone());
                 continue;
             };
-            // By each of its parameters a function may take a derivative.
+            // A function may take the gradient by each of its parameters, so each needs a value of
+            // its own.
             let again = !is_operator && values.values().any(|&other| other == id);
             let own = format!("{}{name}", call.prefix);
             let id = if again { self.graph.add(outer.region, &own, Identity, &[id])? } else { id };
@@ -83,8 +83,8 @@ impl<'p> GraphBuilder<'p> {
         result
     }
 
-    /// How many nodes a function comes to, with those that it calls. Those at fault are never
-    /// called, functions that call each other without end or too deep among them.
+    /// The number of nodes of a function after its calls are inlined. Faulty functions count as 0,
+    /// since they are never called. Recursive functions are among them.
     pub(super) fn extent(&mut self, function: &FunctionProto) -> usize {
         let key = std::ptr::from_ref(function);
         if let Some(&extent) = self.extents.get(&key) {
@@ -108,7 +108,7 @@ impl<'p> GraphBuilder<'p> {
         })
     }
 
-    /// Takes what was made in place of a node for its outputs.
+    /// Defines the outputs of a node as the results of its inlined function.
     fn give(
         &mut self,
         node: &NodeProto,
@@ -126,7 +126,7 @@ impl<'p> GraphBuilder<'p> {
     }
 }
 
-/// The function that `entry` stands for, over the newest operators.
+/// Parses the function that defines `entry`, over the newest operator sets.
 pub(super) fn operator(entry: &Entry, body: &str) -> Result<FunctionProto> {
     let mut function = text::function(&format!("{} {body}", entry.name))?;
     function.opset_import = [("", Domain::Onnx), ("ai.onnx.ml", Domain::Ml)]
@@ -179,7 +179,7 @@ mod tests {
             "\"one/s\" = Max (x, w)",
             "\"one/t\" = Flatten <axis = 0> (\"one/s\")",
             "a = Squeeze (\"one/t\")",
-            // What the caller leaves out is left out inside.
+            // An input that the caller omits is omitted inside.
             "\"b/s\" = Max (x, \"\")",
             "\"b/t\" = Flatten <axis = 2> (\"b/s\")",
         ] {

@@ -1,4 +1,4 @@
-//! The data of tensors, brought into the message of their model.
+//! Embeds external data in the message of a model.
 
 use super::{external::Files, tensor::external_data};
 use crate::diag::Result;
@@ -8,12 +8,13 @@ use onnxc_proto::{
 };
 use std::path::PathBuf;
 
-/// Brings external data, which lies in `directory`, into the message of a model that was checked.
-/// It shares its memory with the mapped files.
+/// Embeds the external data in `directory` in a checked model. The data shares the memory of the
+/// mapped files.
 ///
 /// # Errors
 ///
-/// Where a file cannot be read.
+/// Returns an error if a file cannot be opened, lies outside of `directory`, or does not fit the
+/// tensor.
 pub fn gather(model: &mut ModelProto, directory: Option<PathBuf>) -> Result {
     let files = Files::within(directory);
     let training = &mut model.training_info;

@@ -1,5 +1,4 @@
-//! The inputs of a model: what the caller gives, or may leave out, what is a constant, and what the
-//! model keeps from one run to the next.
+//! Imports the inputs of a model: arguments, arguments with a default, constants and states.
 
 use super::{
     Axis, Const, Defaults,
@@ -13,11 +12,11 @@ use crate::{
 };
 use onnxc_proto::{GraphProto, ValueInfoProto};
 
-/// Before this version of the file format every initializer had to be listed among the inputs.
+/// The version of the file format since which an initializer need not be an input as well.
 const DEFAULTS_SINCE: i64 = 4;
 
 impl GraphBuilder<'_> {
-    /// Adds the inputs of the model, of which `scope` knows the initializers.
+    /// Adds the inputs of the model. `scope` has its initializers.
     pub(super) fn model_inputs(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
         let mut interface = self.variables(proto, scope);
         let first = interface.states.len();
@@ -44,7 +43,7 @@ impl GraphBuilder<'_> {
         interface
     }
 
-    /// What an input is where the user says nothing of it.
+    /// Classifies an input for which the user sets nothing.
     fn default(&mut self, input: &ValueInfoProto, initial: Option<ValueId>) -> Initial {
         let initial = initial.map(|id| (id, self.graph[id].constant.clone()));
         let is_argument = self.graph.info.ir_version >= DEFAULTS_SINCE
@@ -65,7 +64,7 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// The type of an input, with the axes that the user says where the model says none.
+    /// The type of an input, with the user's shape if the model declares none.
     fn with_axes(&mut self, name: &str, ty: Type) -> Type {
         match (self.settings.shapes.get(name), ty) {
             (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
@@ -84,7 +83,7 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// An input that the user made a constant.
+    /// Adds an input that the user fixed to the constant `text`.
     fn constant(&mut self, input: &ValueInfoProto, text: &str) -> ValueId {
         let ty = self.declared(input).unwrap_or(Type::Unknown);
         let tensor = super::constant::tensor(text, &ty);
@@ -94,7 +93,7 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// An input that the user made the constant that is its default.
+    /// Adds an input that the user fixed to its default.
     fn default_constant(&mut self, input: &ValueInfoProto, initial: Option<ValueId>) -> ValueId {
         initial.unwrap_or_else(|| {
             let message = format!("the input {} has no default", quoted(input.name()));
@@ -104,8 +103,7 @@ impl GraphBuilder<'_> {
         })
     }
 
-    /// A diagnostic for each size and each input that the user settles and the model, which was built,
-    /// does not have.
+    /// Reports sizes and inputs that the user sets and the model does not have.
     pub(super) fn unused(&self, proto: &GraphProto) -> Vec<Diagnostic> {
         let names = || proto.input.iter().map(|input| input.name());
         let settled = self.settings.consts.keys().chain(self.settings.shapes.keys());
@@ -114,7 +112,7 @@ impl GraphBuilder<'_> {
         inputs.chain(self.dims.diagnostics()).collect()
     }
 
-    /// The state that the user names, of a model whose inputs from `first` on have these names.
+    /// The states that the user names. The model's inputs from `first` on have these names.
     fn states(&mut self, proto: &GraphProto, first: usize, inputs: &[&str]) -> Vec<Held> {
         let outputs: Vec<&str> = proto.output.iter().map(|output| output.name()).collect();
         let consts = &self.settings.consts;
@@ -135,11 +133,11 @@ impl GraphBuilder<'_> {
     }
 }
 
-/// What an input is where the user says nothing of it.
+/// The kind of an input for which the user sets nothing.
 enum Initial {
-    /// The constant that this is.
+    /// An initializer.
     Constant(ValueId),
-    /// What the caller gives, of that type; he may leave out what has a default.
+    /// An argument of this type. The caller may omit one with a default.
     Input(Type, Option<Tensor>),
 }
 
@@ -147,7 +145,7 @@ fn place(input: &ValueInfoProto) -> String {
     format!("input {}", quoted(input.name()))
 }
 
-/// Holds the default of an input against the type that the model declares.
+/// Compares the default of an input with the type that the model declares.
 fn fits(default: &Tensor, declared: &Type) -> Result {
     let fits = match declared {
         Type::Tensor(ty) => {
@@ -171,13 +169,13 @@ fn fits(default: &Tensor, declared: &Type) -> Result {
     Err(Diagnostic::new(Code::DeclaredMismatch, message))
 }
 
-/// A diagnostic that an input is to be a constant and a state.
+/// The error for an input that is both a constant and a state.
 fn constant_state(name: &str) -> Diagnostic {
     let message = format!("the input {} is a constant, so no run can change it", quoted(name));
     Diagnostic::new(Code::BadOption, message).help(format!("leave out `--const {name}`"))
 }
 
-/// A diagnostic that the model has no input or output of that name, but others.
+/// The error for a name that no input or output of the model has.
 fn unknown<'n>(kind: &str, name: &str, names: impl Iterator<Item = &'n str>) -> Diagnostic {
     let message = format!("the model has no {kind} {}", quoted(name));
     let names: Vec<&str> = names.collect();

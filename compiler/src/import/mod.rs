@@ -1,4 +1,4 @@
-//! From the bytes of a file to a graph.
+//! Imports models: from the bytes of a file to a graph.
 
 pub(crate) mod attribute;
 mod build;
@@ -38,13 +38,17 @@ pub use training::{Training, training};
 use crate::{check, diag::Diagnostic, tensor::Tensor};
 use onnxc_proto::TensorProto;
 
-/// The constant that a tensor outside a model is.
+/// Reads a tensor that belongs to no model.
+///
+/// # Errors
+///
+/// Returns an error if the tensor is invalid or its data is external.
 pub fn alone(proto: &TensorProto) -> Result<Tensor, Diagnostic> {
     check::tensor(proto)?;
     tensor::tensor(proto, &external::Files::none())
 }
 
-/// A constant as a tensor outside a model.
+/// Converts a constant to a tensor message that belongs to no model.
 pub fn proto(tensor: &Tensor, name: &str) -> TensorProto {
     tensor::proto(tensor, name)
 }

@@ -1,9 +1,9 @@
-//! Messages of the file format as ONNX's textual syntax, which [`super::text`] reads again.
+//! Prints messages in ONNX's textual syntax, which [`super::text`] parses.
 //!
-//! What the syntax has no words for (documentation and metadata of values and nodes, quantization,
-//! training) is printed as comments. ONNX's own parser reads all the rest but sparse constants in
-//! attributes, and quotes around the parts of an operator's domain and the name of a subgraph, which
-//! are there where these are no identifiers.
+//! The syntax cannot express documentation and metadata of values and nodes, quantization
+//! annotations and training. They are printed as comments. ONNX's own parser reads the rest except
+//! for sparse constants in attributes, and quotes around parts of an operator's domain or the name
+//! of a subgraph. Such quotes are printed only around text that is not an identifier.
 
 use super::{
     external::Files,
@@ -18,8 +18,8 @@ use onnxc_proto::{
     tensor_shape_proto::dimension::Value as Size, type_proto::Value,
 };
 
-/// `model` as text. Constants of more than `longest` elements are printed as `{...}`, which cannot
-/// be read again.
+/// Prints `model`. Constants of more than `longest` elements are printed as `{...}`, which cannot
+/// be parsed again.
 pub fn model(model: &ModelProto, longest: usize) -> String {
     let mut printer = Printer { text: String::new(), depth: 0, longest };
     printer.model(model);
@@ -39,7 +39,7 @@ impl Printer {
         self.text.push('\n');
     }
 
-    /// A line for each of `items`, between the lines `open` and `close`.
+    /// Prints a line for each of `items`, between the lines `open` and `close`.
     fn block<T>(
         &mut self,
         (open, separator, close): (&str, &str, &str),
@@ -123,7 +123,7 @@ impl Printer {
         self.nodes(&function.node);
     }
 
-    /// A graph, with what stands before its name and after its end.
+    /// Prints a graph, with `before` in front of its name and `after` at its end.
     fn graph(&mut self, graph: &GraphProto, before: &str, after: &str) {
         self.remarks("", graph.doc_string(), &graph.metadata_props);
         for value in graph.input.iter().chain(&graph.output).chain(&graph.value_info) {
@@ -188,7 +188,7 @@ impl Printer {
         }
     }
 
-    /// An attribute that may be a graph, on lines of its own.
+    /// Prints an attribute that may be a graph, on lines of its own.
     fn long_attribute(&mut self, attribute: &AttributeProto, after: &str) {
         if let Some(graph) = &attribute.g {
             self.graph(graph, &format!("{} = ", name(attribute.name())), after);
@@ -233,7 +233,7 @@ impl Printer {
             AttributeType::TypeProtos => list("[", &a.type_protos, ty, "]"),
             AttributeType::Graph | AttributeType::Graphs | AttributeType::Undefined => "[]".into(),
         };
-        // Only an empty list does not say by itself of which type it is.
+        // Only an empty list needs its type.
         let said = if value == "[]" { said } else { String::new() };
         format!("{name_of}{said} = {value}")
     }
@@ -252,7 +252,7 @@ impl Printer {
         } else {
             self.elements(proto)
         };
-        // Only a name or `=` tells where external data belongs.
+        // The parser needs a name or `=` before external data.
         let between = if data.starts_with('[') { " = " } else { between };
         format!("{}{dims}{named}{between}{data}", dtype(proto.data_type()))
     }
@@ -269,7 +269,7 @@ impl Printer {
         format!("sparse_tensor({of}){named}{between}{} at {places}", self.elements(values))
     }
 
-    /// The elements, or dots where they are too many or cannot be read.
+    /// The elements, or dots if there are too many or they cannot be read.
     fn elements(&self, proto: &TensorProto) -> String {
         match tensor(proto, &Files::none()) {
             Ok(tensor) if tensor.len() <= self.longest => {
@@ -306,7 +306,7 @@ fn opsets(opsets: &[OperatorSetIdProto]) -> String {
     list("[", opsets, |set| format!("{} : {}", quote(set.domain()), set.version()), "]")
 }
 
-/// A name, in quotes where it would not be read as one without.
+/// A name, in quotes if it would not be parsed as one otherwise.
 fn name(text: &str) -> String {
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         && text.bytes().next().is_some_and(|b| !b.is_ascii_digit());
@@ -314,7 +314,7 @@ fn name(text: &str) -> String {
     if plain && !word { text.to_owned() } else { quote(text) }
 }
 
-/// A name whose parts have points between them.
+/// A name of several parts, joined by dots.
 fn qualified(text: &str) -> String {
     text.split('.').map(name).collect::<Vec<_>>().join(".")
 }
@@ -355,7 +355,7 @@ fn ty(proto: &TypeProto) -> String {
         Some(Value::OpaqueType(of)) => {
             let parts = [&of.domain, &of.name].into_iter().flatten();
             let parts: Vec<&String> = parts.collect();
-            // Only the first may have points.
+            // Only the first may contain dots.
             let (first, rest) = parts.split_at(parts.len().min(1));
             let first = first.iter().map(|text| qualified(text));
             let parts: Vec<String> = first.chain(rest.iter().map(|text| name(text))).collect();
@@ -379,7 +379,7 @@ fn tensor_type(code: i32, shape: Option<&TensorShapeProto>) -> String {
     format!("{}{shape}", dtype(code))
 }
 
-/// The elements of a constant: as numbers where ONNX's syntax has numbers for them, else as bits.
+/// The elements of a constant: as numbers if ONNX's syntax has numbers for the type, else as bits.
 fn elements(tensor: &Tensor) -> Vec<String> {
     if let Some(strings) = tensor.strings() {
         return strings.iter().map(|text| quote(text)).collect();

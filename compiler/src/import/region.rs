@@ -1,4 +1,4 @@
-//! The subgraphs of control flow.
+//! Imports the subgraphs of control flow.
 
 use super::{
     attribute::Subgraph,
@@ -27,8 +27,8 @@ impl Builds for GraphBuilder<'_> {
 }
 
 impl GraphBuilder<'_> {
-    /// Adds the regions of a node. What is wrong in one branch of several only counts where
-    /// something is in each of them, for one of them is taken.
+    /// Adds the regions of a node. A type error in a branch of an `If` counts only if both branches
+    /// have one, since only one of them runs.
     pub(super) fn regions(
         &mut self,
         new: &mut NewNode<'_>,
@@ -56,7 +56,8 @@ impl GraphBuilder<'_> {
         fitted
     }
 
-    /// Adds the next region of a node, of types wide enough for what its iterations give each other.
+    /// Adds the next region of a node. Its types are widened until they fit the loop-carried
+    /// values.
     fn fitting_region(
         &mut self,
         new: &mut NewNode<'_>,
@@ -64,7 +65,7 @@ impl GraphBuilder<'_> {
         scope: &Scope<'_>,
     ) -> Result {
         fit(self, new, std::ptr::from_ref(proto), |builder, types| {
-            // What was found with narrower types may be true no more.
+            // Errors that were found with narrower types may no longer apply.
             if builder.room.is_some() {
                 builder.found = Found::default();
             }
@@ -79,7 +80,7 @@ impl GraphBuilder<'_> {
         outer: &Scope<'_>,
     ) -> Result<RegionId> {
         let is_constant = |name: &str| proto.initializer.iter().any(|tensor| tensor.name() == name);
-        // Up to IR version 3 constants are inputs, too.
+        // Up to IR version 3, constants are listed as inputs, too.
         let given = proto.input.iter().filter(|input| !is_constant(input.name())).count();
         if !types.is_empty() && given != types.len() {
             let message = format!(
@@ -154,7 +155,7 @@ mod tests {
         };
         assert_eq!(found(&nodes("Neg(x)")), []);
         assert_eq!(found(&nodes("Concat<axis = 1>(x, x)")).len(), 2);
-        // What is no operator at all harms in any case.
+        // An unknown operator is always an error.
         assert_eq!(found(&nodes("Minus(x)")).len(), 1);
     }
 

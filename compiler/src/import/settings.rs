@@ -1,42 +1,42 @@
-//! The settings of an import: sizes, constants, states and operators of the user's own.
+//! The settings of an import: sizes, constants, states and custom operators.
 
 use crate::choice::choices;
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf};
 
-/// An operator: its domain and its name.
+/// The domain and the name of an operator.
 pub type Operator = (String, String);
 
-/// What the user settles about a model before it is read.
+/// The user's settings, which apply before the model is read.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Sizes of dimensions, by name.
+    /// The sizes of dimensions, by name.
     pub dims: BTreeMap<String, Size>,
-    /// The sizes of inputs whose number of axes the model does not say, by name.
+    /// The shapes of inputs whose rank the model does not declare, by name.
     pub shapes: BTreeMap<String, Vec<Axis>>,
-    /// Inputs that are constants, by name.
+    /// The inputs that become constants, by name.
     pub consts: BTreeMap<String, Const>,
-    /// What becomes of inputs that have a default.
+    /// How inputs with a default are imported.
     pub defaults: Defaults,
-    /// State: the name of an input, and that of the output that the next run finds there.
+    /// The states: the name of an input, and of the output that the next run reads from it.
     pub states: BTreeMap<String, String>,
-    /// The functions of the user's own that are called for operators.
+    /// The functions that are bound to custom operators.
     pub customs: BTreeMap<Operator, String>,
-    /// What such operators give: the types of values, by name, as ONNX's text writes them.
+    /// The output types of custom operators, by the name of the value, in ONNX's textual syntax.
     pub types: BTreeMap<String, String>,
-    /// Where the model's external data lies.
+    /// The directory of the model's external data.
     pub directory: Option<PathBuf>,
 }
 
-/// What the user says of a dimension.
+/// The user's setting of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// It is this.
+    /// The dimension has this size.
     Fixed(i64),
-    /// It lies between these: at most the second. The first is 0 or 1, and promises nothing.
+    /// The dimension has at most the second size. The first must be 0 or 1, and is not used.
     Between(i64, i64),
 }
 
-/// As the option `--dim` spells it.
+/// The spelling of the option `--dim`.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,16 +59,16 @@ impl From<RangeInclusive<i64>> for Size {
     }
 }
 
-/// What the user says of an axis.
+/// The user's setting of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// It has this size.
+    /// The axis has this size.
     Fixed(i64),
-    /// It is the dimension of this name.
+    /// The axis is the dimension of this name.
     Named(String),
 }
 
-/// As the option `--shape` spells it.
+/// The spelling of the option `--shape`.
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -90,22 +90,22 @@ impl From<&str> for Axis {
     }
 }
 
-/// What the user says of an input that is a constant.
+/// The constant in place of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Const {
-    /// It is its default.
+    /// The default of the input.
     Default,
-    /// It is this: a number, or several in brackets.
+    /// This value: a number, or a list in brackets.
     Value(String),
 }
 
-/// What becomes of inputs that have a default, which is an initializer of their name.
+/// How inputs with a default (an initializer of the same name) are imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Defaults {
-    /// The caller may leave them out.
+    /// As arguments that the caller may omit.
     #[default]
     Argument,
-    /// They are constants.
+    /// As constants.
     Constant,
 }
 
@@ -114,8 +114,8 @@ choices! { Defaults:
     Constant "constant" "They are constants";
 }
 
-/// Binds sizes and axes to a type of whole numbers. What no `i64` holds is the largest one, as no
-/// tensor has so many elements either way.
+/// Converts integers of a type to sizes and axes. Larger numbers than an `i64` saturate: no tensor
+/// has as many elements.
 macro_rules! sizes_of {
     ($($number:ty),*) => {$(
         impl From<$number> for Size {

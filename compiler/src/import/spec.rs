@@ -1,4 +1,4 @@
-//! Nodes by the names of their operators: how code builds graphs, and passes write in them.
+//! Builds nodes by the name of their operator, for code that builds graphs and for passes.
 
 use super::{
     Settings, attribute,
@@ -19,8 +19,8 @@ use std::{
     rc::Rc,
 };
 
-/// A node as ONNX says it, about to be added to a graph: the operator's name, its set and version,
-/// inputs, attributes and subgraphs. It is read as one in a file is.
+/// A node to be added to a graph: an operator of a set and version, inputs, attributes and
+/// subgraphs. It is imported in the same way as a node in a file.
 ///
 /// ```
 /// use onnxc::{Spec, dim::Dim, dtype::DType, ir::Graph, tensor::Tensor, ty::Type};
@@ -50,7 +50,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A node of the newest version of that operator of ONNX's main set.
+    /// Creates a node of the newest version of an operator of ONNX's main set.
     pub fn new(op_type: &str) -> Spec {
         Spec {
             set: OperatorSet::newest(Domain::Onnx),
@@ -63,19 +63,19 @@ impl Spec {
         }
     }
 
-    /// Takes the operator from that set, as it was in that version.
+    /// Takes the operator from this set and version.
     pub fn of(mut self, set: OperatorSet) -> Spec {
         self.set = set;
         self
     }
 
-    /// Names the node; its first output is called so too, unless [`Spec::outputs`] says otherwise.
+    /// Names the node. Its first output gets the same name, unless [`Spec::outputs`] sets another.
     pub fn called(mut self, name: &str) -> Spec {
         self.name = name.to_owned();
         self
     }
 
-    /// Adds inputs; `None` leaves an optional one out.
+    /// Adds inputs. `None` omits an optional one.
     pub fn inputs<I: Into<Option<ValueId>>>(mut self, ids: impl IntoIterator<Item = I>) -> Spec {
         self.inputs.extend(ids.into_iter().map(Into::into));
         self
@@ -87,25 +87,26 @@ impl Spec {
         self
     }
 
-    /// Sets an attribute that is a subgraph: a region of the graph, with its inputs and outputs.
+    /// Sets an attribute that is a subgraph to a region of the graph.
     pub fn region(mut self, name: &str, region: RegionId) -> Spec {
         self.attributes.insert(name.to_owned(), Attribute::Graph(self.regions.len()));
         self.regions.push(region);
         self
     }
 
-    /// Names the outputs; an empty name leaves an optional one out. Without this there is one.
+    /// Names the outputs. An empty name omits an optional one. Without a call there is one output.
     pub fn outputs(mut self, names: &[&str]) -> Spec {
         let name = |name: &&str| (!name.is_empty()).then(|| (*name).to_owned());
         self.outputs = names.iter().map(name).collect();
         self
     }
 
-    /// Adds the node at the end of a region, and gives its outputs.
+    /// Adds the node at the end of a region, and returns its outputs.
     ///
     /// # Errors
     ///
-    /// What does not fit the operator: its name, version, attributes, or the types of the inputs.
+    /// Returns an error if the operator is unknown, or if its attributes or the number or types of
+    /// its inputs do not fit it.
     pub fn add(mut self, graph: &mut Graph, region: RegionId) -> Result<Outputs> {
         if self.outputs.is_empty() {
             self.outputs.push(Some(self.name.clone()));
@@ -116,31 +117,31 @@ impl Spec {
         })
     }
 
-    /// Adds the node, which has one output, at the end of the model.
+    /// Adds the node at the end of the model, and returns its first output.
     ///
     /// # Errors
     ///
-    /// As [`Spec::add`].
+    /// Returns the errors of [`Spec::add`], and one if the first output is omitted.
     pub fn one(self, graph: &mut Graph) -> Result<ValueId> {
         let body = graph.body;
         self.one_in(graph, body)
     }
 
-    /// Adds the node at the end of the model, and gives all its outputs.
+    /// Adds the node at the end of the model, and returns all its outputs.
     ///
     /// # Errors
     ///
-    /// As [`Spec::add`].
+    /// Returns the errors of [`Spec::add`].
     pub fn all(self, graph: &mut Graph) -> Result<Outputs> {
         let body = graph.body;
         self.add(graph, body)
     }
 
-    /// Adds the node, which has one output, at the end of a region.
+    /// Adds the node at the end of a region, and returns its first output.
     ///
     /// # Errors
     ///
-    /// As [`Spec::add`].
+    /// Returns the errors of [`Spec::add`], and one if the first output is omitted.
     pub fn one_in(self, graph: &mut Graph, region: RegionId) -> Result<ValueId> {
         let outputs = self.add(graph, region)?;
         outputs.first().copied().flatten().ok_or_else(|| {
@@ -148,12 +149,12 @@ impl Spec {
         })
     }
 
-    /// Adds the node where a rule writes, with the names of the outputs of the node that it
-    /// replaces, where none were given.
+    /// Adds the node that a rule writes. Unless [`Spec::outputs`] names them, its outputs have the
+    /// names of those of the node that it replaces.
     ///
     /// # Errors
     ///
-    /// As [`Spec::add`].
+    /// Returns the errors of [`Spec::add`].
     pub fn add_at(mut self, site: &mut Site<'_>) -> Result<Outputs> {
         if self.outputs.is_empty() {
             self.outputs = site.names().to_vec();
@@ -161,11 +162,11 @@ impl Spec {
         self.add(site.graph, site.region)
     }
 
-    /// Adds the node, which has one output, where a rule writes.
+    /// Adds a node that a rule writes, and returns its first output.
     ///
     /// # Errors
     ///
-    /// As [`Spec::add`].
+    /// Returns the errors of [`Spec::add`], and one if the first output is omitted.
     pub fn one_at(self, site: &mut Site<'_>) -> Result<ValueId> {
         self.one_in(site.graph, site.region)
     }
@@ -225,7 +226,7 @@ impl Spec {
         result.map(|()| graph[id].outputs.clone())
     }
 
-    /// Writes the body of the function that the operator is.
+    /// Inlines the function that defines the operator.
     fn called_within(
         self,
         entry: &Entry,
@@ -263,8 +264,7 @@ impl Spec {
     }
 }
 
-/// A diagnostic where an operator that is a function is given what it does not have. In a file this is
-/// found before.
+/// Checks the arguments of a function. In a file, the checker does so.
 fn fits(function: &FunctionProto, node: &NodeProto, given: &[AttributeProto]) -> Result {
     for (what, given, known) in [
         ("inputs", node.input.len(), function.input.len()),

@@ -1,4 +1,4 @@
-//! From the tensors of the file format to ours.
+//! Converts tensors between messages and [`Tensor`].
 
 use super::{external, types};
 use crate::{
@@ -17,10 +17,10 @@ use onnxc_proto::{
     type_proto,
 };
 
-/// The dense form of a sparse tensor has at most so many bytes.
+/// The most bytes of the dense form of a sparse tensor.
 const LARGEST_SPARSE: usize = 1 << 28;
 
-/// The constant that a tensor of the file is, which was checked; `files` reads the external data.
+/// Reads a tensor that the checker has seen. `files` reads its external data.
 pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
     let dtype = types::dtype(proto.data_type())?;
     let shape = shape(&proto.dims)?;
@@ -31,7 +31,7 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
     }
     let data = if is_external {
         let raw = files.read(proto, raw_len(dtype, len))?;
-        // What stands in the model itself was checked.
+        // The checker has seen only the data inside the model.
         if dtype == DType::Bool {
             truths(raw.iter().map(|&byte| i32::from(byte)))?;
         }
@@ -44,13 +44,13 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
     Ok(Tensor { dtype, shape, data: Data::Bytes(data) })
 }
 
-/// The raw data of a tensor that lies elsewhere, as the file format has it.
+/// Reads the external data of a tensor, in the encoding of the file format.
 pub fn external_data(proto: &TensorProto, files: &external::Files) -> Result<Bytes> {
     let dtype = types::dtype(proto.data_type())?;
     files.read(proto, raw_len(dtype, checked_len(&shape(&proto.dims)?)?))
 }
 
-/// The input that could be given in place of a tensor.
+/// The declaration of an input with the type of a tensor.
 pub fn as_input(proto: &TensorProto) -> ValueInfoProto {
     let dims = proto
         .dims
@@ -63,7 +63,7 @@ pub fn as_input(proto: &TensorProto) -> ValueInfoProto {
     ValueInfoProto { name, r#type: Some(ty), ..ValueInfoProto::default() }
 }
 
-/// The dense tensor that a sparse one of the file stands for.
+/// Reads a sparse tensor, and returns its dense form.
 pub fn sparse(proto: &SparseTensorProto, files: &external::Files) -> Result<Tensor> {
     let missing = |field| Diagnostic::new(Code::MissingField, format!("`{field}` is missing"));
     let values = tensor(proto.values.as_ref().ok_or_else(|| missing("values"))?, files)?;
@@ -100,7 +100,7 @@ pub fn sparse(proto: &SparseTensorProto, files: &external::Files) -> Result<Tens
     Ok(Tensor { dtype: values.dtype, shape, data: Data::Bytes(data.into()) })
 }
 
-/// The tensor of the file that a constant is.
+/// Converts a constant to a message.
 pub fn proto(tensor: &Tensor, name: &str) -> TensorProto {
     let mut proto = TensorProto {
         name: Some(name.to_owned()),
@@ -118,7 +118,7 @@ pub fn proto(tensor: &Tensor, name: &str) -> TensorProto {
     proto
 }
 
-/// The sparse tensor of the file with these values at these places.
+/// Converts values at indices to the message of a sparse tensor.
 pub fn sparse_proto(values: &Tensor, indices: &Tensor, ty: &TensorType) -> SparseTensorProto {
     SparseTensorProto {
         values: Some(proto(values, "")),
@@ -136,7 +136,7 @@ fn shape(dims: &[i64]) -> Result<Vec<usize>> {
     dims.iter().map(size).collect()
 }
 
-/// The number of elements, where it and their bytes fit the address space.
+/// The number of elements. Returns an error if their bytes exceed the address space.
 fn checked_len(shape: &[usize]) -> Result<usize> {
     const LARGEST: usize = isize::MAX as usize / 32;
     let len = count(shape);
@@ -165,7 +165,7 @@ fn strings(proto: &TensorProto, shape: Vec<usize>) -> Result<Tensor> {
     Ok(Tensor { dtype: DType::String, shape, data: Data::Strings(strings.into()) })
 }
 
-/// The elements, a byte or more each, of raw data that may hold several in a byte.
+/// Unpacks raw data, which may hold several elements in a byte. Each element gets whole bytes.
 fn unpack(dtype: DType, len: usize, raw: Bytes) -> Result<Bytes> {
     let expected = raw_len(dtype, len);
     if raw.len() != expected {
@@ -174,7 +174,7 @@ fn unpack(dtype: DType, len: usize, raw: Bytes) -> Result<Bytes> {
     if dtype.bits() >= 8 {
         return Ok(raw);
     }
-    // One after another, from the lowest bit of the first byte on.
+    // Elements follow each other from the lowest bit of the first byte on.
     let element = |i: usize| {
         let (byte, bit) = (i * dtype.bits() / 8, i * dtype.bits() % 8);
         let next = raw.get(byte + 1).copied().unwrap_or_default();
@@ -184,7 +184,8 @@ fn unpack(dtype: DType, len: usize, raw: Bytes) -> Result<Bytes> {
     Ok((0..len).map(element).collect())
 }
 
-/// Raw data, in which small elements follow each other from the lowest bit on.
+/// Packs elements to raw data. Elements of less than a byte follow each other from the lowest bit
+/// on.
 fn pack(dtype: DType, bytes: &Bytes) -> Bytes {
     let bits = dtype.bits();
     if bits >= 8 {
@@ -202,7 +203,7 @@ fn pack(dtype: DType, bytes: &Bytes) -> Bytes {
     raw.into()
 }
 
-/// The low bits of a byte as an element of less than a byte; signed ones keep their sign.
+/// The low bits of a byte as an element of less than a byte. Signed elements are sign-extended.
 fn narrow(dtype: DType, byte: u8) -> u8 {
     let unused = 8 - dtype.bits();
     match dtype {
@@ -211,7 +212,7 @@ fn narrow(dtype: DType, byte: u8) -> u8 {
     }
 }
 
-/// The elements from the field that the type is stored in.
+/// Reads the elements from the field in which the file format stores the type.
 fn typed(proto: &TensorProto, dtype: DType, len: usize) -> Result<Bytes> {
     match dtype {
         DType::F32 | DType::C64 => {

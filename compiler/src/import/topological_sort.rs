@@ -1,13 +1,15 @@
-//! The order of nodes, where some name values by attributes: these may stand before what makes the
-//! values, though the specification wants nodes to be sorted by their inputs.
+//! Sorts nodes topologically, including the values that attributes name.
+//!
+//! The specification demands that nodes are sorted by their inputs. A node may still name a value
+//! in an attribute (`Gradient`) before the value is computed.
 
 use super::context::{Given, Scope, entry};
 use crate::ops::How;
 use onnxc_proto::NodeProto;
 use std::collections::HashMap;
 
-/// The numbers of `nodes` in an order in which each stands behind what makes the values that it
-/// names; as they are, where none names any.
+/// The indices of `nodes` in an order in which each follows the producers of the values that it
+/// uses. If no attribute names a value, the order is unchanged.
 pub(super) fn of(nodes: &[NodeProto], scope: &Scope<'_>) -> Vec<usize> {
     let names: Vec<Vec<&str>> = nodes.iter().map(|node| names(node, scope)).collect();
     if names.iter().all(Vec::is_empty) {
@@ -25,7 +27,7 @@ pub(super) fn of(nodes: &[NodeProto], scope: &Scope<'_>) -> Vec<usize> {
     found
 }
 
-/// The values that the attributes of these names name, in the order of `names`.
+/// The values that the attributes `names` name, in order.
 pub(super) fn named_values<'n>(names: &[&str], attributes: &[Given<'n>]) -> Vec<&'n str> {
     let of = |name: &&str| attributes.iter().find(|attribute| attribute.name == *name);
     let texts = |attribute: &Given<'n>| {
@@ -42,7 +44,7 @@ fn names<'n>(node: &'n NodeProto, scope: &Scope<'n>) -> Vec<&'n str> {
     }
 }
 
-/// What a node and its subgraphs take in.
+/// The inputs of a node and of the nodes in its subgraphs.
 fn inputs<'n>(node: &'n NodeProto, used: &mut Vec<&'n str>) {
     used.extend(node.input.iter().map(String::as_str));
     let graphs = node.attribute.iter().flat_map(|attribute| attribute.g.iter());
@@ -63,8 +65,8 @@ struct Order<'n> {
 }
 
 impl Order<'_> {
-    /// Puts what node `i` needs in front of it. A circle is left as it is, and found when the
-    /// first of its nodes is read.
+    /// Visits what node `i` needs, then the node. A cycle is not resolved: importing its first node
+    /// reports it.
     fn visit(&mut self, first: usize, found: &mut Vec<usize>) {
         let mut stack = vec![(first, false)];
         while let Some((i, done)) = stack.pop() {

@@ -1,5 +1,6 @@
-//! A model that learns: the graphs of all that it does. Each has every variable as a state, in the
-//! same order, whether it reads it or not.
+//! Builds the graphs of a model with training information.
+//!
+//! Every graph has all variables as states, in the same order, whether it reads them or not.
 
 use super::{
     build,
@@ -22,26 +23,26 @@ use std::{
     rc::Rc,
 };
 
-/// The graphs of a model that learns.
+/// The graphs of a trainable model.
 pub struct Training {
-    /// Inference.
+    /// Computes the outputs.
     pub infer: Graph,
-    /// What sets the variables to what they are at first.
+    /// Sets the variables to their initial values.
     pub reset: Graph,
-    /// What sets them to what the initializations make of them.
+    /// Sets the variables to the results of the initialization graphs.
     pub init: Graph,
-    /// The algorithms, in order, with their names: each computes the model's outputs as far as it
-    /// needs them, and what it changes.
+    /// The training algorithms, in order, with their names. Each runs as much of the model as it
+    /// needs, and updates variables.
     pub steps: Vec<(String, Graph)>,
-    /// External data files, relative to the model's directory.
+    /// The external data files, relative to the model's directory.
     pub files: Vec<PathBuf>,
 }
 
-/// Builds the graphs of a checked model that has training information; `None` for one without.
+/// Builds the graphs of a checked model, or returns `None` if it has no training information.
 ///
 /// # Errors
 ///
-/// All diagnostics of the checker and of the import, each with its location.
+/// Returns the diagnostics of the checker and of the import, each with its location.
 pub fn training(
     proto: &ModelProto,
     checked: &Checked,
@@ -61,7 +62,7 @@ pub fn training(
     model.graphs().map(Some)
 }
 
-/// States that the user names are not those of a model that learns.
+/// Returns an error if the user names a state: all states of a trainable model are variables.
 fn no_other_state(settings: &Settings) -> Result<(), Diagnostic> {
     let Some(name) = settings.states.keys().next() else { return Ok(()) };
     let message = format!("the model learns, so its state {} is a variable", quoted(name));
@@ -122,7 +123,7 @@ impl<'p> Model<'p> {
         GraphBuilder::new(self.proto, graph, self.settings, self.checked)
     }
 
-    /// The graph of an algorithm: the model's and its own as one, as the specification joins them.
+    /// Builds the graph of an algorithm joined with the model's, as the specification demands.
     fn step(
         &mut self,
         info: &TrainingInfoProto,
@@ -135,14 +136,14 @@ impl<'p> Model<'p> {
         let bound: BTreeMap<&str, &str> =
             info.update_binding.iter().map(|b| (b.key(), b.value())).collect();
         let values: BTreeSet<&str> = bound.values().copied().collect();
-        // What is only there to be assigned is not given.
+        // Outputs that are only assigned to variables are not returned.
         graph.output.extend(own.output.iter().filter(|o| !values.contains(o.name())).cloned());
         let assigned = variables.iter().map(|variable| bound.get(variable.name.as_str()).copied());
         self.alone(&graph, variables, assigned.collect(), unused)
     }
 
-    /// A graph in which the variables become the values of these names. Where there is none for a
-    /// variable, it stays as it is.
+    /// Builds a graph that updates the variables to the values of these names. A variable without a
+    /// name keeps its value.
     fn alone(
         &mut self,
         graph: &GraphProto,
@@ -171,8 +172,8 @@ impl<'p> Model<'p> {
         Ok(builder.graph)
     }
 
-    /// The graph that sets every variable: to what the initializations make of it, the last that
-    /// does, or to what it is at first.
+    /// Builds the graph that sets every variable: to the result of the last initialization that
+    /// binds it, or to its initial value.
     fn assigned(
         &mut self,
         variables: &[Variable],
@@ -213,15 +214,15 @@ impl<'p> Model<'p> {
 }
 
 impl GraphBuilder<'_> {
-    /// Adds the variables as inputs, in place of the initializers of a graph that they are. They are
-    /// states that stay as they are.
+    /// Adds the variables as inputs, in place of the initializers of the same names. They are
+    /// states without an update.
     pub(super) fn variables(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
         let own: HashSet<&str> = proto.initializer.iter().map(TensorProto::name).collect();
         let mut interface =
             Interface { learns: !self.variables.is_empty(), ..Interface::default() };
         for Variable { name, tensor } in std::mem::take(&mut self.variables) {
             let id = self.graph.input(scope.region, &name, tensor.ty());
-            // One of another algorithm has no name here.
+            // A variable of another algorithm is not visible here.
             if own.contains(name.as_str()) {
                 scope.values.insert(name, id);
             }
@@ -231,7 +232,7 @@ impl GraphBuilder<'_> {
     }
 }
 
-/// Both graphs as one, field by field, without the outputs.
+/// Joins two graphs field by field, without the outputs.
 fn joined(main: &GraphProto, own: &GraphProto) -> GraphProto {
     let mut graph = GraphProto { output: Vec::new(), ..main.clone() };
     graph.initializer.extend(own.initializer.iter().cloned());
@@ -244,12 +245,12 @@ fn joined(main: &GraphProto, own: &GraphProto) -> GraphProto {
     graph
 }
 
-/// What the user settles and no graph has.
+/// The settings of the user that no graph uses.
 #[derive(Default)]
 struct Unused(Option<Vec<Diagnostic>>);
 
 impl Unused {
-    /// Takes in what one graph does not have.
+    /// Keeps the diagnostics that this graph reports too.
     fn see(&mut self, mut found: Vec<Diagnostic>) {
         let before = self.0.take();
         let stays = |f: &Diagnostic| {

@@ -1,5 +1,6 @@
-//! The types of what training binds together: a step runs the model's graph and the algorithm's as
-//! one, so the two are built as one.
+//! Checks the types of bindings between training graphs.
+//!
+//! A step runs the graph of the model and of the algorithm as one, so the two are built as one.
 
 use super::{
     context::{GraphBuilder, Scope},
@@ -14,8 +15,7 @@ use crate::{
 use onnxc_proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TrainingInfoProto};
 use std::collections::HashMap;
 
-/// What is wrong with the types of training. What is wrong otherwise was found before, and then
-/// nothing is said here.
+/// The type errors of the training graphs. If the checker found errors, nothing more is reported.
 pub fn find_faults(proto: &ModelProto, settings: &Settings, checked: &Checked) -> Vec<Diagnostic> {
     let Some(main) = proto.graph.as_ref().filter(|_| checked.diagnostics.is_empty()) else {
         return Vec::new();
@@ -50,7 +50,7 @@ impl Training<'_> {
         found
     }
 
-    /// The types in a graph that stands alone.
+    /// Infers the types of a separate graph.
     fn alone(&self, graph: &GraphProto) -> (Types, Vec<Diagnostic>) {
         let mut builder = GraphBuilder::new(self.proto, graph, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
@@ -59,12 +59,12 @@ impl Training<'_> {
         (types, taken(&mut builder, "initialization"))
     }
 
-    /// The types in the model's graph and an algorithm's.
+    /// Infers the types of the model's graph joined with an algorithm's.
     fn step(&self, algorithm: Option<&GraphProto>) -> (Types, Vec<Diagnostic>) {
         let mut builder = GraphBuilder::new(self.proto, self.main, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
         let mut scope = builder.body(self.main, &opsets);
-        // The model's own graph was built before, and what is wrong with it was said.
+        // The errors in the model's graph are reported when that graph is imported.
         drop(builder.found.finish());
         let Some(graph) = algorithm else { return (all(&builder, &scope), Vec::new()) };
         builder.initializers(graph, &mut scope);
@@ -93,7 +93,7 @@ impl Training<'_> {
     }
 }
 
-/// Each derivative has the type of what is derived by.
+/// Defines the outputs of a `Gradient`. Each has the type of the value by which it derives.
 fn gradient(
     builder: &mut GraphBuilder<'_>,
     node: &NodeProto,
@@ -107,7 +107,7 @@ fn gradient(
     }
 }
 
-/// What is wrong with the types of what a `Gradient` names and is given.
+/// Checks the types of the values that a `Gradient` names or reads.
 fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<Diagnostic> {
     for name in names.xs.iter().chain([&names.y]) {
         if let Some(Type::Tensor(ty)) = types.get(*name)
@@ -133,7 +133,7 @@ fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<
     })
 }
 
-/// What is wrong with the types of bound values.
+/// Checks the types of bound values.
 fn bound(
     bindings: &[StringStringEntryProto],
     code: Code,
@@ -154,7 +154,7 @@ fn bound(
     each.collect()
 }
 
-/// Whether two types are surely not the same.
+/// Whether two types certainly differ.
 fn differ(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => {
@@ -173,7 +173,7 @@ fn all(builder: &GraphBuilder<'_>, scope: &Scope<'_>) -> Types {
     values.map(|(name, &id)| (name.clone(), builder.graph[id].ty.clone())).collect()
 }
 
-/// What was found while a graph was built.
+/// Takes the diagnostics of a graph.
 fn taken(builder: &mut GraphBuilder<'_>, graph: &str) -> Vec<Diagnostic> {
     let found = builder.found.finish().err().map_or(Vec::new(), |found| found.0);
     found.into_iter().map(|diagnostic| diagnostic.within(format!("`{graph}`"))).collect()

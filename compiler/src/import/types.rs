@@ -1,4 +1,4 @@
-//! From the types of the file format to ours.
+//! Converts types between messages and [`Type`].
 
 use super::settings::{Axis, Settings, Size};
 use crate::{
@@ -15,12 +15,12 @@ use onnxc_proto::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Gives every dimension of the model its symbol, or the size that the user says.
+/// Assigns a symbol, or the size that the user sets, to each dimension of the model.
 pub struct Dimensions<'a> {
     settings: &'a Settings,
     names: Names,
     symbols: BTreeMap<String, Dim>,
-    /// What is known of each symbol, for the graph.
+    /// The label and bound of each symbol.
     pub sizes: BTreeMap<Symbol, Known>,
     used: BTreeSet<String>,
     /// Whether the type is that of a sequence's tensors, whose sizes may differ.
@@ -28,7 +28,7 @@ pub struct Dimensions<'a> {
 }
 
 impl<'a> Dimensions<'a> {
-    /// No dimension yet.
+    /// Creates an empty mapping.
     pub fn new(settings: &'a Settings) -> Dimensions<'a> {
         Dimensions {
             settings,
@@ -69,7 +69,7 @@ impl<'a> Dimensions<'a> {
         dim
     }
 
-    /// The sizes of the axes that the user says.
+    /// The sizes of the axes that the user sets.
     pub fn of_axes(&mut self, axes: &[Axis]) -> Vec<Dim> {
         let size = |axis: &Axis| match axis {
             Axis::Fixed(n) => Dim::from(*n),
@@ -78,8 +78,7 @@ impl<'a> Dimensions<'a> {
         axes.iter().map(size).collect()
     }
 
-    /// A diagnostic for each dimension that the user settled and the model does not have, and for
-    /// each size that none can have.
+    /// Reports dimensions that the user sets and the model does not have, and impossible sizes.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let names: Vec<&str> = self.symbols.keys().map(String::as_str).collect();
         let unused = self.settings.dims.keys().filter(|name| !self.used.contains(*name));
@@ -95,7 +94,7 @@ impl<'a> Dimensions<'a> {
     }
 }
 
-/// What is wrong with what the user says of the dimension called `name`.
+/// The error in the user's setting of the dimension called `name`, if there is one.
 fn bad_size(name: &str, size: Size) -> Option<Diagnostic> {
     let name = quoted(name);
     let message = match size {
@@ -110,7 +109,7 @@ fn bad_size(name: &str, size: Size) -> Option<Diagnostic> {
     Some(Diagnostic::new(Code::BadOption, message))
 }
 
-/// The type that the file says; a dimension without a name is called after the value and its axis.
+/// Converts a type. A dimension without a name is named after the value and the axis.
 pub fn ty(proto: &TypeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<Type> {
     let inner = |proto: Option<&TypeProto>, dims: &mut Dimensions<'_>| match proto {
         Some(proto) => ty(proto, value, dims).map(Box::new),
@@ -171,17 +170,17 @@ pub fn ty(proto: &TypeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<T
     }
 }
 
-/// The sizes of a value, as far as the file declares them as numbers; none where it is no tensor.
+/// The sizes that the file declares as numbers, per axis. Empty for other values than tensors.
 pub fn declared_sizes(value: &ValueInfoProto) -> Vec<Option<i64>> {
     let ty = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
     let Some(Value::TensorType(ty)) = ty else { return Vec::new() };
     let dims = ty.shape.iter().flat_map(|shape| &shape.dim);
-    // Some programs write 0 for what they do not know.
+    // Some exporters write 0 for an unknown size.
     dims.map(|dim| number(dim).filter(|&n| n > 0)).collect()
 }
 
-/// The number that a dimension is, be it a size or not; none where its size is not known, for which
-/// some exporters write -1.
+/// The number of a dimension, which may be negative and thus no size. `None` if it is unknown, for
+/// which some exporters write -1.
 pub fn number(dim: &Dimension) -> Option<i64> {
     match dim.value {
         Some(DimValue::DimValue(-1) | DimValue::DimParam(_)) | None => None,
@@ -189,7 +188,7 @@ pub fn number(dim: &Dimension) -> Option<i64> {
     }
 }
 
-/// The element type of that number.
+/// The element type with this code.
 pub fn dtype(code: i32) -> Result<DType> {
     DType::from_code(code).ok_or_else(|| match code {
         0 => missing("elem_type"),
@@ -217,7 +216,7 @@ fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Re
     Ok(shape)
 }
 
-/// What a dimension is called: by its own name, or after the value and its axis.
+/// The name of a dimension: its own, or one made of the value's name and the axis.
 pub fn label(dim: &Dimension, value: &str, axis: usize) -> String {
     match &dim.value {
         Some(DimValue::DimParam(name)) if !name.is_empty() => name.clone(),
@@ -225,8 +224,8 @@ pub fn label(dim: &Dimension, value: &str, axis: usize) -> String {
     }
 }
 
-/// The type as the file format says it, where anything is known of it; `label` names a size that is
-/// no number.
+/// Converts a type to a message, or returns `None` if nothing is known of it. `label` names a size
+/// that is not a number.
 pub fn proto(ty: &Type, label: &dyn Fn(&Dim) -> Option<String>) -> Option<TypeProto> {
     let elem_type = |dtype: DType| Some(dtype.code());
     let sizes = |shape: &[Dim]| {
@@ -253,7 +252,7 @@ pub fn proto(ty: &Type, label: &dyn Fn(&Dim) -> Option<String>) -> Option<TypePr
         Type::Optional(ty) => {
             Value::OptionalType(type_proto::Optional { elem_type: Some(inner(ty)?) })
         }
-        // The sizes of a map's values are those of all of them together.
+        // The shape of a map's values is that of all values together.
         Type::Map(key, values) => Value::MapType(type_proto::Map {
             key_type: elem_type(*key),
             value_type: Some(inner(&Type::Unranked(values.dtype()?))?),
@@ -263,7 +262,7 @@ pub fn proto(ty: &Type, label: &dyn Fn(&Dim) -> Option<String>) -> Option<TypePr
     Some(TypeProto { value: Some(value), denotation: None })
 }
 
-/// What no operator of ONNX makes or takes.
+/// The error for a container that no operator of ONNX reads or returns.
 fn unheard_of(container: &str, content: &Type) -> Diagnostic {
     let message =
         format!("{container} of {content} is not supported: no operator of ONNX has such");
@@ -282,7 +281,7 @@ mod tests {
     use crate::{Compiler, Options, import, tensor::Tensor, value::Value};
     use std::collections::BTreeMap;
 
-    /// A model whose input has a first axis of that size, and whose output has one of that.
+    /// A model whose input and output have these first axes.
     fn model(input: &str, output: &str) -> String {
         format!(
             "<ir_version: 10, opset_import: [\"\" : 21]>
@@ -290,14 +289,15 @@ mod tests {
         )
     }
 
-    /// The module of the model with some dimensions fixed, without its hash; or the diagnostics.
+    /// The generated code of a model with some dimensions fixed, without the model's hash, or the
+    /// diagnostics.
     fn module(model: String, dims: &[&str]) -> Result<String, String> {
         let mut options = Options::default();
         let fixed = dims.iter().map(|&name| (name.to_owned(), import::Size::Fixed(2)));
         options.settings.dims.extend(fixed);
         let compiled = Compiler::new(&options).compile_bytes(model.into(), "g");
         let code = compiled.map_err(|diagnostics| diagnostics.to_string())?.module.code;
-        // Models that differ in their text have different hashes.
+        // Models with different text have different hashes.
         Ok(code.lines().filter(|line| !line.contains("SHA-256")).collect())
     }
 

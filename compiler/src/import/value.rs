@@ -1,4 +1,4 @@
-//! Values in files of their own, as test data has them.
+//! Reads and writes values in files of their own, such as test data.
 
 use super::{alone, proto};
 use crate::{
@@ -14,7 +14,7 @@ use onnxc_proto::{
     optional_proto::DataType as OptionalKind, sequence_proto::DataType as SequenceKind, type_proto,
 };
 
-/// The value in a file: of the type given, else a tensor.
+/// Decodes a value of type `ty`, or a tensor without one.
 pub fn read(bytes: Bytes, ty: Option<&TypeProto>) -> Result<Value> {
     match ty.and_then(|ty| ty.value.as_ref()) {
         Some(type_proto::Value::SequenceType(_)) => {
@@ -36,7 +36,7 @@ pub fn read(bytes: Bytes, ty: Option<&TypeProto>) -> Result<Value> {
     }
 }
 
-/// The bytes of a file with the value.
+/// Encodes a value.
 pub fn write(value: &Value, name: &str) -> Vec<u8> {
     match value {
         Value::Tensor(tensor) => proto(tensor, name).encode_to_vec(),

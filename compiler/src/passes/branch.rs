@@ -1,9 +1,10 @@
-//! Branches decided before the model runs, and branches that give values of different kinds.
+//! Decides branches at compile time, and specializes what follows an `If` whose branches differ in
+//! type.
 //!
-//! Where the branches of an `If` give tensors of different numbers of axes, no type fits what
-//! comes after. What comes after is then copied into both branches, each of which knows its own
-//! types, and what the condition says of sizes. A `Squeeze` whose axes depend on sizes is such a
-//! branch too.
+//! Where the branches of an `If` return tensors of different ranks, no type fits the nodes that
+//! follow. Those nodes are then copied into both branches. Each copy knows its own types, and what
+//! the condition implies about sizes. A `Squeeze` whose axes depend on sizes is split in the same
+//! way.
 
 use super::{known::KnownConditions, loops};
 use crate::{
@@ -19,27 +20,25 @@ use crate::{
 };
 use std::{cell::Cell, rc::Rc};
 
-/// What comes after a node is copied into branches so often, one inside the other: each time
-/// doubles it.
+/// The greatest depth of nested splits. Each level doubles the code that follows the node.
 const DEEPEST: usize = 8;
 
-/// That is done so often in all: as often as it takes for nodes one after the other. Branches
-/// inside each other, which are tried before, would take more.
+/// The most splits in all. It is enough for one full tree of splits, or for a long chain of nodes.
 const MOST: usize = (1 << DEEPEST) - 1;
 
-/// The branches of one rewrite.
+/// The state of one rewrite.
 #[derive(Default)]
 pub struct Branches {
     known: KnownConditions,
-    /// The branches, each with all that comes after, around what is copied.
+    /// The number of splits around the nodes that are being copied.
     depth: Cell<usize>,
-    /// The number of such branches so far.
+    /// The number of splits so far.
     total: Cell<usize>,
 }
 
 impl Branches {
-    /// Decides the node, where it is an `If` or stands for one, as far as that can be done; and writes
-    /// what a loop of at most one iteration does.
+    /// Simplifies the node as far as possible: inlines the branch of a decided `If`, splits an `If`
+    /// or a `Squeeze` that needs it, and inlines a loop of at most one iteration.
     pub fn decide(
         &self,
         cx: &mut Rewrite<'_>,
@@ -69,15 +68,15 @@ impl Branches {
             .iter()
             .any(|&inner| old[inner].op.is::<If>() || is_open_squeeze(&old[inner]))
         {
-            // What comes after may have to be copied with what comes after a branch inside.
+            // The nodes that follow may have to be copied into a branch inside this one.
             let todo = [cx.todo(region), vec![Todo::Results(id, region)], rest.to_vec()].concat();
             return Next::Finished(cx.rest(&todo, into, outputs));
         }
         inline(cx, id, region, into)
     }
 
-    /// Decides the node, where it is an `If` whose condition is known, or a loop of at most one iteration, and
-    /// nothing more: what is left is what ONNX has operators for.
+    /// Inlines the branch of a decided `If`, or a loop of at most one iteration. It splits nothing,
+    /// so only operators of ONNX are left.
     pub fn take(&self, cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Next {
         if let Some(next) = loops::write_out(cx, &self.known, id, into) {
             return next;
@@ -93,7 +92,8 @@ impl Branches {
         }
     }
 
-    /// Copies both branches; where they give different kinds of values, with all that comes after.
+    /// Copies both branches. If they return different types, copies the nodes that follow into
+    /// each.
     fn both(
         &self,
         cx: &mut Rewrite<'_>,
@@ -131,7 +131,7 @@ impl Branches {
         self.depth.get() < DEEPEST && self.total.get() < MOST
     }
 
-    /// Two branches that each do all that is left for the region.
+    /// Adds an `If` whose two branches each compute the rest of the region.
     fn split(
         &self,
         cx: &mut Rewrite<'_>,
@@ -154,7 +154,8 @@ impl Branches {
         Next::Finished(made.into_iter().flatten().collect())
     }
 
-    /// A region that does `todo` where the condition holds, or where it does not.
+    /// Adds a region that does `todo` under the assumption that the condition holds, or that it
+    /// does not.
     fn branch(
         &self,
         cx: &mut Rewrite<'_>,
@@ -179,7 +180,7 @@ impl Branches {
         region
     }
 
-    /// Decides which axes are squeezed: by a branch, where it depends on a size.
+    /// Decides which axes are squeezed, with an `If` for each size that may be 1.
     fn squeeze(
         &self,
         cx: &mut Rewrite<'_>,
@@ -188,7 +189,7 @@ impl Branches {
         into: RegionId,
         outputs: &[ValueId],
     ) -> Next {
-        /// The code after it is there once for each number of axes that may be left.
+        /// The most open sizes. The code that follows is copied for each combination.
         const LEFT: usize = 2;
         let node = &cx.old[id];
         let Some(x) = node.input(0).map(|id| cx.value(id)) else { return Next::Copy };
@@ -219,7 +220,8 @@ impl Branches {
             }
             return Next::Done;
         };
-        // A size that is never 1, or of which it cannot be said when, would be asked for again.
+        // If it is unknown when the size is 1, the branches would learn nothing, and would be split
+        // again.
         let is_decided = (first - 1).solve_zero().is_some();
         if open.len() > LEFT || !is_decided || !self.may_split() {
             return Next::Copy;
@@ -232,14 +234,14 @@ impl Branches {
     }
 }
 
-/// Writes a region in place of the node that it belongs to.
+/// Copies a region in place of the node that it belongs to.
 fn inline(cx: &mut Rewrite<'_>, id: NodeId, region: RegionId, into: RegionId) -> Next {
     let results: Outputs = cx.inline(region, into).into_iter().map(Some).collect();
     cx.stand_for(id, &results);
     Next::Done
 }
 
-/// Adds the `If` with these branches, and gives its outputs.
+/// Adds the `If` with these branches, and returns its outputs.
 fn add(
     cx: &mut Rewrite<'_>,
     name: &str,
@@ -254,12 +256,12 @@ fn add(
     cx.new[id].outputs.clone()
 }
 
-/// Whether the node squeezes whichever axes are of size 1.
+/// Whether the node squeezes every axis of size 1.
 fn is_open_squeeze(node: &Node) -> bool {
     node.op.is::<Squeeze>() && node.input(1).is_none()
 }
 
-/// Puts what the condition says of sizes into the types of all that a branch uses.
+/// Refines the types of all values that a branch uses by what the condition implies about sizes.
 fn assume(
     cx: &mut Rewrite<'_>,
     cond: ValueId,
@@ -302,7 +304,7 @@ fn assume(
     }
 }
 
-/// What follows for one size where the condition holds: two sizes are equal.
+/// The substitution for one symbol that the condition implies: two sizes are equal.
 fn fact(g: &Graph, cond: ValueId, holds: bool) -> Option<(Atom, Dim)> {
     let [dim] = g[cond].known.as_deref()? else { return None };
     let negated = Dim::from(1) - dim;

@@ -1,6 +1,8 @@
-//! Loops whose number of iterations is known before the model runs. One without iterations gives
-//! what it is given, one of a single iteration is what its body does, and one of constants alone is
-//! what running it gives. Any other stays a loop: written out, it would be longer than what runs.
+//! Removes loops whose number of iterations is known at compile time.
+//!
+//! A loop without iterations returns its inputs. A loop of one iteration becomes its body. A loop
+//! of constants alone is evaluated. Any other loop stays: unrolled, it would be longer code that is
+//! no faster.
 
 use super::{budget::Budget, fold::LARGEST_GROWTH, known::KnownConditions, sequence};
 use crate::{
@@ -22,11 +24,11 @@ use crate::{
     value::Value,
 };
 
-/// Whether a loop goes on after its first iteration is tried where that takes at most so many
-/// nodes.
+/// The most nodes that are evaluated to find out whether a loop continues after its first
+/// iteration.
 const MOST_TRIED: usize = 16;
 
-/// Writes what a loop of at most one iteration does in its place.
+/// Inlines a loop of at most one iteration.
 pub fn write_out(
     cx: &mut Rewrite<'_>,
     known: &KnownConditions,
@@ -47,17 +49,17 @@ pub fn write_out(
     Some(Next::Done)
 }
 
-/// What a loop is like, whichever operator it is.
+/// The common form of `Loop` and `Scan`.
 struct Iterations {
     body: RegionId,
-    /// How many values iterations give each other, the first input of the node that is one, and the
-    /// first result of the body.
+    /// The number of loop-carried values, the index of the first of them among the node's inputs,
+    /// and among the body's outputs.
     carried: usize,
     input: usize,
     result: usize,
-    /// Which axis of an input each iteration takes a part of.
+    /// The scanned inputs, each with the axis along which it is scanned.
     parts: Vec<(usize, i64)>,
-    /// The axes along which outputs are put together; the first one where none is said.
+    /// The axes along which scan outputs are concatenated. A missing one is 0.
     axes: Vec<i64>,
 }
 
@@ -78,7 +80,7 @@ impl Iterations {
         Some(Iterations { body, carried, input: 0, result: 0, parts, axes })
     }
 
-    /// The number of iterations, where it is known to be 0 or 1.
+    /// The number of iterations, if it is known to be 0 or 1.
     fn count(&self, cx: &mut Rewrite<'_>, known: &KnownConditions, node: &Node) -> Option<usize> {
         if let Some(&(input, axis)) = self.parts.first() {
             let whole = cx.value(node.input(input)?);
@@ -101,7 +103,7 @@ impl Iterations {
         }
     }
 
-    /// Whether the condition does not hold after the first iteration, where that is soon found out.
+    /// Whether the condition is false after the first iteration, if that is cheap to decide.
     fn stops(&self, cx: &mut Rewrite<'_>, known: &KnownConditions, node: &Node) -> Option<bool> {
         let (old, result) = (cx.old, *cx.old[self.body].outputs.first()?);
         let todo = cx.todo_for(self.body, &[result]);
@@ -118,7 +120,7 @@ impl Iterations {
         known.decide(&cx.new, result).map(|branch| branch == 1)
     }
 
-    /// Gives the body what its first iteration is given, `parts` among it.
+    /// Binds the inputs of the body to those of the first iteration. `parts` are the scanned ones.
     fn give(&self, cx: &mut Rewrite<'_>, node: &Node, parts: &[ValueId]) -> Option<()> {
         let carried = &node.inputs[self.input..][..self.carried];
         let mut given = match self.input {
@@ -136,7 +138,7 @@ impl Iterations {
         Some(())
     }
 
-    /// What a loop gives that never iterations.
+    /// The outputs of a loop without iterations.
     fn none(&self, cx: &mut Rewrite<'_>, node: &Node) -> Option<Outputs> {
         let mut outputs = Outputs::new();
         for (i, output) in node.outputs.iter().enumerate() {
@@ -155,7 +157,7 @@ impl Iterations {
         Some(outputs)
     }
 
-    /// Output `i` of those that are put together, where there is nothing to be put together.
+    /// Scan output `i` of a loop without iterations: an empty tensor.
     fn empty(&self, ty: &TensorType, i: usize) -> Option<Tensor> {
         let rank = i64::try_from(ty.rank()).ok()?;
         let axis = self.axes.get(i).copied().unwrap_or(0).checked_rem_euclid(rank)?;
@@ -164,7 +166,7 @@ impl Iterations {
         Some(Array::zeroed(ty.dtype, 0).into_tensor(ty.known_shape()?))
     }
 
-    /// What a single iteration gives.
+    /// Inlines the body of a loop of one iteration, and returns the node's outputs.
     fn once(&self, cx: &mut Rewrite<'_>, node: &Node, into: RegionId) -> Option<Outputs> {
         let old = cx.old;
         let results = &old[self.body].outputs[self.result..];
@@ -202,7 +204,7 @@ impl Iterations {
     }
 }
 
-/// A loop that is given constants alone is constants, unless running it takes long.
+/// Evaluates a loop whose inputs are all constants, unless that exceeds the budget.
 pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
     let graph = &*site.graph;
     let given = node.inputs.iter().flatten().map(|&id| bytes(graph, id)).sum::<Option<usize>>();
@@ -231,7 +233,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Ou
     Some(outputs)
 }
 
-/// The bytes of a value, where it is a constant or a sequence of such.
+/// The number of bytes of a value, if it is a constant or a sequence of constants.
 fn bytes(graph: &Graph, id: ValueId) -> Option<usize> {
     let bytes = |id: ValueId| graph[id].constant.as_ref().map(|tensor| tensor.bytes().len());
     bytes(id).or_else(|| sequence::tensors(graph, id)?.into_iter().map(bytes).sum())
@@ -247,8 +249,8 @@ fn bytes_of(value: &Value) -> Option<usize> {
     }
 }
 
-/// Whether a region takes nothing from around it, and does the same each time it runs. Text may
-/// grow without end in few elements.
+/// Whether a region captures nothing, and returns the same results each time it runs. Text is
+/// excluded: few elements may hold text of any length.
 fn is_closed(graph: &Graph, region: RegionId) -> bool {
     let text = |id: &ValueId| graph[*id].ty.dtype() == Some(DType::String);
     graph.captures(region).is_empty()
@@ -258,7 +260,7 @@ fn is_closed(graph: &Graph, region: RegionId) -> bool {
         })
 }
 
-/// What was found, as a value of the graph.
+/// Adds an evaluated result to the graph as a constant, or as a sequence of constants.
 fn written(site: &mut Site<'_>, name: &str, dtype: DType, found: Value) -> Option<ValueId> {
     let tensors = match found {
         Value::Tensor(tensor) => return Some(site.graph.constant(name, tensor.laid_aside())),
@@ -281,10 +283,11 @@ mod tests {
     const CONSTANTS: &str = "<int64 zero = {0}, int64 one = {1}, int64 three = {3}, int64 many =
         {9223372036854775807}, bool no = {0}, bool yes = {1}, float[2] ones = {1, 1}>";
 
-    /// Operators, and the shapes and elements of what they give.
+    /// Names of operators, and the shape and elements of each output.
     type Run = (Vec<String>, Vec<(Vec<usize>, Vec<f64>)>);
 
-    /// The operators left of a model of `x = [1, 2]`, `n = 3` and `c = true`, and what it gives.
+    /// The operators left of a model with the inputs `x = [1, 2]`, `n = 3` and `c = true`, and its
+    /// outputs.
     fn run(outputs: &str, nodes: &str) -> Run {
         let model = format!(
             "<ir_version: 10, opset_import: [\"\" : 21]>
@@ -310,7 +313,7 @@ mod tests {
         (ops, found.collect())
     }
 
-    /// The same of a loop that is given these iterations.
+    /// Runs a model of one loop with this trip count, condition and body.
     fn turned(iterations: &str, body: &str) -> Run {
         let body = format!("(int64 i, bool on, v) => (bool to, w, s) {{ {body} }}");
         run("last, all", &format!("last, all = Loop<body = b {body}>({iterations}, x)"))
@@ -419,7 +422,7 @@ mod tests {
     #[test]
     fn what_would_take_long_is_left_to_the_model() {
         for body in [
-            // It takes forever; and memory that no machine has.
+            // The first never ends. The second needs more memory than any machine has.
             "to = Less(i, many) w = Add(v, v)",
             "to = Identity(on) w = Concat<axis = 0>(v, v)",
         ] {
@@ -435,7 +438,7 @@ mod tests {
 
     #[test]
     fn what_a_iteration_gives_has_the_size_of_that_iteration() {
-        // One iteration: the next one would be given more.
+        // One iteration: a second one would have a larger input.
         let (_, found) = turned("n, c", "to = Not(c) w = Concat<axis = 0>(v, x) s = Identity(v)");
         assert_eq!(found, [(vec![4], vec![1.0, 2.0, 1.0, 2.0]), (vec![1, 2], vec![1.0, 2.0])]);
     }

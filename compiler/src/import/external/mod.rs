@@ -1,4 +1,4 @@
-//! Reads tensors stored in files of their own, and nothing outside the model's directory.
+//! Reads external data from files in the model's directory, and from nowhere else.
 
 mod open;
 #[cfg(all(test, unix))]
@@ -19,20 +19,20 @@ use std::{
     rc::Rc,
 };
 
-/// The directory of a model, and its files, as far as they were wanted.
+/// The directory of a model, and the files in it that were opened.
 #[derive(Default)]
 pub struct Files {
     directory: Option<PathBuf>,
     opened: RefCell<BTreeMap<PathBuf, Rc<Opened>>>,
 }
 
-/// A file, which stays what it was when it was opened.
+/// An opened file, with the contents that it had when it was opened.
 struct Opened {
     bytes: Bytes,
     sha1: OnceCell<String>,
 }
 
-/// Where a tensor lies, in the words of the model.
+/// The location of a tensor's data, as the model gives it.
 struct Place<'m> {
     location: &'m str,
     offset: u64,
@@ -41,12 +41,12 @@ struct Place<'m> {
 }
 
 impl Files {
-    /// The files beside a model in `directory`.
+    /// The files in the model's `directory`.
     pub fn within(directory: Option<PathBuf>) -> Files {
         Files { directory, opened: RefCell::default() }
     }
 
-    /// No files: every external tensor is a diagnostic.
+    /// No files: reading an external tensor is an error.
     pub fn none() -> Files {
         Files::default()
     }
@@ -56,7 +56,7 @@ impl Files {
         self.opened.into_inner().into_keys().collect()
     }
 
-    /// The raw data of a tensor, which must be `len` bytes. It shares its memory with the file.
+    /// The raw data of a tensor, which must be `len` bytes. It shares the memory of the file.
     pub fn read(&self, proto: &TensorProto, len: usize) -> Result<Bytes> {
         let place = Place::of(proto)?;
         self.part(&place, len).map_err(|diagnostic| {
@@ -82,7 +82,7 @@ impl Files {
         Ok(file.bytes.slice(start..end))
     }
 
-    /// The file at `location`, opened once however many tensors lie in it.
+    /// Opens the file at `location`. A file is opened once for all tensors in it.
     fn open(&self, location: &str) -> Result<Rc<Opened>> {
         let Some(directory) = &self.directory else {
             return Err(bad("the model was given without a directory"));
@@ -113,7 +113,7 @@ const COPY: &str = "put a copy of the file itself beside the model";
 const GET: &str = "get the file that belongs to the model, and leave it where it lies beside it";
 
 impl Opened {
-    /// Holds the file against the digest that the model has of it.
+    /// Compares the file with the SHA-1 digest in the model.
     fn check(&self, checksum: &str) -> Result {
         let found = self.sha1.get_or_init(|| Sha1::from(&self.bytes[..]).digest().to_string());
         if found.eq_ignore_ascii_case(checksum) {
@@ -148,8 +148,8 @@ impl<'m> Place<'m> {
     }
 }
 
-/// The names that lead to `location` from the model's directory, where it leads nowhere else on
-/// any system: models are built on one and read on others.
+/// Converts `location` to a relative path, or returns `None` if it may lead outside the model's
+/// directory on any operating system: a model may be built on one and read on another.
 fn inside(location: &str) -> Option<PathBuf> {
     let drive =
         location.as_bytes().get(1) == Some(&b':') || cfg!(windows) && location.contains(':');

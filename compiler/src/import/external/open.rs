@@ -1,15 +1,17 @@
-//! Opens files inside a directory, and nothing outside: no part of the way is a link, and what is
-//! looked at is what was opened, so that nobody can put something else in its place between.
+//! Opens files inside a directory, and nothing outside.
+//!
+//! No component of the path may be a link. Checks apply to the opened file, so that nobody can
+//! replace it between check and use.
 
 use std::{fs::File, io, path::Path};
 
-/// Opens the file at `path`, which is made of plain names, below `directory`.
+/// Opens the file at `path`, relative to `directory`. `path` has normal components only.
 pub fn open(directory: &Path, path: &Path) -> io::Result<File> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     system::open(directory, path)
 }
 
-/// What is wrong with an opened file that tensors should lie in.
+/// The reason why an opened file may not hold tensors, if there is one.
 pub fn fault(file: &File) -> io::Result<Option<&'static str>> {
     if !file.metadata()?.is_file() {
         return Ok(Some("`location` must be a regular file"));
@@ -18,7 +20,7 @@ pub fn fault(file: &File) -> io::Result<Option<&'static str>> {
     Ok((names != 1).then_some("the file has a second name (a hard link)"))
 }
 
-/// Whether an error says that a link is in the way.
+/// Whether an error means that a link was found.
 pub fn is_link(error: &io::Error) -> bool {
     system::is_link(error)
 }
@@ -32,7 +34,7 @@ mod system {
     };
     use std::{ffi::OsStr, fs::File, io, os::unix::fs::MetadataExt, path::Path};
 
-    /// A pipe must not make the compiler wait for a writer.
+    /// A pipe must not block the compiler until someone writes to it.
     const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
     const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
 
@@ -40,14 +42,14 @@ mod system {
         let directory = rustix::fs::open(directory, DIRECTORY, Mode::empty())?;
         #[cfg(target_os = "linux")]
         match at_once(&directory, path) {
-            // Old kernels do not know the call, and sandboxes forbid it.
+            // Old kernels lack the system call, and sandboxes forbid it.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return Ok(opened?.into()),
         }
         Ok(step_by_step(directory, path)?.into())
     }
 
-    /// Leaves it to the system to stay inside.
+    /// Opens the file by `openat2`, with which the kernel resolves the path beneath the directory.
     #[cfg(target_os = "linux")]
     pub fn at_once(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
         use rustix::fs::{ResolveFlags, openat2};
@@ -57,7 +59,7 @@ mod system {
         openat2(directory, path, FILE, Mode::empty(), inside)
     }
 
-    /// Opens one directory after the other, each by its name in the one before.
+    /// Opens one directory after the other, each relative to the one before.
     pub fn step_by_step(mut directory: OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
         let names: Vec<&OsStr> = path.iter().collect();
         let (file, directories) = names.split_last().ok_or(Errno::NOENT)?;
@@ -87,11 +89,11 @@ mod system {
     };
     use winapi_util::file::information;
 
-    /// `FILE_FLAG_OPEN_REPARSE_POINT`: a link is opened instead of what it leads to.
+    /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link itself, not its target.
     const OPEN_LINK: u32 = 0x0020_0000;
-    /// `FILE_FLAG_BACKUP_SEMANTICS`, without which no directory is opened.
+    /// `FILE_FLAG_BACKUP_SEMANTICS`: directories can only be opened with it.
     const DIRECTORIES_TOO: u32 = 0x0200_0000;
-    /// `FILE_SHARE_READ`: while a part of the way is open, nobody renames it or writes to it.
+    /// `FILE_SHARE_READ`: nobody can rename or write to a component of the path while it is open.
     const READ_ONLY: u32 = 1;
     /// `FILE_ATTRIBUTE_REPARSE_POINT`: a link of any kind.
     const LINK: u32 = 0x400;

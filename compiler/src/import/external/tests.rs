@@ -1,4 +1,5 @@
-//! What is read from beside a model, and what is not, whatever the model and its directory say.
+//! Tests which external data is read, and which is not, whatever the model and its directory
+//! contain.
 
 use super::*;
 use onnxc_proto::{
@@ -11,7 +12,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// A directory for a test, removed at its end: `model/` with a file of 16 bytes, `outside` beside.
+/// A temporary directory with `model/`, a file of 16 bytes in it, and the same file `outside` of
+/// it. It is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -38,7 +40,7 @@ impl Scratch {
         Files::within(Some(self.0.join("model")))
     }
 
-    /// What is found where a tensor of four bytes says these fields.
+    /// Reads a tensor of four bytes with these fields.
     fn read(&self, fields: &[(&str, &str)]) -> std::result::Result<Vec<u8>, String> {
         let read = self.files().read(&proto(fields), 4);
         read.map(|bytes| bytes.to_vec()).map_err(|diagnostic| diagnostic.message)
@@ -184,7 +186,7 @@ fn links_are_not_followed() {
     {
         assert!(scratch.read(&[("location", location)]).is_err(), "{location}");
     }
-    // The directory is the user's own choice, and may be reached through a link.
+    // The user chose the directory, which may be reached through a link.
     symlink("model", scratch.0.join("chosen")).expect("it is ours");
     let files = Files::within(Some(scratch.0.join("chosen")));
     assert!(files.read(&proto(&[("location", "data")]), 4).is_ok());

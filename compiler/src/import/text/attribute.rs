@@ -1,4 +1,4 @@
-//! Attributes.
+//! Parses attributes.
 
 use super::{
     cursor::{Cursor, is_special},
@@ -10,7 +10,7 @@ use onnxc_proto::{
     attribute_proto::AttributeType, type_proto::Value,
 };
 
-/// One row for each kind of attribute: its name, the kind, and the kind of a list's elements.
+/// The types of attributes: name, type, and the type of a list's elements.
 const KINDS: &[(&str, AttributeType, Option<AttributeType>)] = &[
     ("float", AttributeType::Float, None),
     ("int", AttributeType::Int, None),
@@ -28,12 +28,12 @@ const KINDS: &[(&str, AttributeType, Option<AttributeType>)] = &[
     ("type_protos", AttributeType::TypeProtos, Some(AttributeType::TypeProto)),
 ];
 
-/// What the syntax calls a kind of attribute.
+/// The name of an attribute type in the syntax.
 pub fn kind_name(kind: AttributeType) -> Option<&'static str> {
     KINDS.iter().find(|(_, found, _)| *found == kind).map(|(name, ..)| *name)
 }
 
-/// One value, as it stands alone or in a list.
+/// A single value, alone or in a list.
 enum Single {
     Float(f32),
     Int(i64),
@@ -59,7 +59,7 @@ impl Single {
 }
 
 impl Cursor<'_> {
-    /// Takes `: kind = value` of the attribute called `name`; the kind may be left out.
+    /// Parses `: kind = value` of the attribute called `name`. The kind may be omitted.
     pub fn attribute(&mut self, name: String) -> Result<AttributeProto> {
         let kind = if self.accept(':')? { Some(self.kind()?) } else { None };
         let mut attribute = AttributeProto {
@@ -90,7 +90,7 @@ impl Cursor<'_> {
         Ok((kind, element))
     }
 
-    /// Takes the values of a list, the `[` of which was taken.
+    /// Parses the values of a list after its `[`.
     fn attribute_list(
         &mut self,
         attribute: &mut AttributeProto,
@@ -120,7 +120,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Takes one value, of the kind that was said.
+    /// Parses one value, of the declared kind if there is one.
     fn single(&mut self, said: Option<AttributeType>) -> Result<Single> {
         let place = self.place();
         let value = match self.word() {
@@ -129,7 +129,7 @@ impl Cursor<'_> {
             Word::Name(_) => Single::Graph(self.deeper(Cursor::graph)?),
             Word::Quoted(_) => {
                 let text = self.quoted()?;
-                // Only a graph's name has its inputs behind it.
+                // Only the name of a graph is followed by inputs.
                 if self.at('(') {
                     Single::Graph(self.deeper(|cursor| cursor.graph_called(text))?)
                 } else {

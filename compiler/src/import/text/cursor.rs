@@ -1,13 +1,13 @@
-//! Reads the words of a text in order, one of them ahead.
+//! Reads the tokens of a text in order, with a lookahead of one.
 
 use super::lexer::{Lexer, Place, Word};
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
-/// How deep graphs and types may lie inside each other: about what the binary format allows, of
-/// which a graph in a graph takes three levels of a hundred.
+/// The greatest depth of nested graphs and types. It is close to that of the binary format, whose
+/// limit is 100 messages, and where a nested graph takes three.
 const DEEPEST: usize = 32;
 
-/// A text and the place up to which it is read.
+/// A text, and the position up to which it was read.
 pub struct Cursor<'t> {
     lexer: Lexer<'t>,
     word: Word<'t>,
@@ -16,36 +16,36 @@ pub struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// The beginning of `text`.
+    /// Starts at the beginning of `text`.
     pub fn new(text: &'t str) -> Result<Cursor<'t>> {
         let mut lexer = Lexer::new(text);
         let (word, place) = lexer.next()?;
         Ok(Cursor { lexer, word, place, depth: 0 })
     }
 
-    /// The word ahead.
+    /// The next token.
     pub fn word(&self) -> &Word<'t> {
         &self.word
     }
 
-    /// Where the word ahead starts.
+    /// The position of the next token.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Takes the word ahead.
+    /// Consumes the next token.
     pub fn take(&mut self) -> Result<Word<'t>> {
         let (word, place) = self.lexer.next()?;
         self.place = place;
         Ok(std::mem::replace(&mut self.word, word))
     }
 
-    /// Whether the word ahead is `mark`.
+    /// Whether the next token is `mark`.
     pub fn at(&self, mark: char) -> bool {
         self.word == Word::Mark(mark)
     }
 
-    /// Takes `mark`, where it is ahead.
+    /// Consumes `mark` if it is next.
     pub fn accept(&mut self, mark: char) -> Result<bool> {
         let here = self.at(mark);
         if here {
@@ -54,12 +54,12 @@ impl<'t> Cursor<'t> {
         Ok(here)
     }
 
-    /// Takes `mark`, which must be ahead.
+    /// Consumes `mark`, or returns an error.
     pub fn expect(&mut self, mark: char) -> Result {
         if self.accept(mark)? { Ok(()) } else { Err(self.wanted(&format!("`{mark}`"))) }
     }
 
-    /// Takes `=>`, which must be ahead.
+    /// Consumes `=>`, or returns an error.
     pub fn expect_arrow(&mut self) -> Result {
         if self.word != Word::Arrow {
             return Err(self.wanted("`=>`"));
@@ -67,7 +67,7 @@ impl<'t> Cursor<'t> {
         self.take().map(drop)
     }
 
-    /// Takes a name, in quotes or not, where one is ahead.
+    /// Consumes a name, with or without quotes, if one is next.
     pub fn maybe_name(&mut self) -> Result<Option<String>> {
         let name = match &self.word {
             Word::Name(name) => (*name).to_owned(),
@@ -78,7 +78,7 @@ impl<'t> Cursor<'t> {
         Ok(Some(name))
     }
 
-    /// Takes a name, in quotes or not; `what` it names stands in the diagnostic where there is none.
+    /// Consumes a name, with or without quotes. The error says that `what` was expected.
     pub fn name(&mut self, what: &str) -> Result<String> {
         match self.maybe_name()? {
             Some(name) => Ok(name),
@@ -86,7 +86,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Takes text in quotes.
+    /// Consumes text in quotes.
     pub fn quoted(&mut self) -> Result<String> {
         match &self.word {
             Word::Quoted(text) => {
@@ -98,7 +98,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Takes a whole number.
+    /// Consumes an integer.
     pub fn int<T: std::str::FromStr>(&mut self) -> Result<T> {
         let Word::Int(text) = self.word else { return Err(self.wanted("a whole number")) };
         let number = text.parse().map_err(|_| self.out_of_range(text))?;
@@ -106,7 +106,7 @@ impl<'t> Cursor<'t> {
         Ok(number)
     }
 
-    /// Takes a number.
+    /// Consumes a number.
     pub fn float<T: std::str::FromStr + PartialEq + Into<f64> + Copy>(&mut self) -> Result<T> {
         let text = match self.word {
             Word::Int(text) | Word::Float(text) => text,
@@ -122,7 +122,7 @@ impl<'t> Cursor<'t> {
         Ok(number)
     }
 
-    /// Takes what `item` takes, with commas between, up to `close`.
+    /// Parses items separated by commas, up to `close`.
     pub fn list<T>(
         &mut self,
         close: char,
@@ -141,7 +141,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Does `then`, which may lead back here, but not without end.
+    /// Calls `then` one level deeper, which may recurse up to the limit.
     pub fn deeper<T>(&mut self, then: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEEPEST {
             let diagnostic = self.error(format!("this lies more than {DEEPEST} deep"));
@@ -153,7 +153,7 @@ impl<'t> Cursor<'t> {
         result
     }
 
-    /// A diagnostic at the word ahead: it is not `what` it should be.
+    /// The error that the next token is not `what`.
     pub fn wanted(&self, what: &str) -> Diagnostic {
         let found = match &self.word {
             Word::Name(text) | Word::Int(text) | Word::Float(text) => quoted(text),
@@ -165,12 +165,12 @@ impl<'t> Cursor<'t> {
         self.error(format!("expected {what}, but found {found}"))
     }
 
-    /// A diagnostic at the word ahead.
+    /// An error at the next token.
     pub fn error(&self, message: impl Into<String>) -> Diagnostic {
         self.error_at(self.place, message)
     }
 
-    /// A diagnostic at a word that was taken.
+    /// An error at an earlier token.
     pub fn error_at(&self, place: Place, message: impl Into<String>) -> Diagnostic {
         self.lexer.error(place, message)
     }
@@ -180,7 +180,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Whether a name stands for a number that digits cannot write.
+/// Whether a name is a number that cannot be written in digits.
 pub fn is_special(name: &str) -> bool {
     ["inf", "infinity", "nan"].iter().any(|special| name.eq_ignore_ascii_case(special))
 }

@@ -1,43 +1,43 @@
-//! The words of ONNX's textual syntax, and where they stand.
+//! Splits ONNX's textual syntax into tokens.
 
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
-/// A word of the text.
+/// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Word<'t> {
-    /// A name: letters, digits and underscores, no digit in front.
+    /// A name: letters, digits and underscores, and no digit in front.
     Name(&'t str),
-    /// Text in quotes, without them and without the backslashes that escape.
+    /// Text in quotes, without the quotes and with escapes resolved.
     Quoted(String),
-    /// A whole number.
+    /// An integer.
     Int(&'t str),
     /// A number with a point or an exponent, or one of `-inf` and `-nan`.
     Float(&'t str),
-    /// A single character that stands for itself.
+    /// Any other single character.
     Mark(char),
     /// `=>`
     Arrow,
-    /// There is no more.
+    /// The end of the text.
     End,
 }
 
-/// Takes a text apart, word by word.
+/// A text that is split into tokens.
 pub struct Lexer<'t> {
     text: &'t str,
     at: usize,
 }
 
-/// A place in a text: the number of bytes before it.
+/// A position in a text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(usize);
 
 impl<'t> Lexer<'t> {
-    /// The words of `text`.
+    /// Starts at the beginning of `text`.
     pub fn new(text: &'t str) -> Lexer<'t> {
         Lexer { text, at: 0 }
     }
 
-    /// The next word, and where it starts.
+    /// Returns the next token and its position.
     pub fn next(&mut self) -> Result<(Word<'t>, Place)> {
         self.skip_blank();
         let start = self.at;
@@ -65,7 +65,7 @@ impl<'t> Lexer<'t> {
         Ok((word, Place(start)))
     }
 
-    /// A diagnostic at a place of the text.
+    /// An error at a position of the text.
     pub fn error(&self, place: Place, message: impl Into<String>) -> Diagnostic {
         let before = &self.text[..place.0];
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -86,7 +86,7 @@ impl<'t> Lexer<'t> {
         self.at += rest.find(|c| !belongs(c)).unwrap_or(rest.len());
     }
 
-    /// Skips white space and comments, which go to the end of their line.
+    /// Skips white space and comments, which extend to the end of the line.
     fn skip_blank(&mut self) {
         loop {
             self.skip_while(|c| matches!(c, '\t'..='\r' | ' '));
@@ -121,7 +121,7 @@ impl<'t> Lexer<'t> {
         }
         let digits = self.at;
         self.skip_while(|c| c.is_ascii_alphanumeric() || c == '.');
-        // A sign belongs to the number where it follows the exponent's letter.
+        // A sign after the letter of the exponent belongs to the number.
         let is_exponent = self.text[digits..self.at].ends_with(['e', 'E']);
         if is_exponent && self.text[self.at..].starts_with(['+', '-']) {
             self.at += 1;

@@ -1,11 +1,10 @@
-//! ONNX's textual syntax (the specification's `Syntax.md`), read into the messages of the file
-//! format.
+//! Parses ONNX's textual syntax (`Syntax.md` of the specification) to messages.
 //!
-//! What ONNX's own parser reads is read alike, with these differences: a name may be quoted
-//! wherever one stands, so that every domain and attribute can be written; lists of tensors, graphs
-//! and types keep their elements; elements of less than a byte are packed as the file format wants
-//! them; and a sparse constant is `sparse_tensor(float[2, 3]) name = {1.5, 2.5} at {0, 5}`. Text
-//! that is not of the syntax is a diagnostic with its line and column.
+//! The result is that of ONNX's own parser, with these exceptions: every name may be quoted, so
+//! that all domains and attributes can be written; lists of tensors, graphs and types keep their
+//! elements; elements of less than a byte are packed as the file format demands; and a sparse
+//! constant is `sparse_tensor(float[2, 3]) name = {1.5, 2.5} at {0, 5}`. Other text is an error
+//! with its line and column.
 
 mod attribute;
 mod cursor;
@@ -27,27 +26,43 @@ use onnxc_proto::{
     TypeProto, ValueInfoProto, type_proto::Value,
 };
 
-/// The model that `text` says.
+/// Parses a model.
+///
+/// # Errors
+///
+/// Returns the first syntax error, with its line and column.
 pub fn model(text: &str) -> Result<ModelProto> {
     whole(text, Cursor::model)
 }
 
-/// The graph that `text` says.
+/// Parses a graph.
+///
+/// # Errors
+///
+/// Returns the first syntax error, with its line and column.
 pub fn graph(text: &str) -> Result<GraphProto> {
     whole(text, Cursor::graph)
 }
 
-/// The function that `text` says.
+/// Parses a function.
+///
+/// # Errors
+///
+/// Returns the first syntax error, with its line and column.
 pub fn function(text: &str) -> Result<FunctionProto> {
     whole(text, Cursor::function)
 }
 
-/// The type that `text` says.
+/// Parses a type.
+///
+/// # Errors
+///
+/// Returns the first syntax error, with its line and column.
 pub fn ty(text: &str) -> Result<TypeProto> {
     whole(text, Cursor::ty)
 }
 
-/// What `read` takes of `text`, which must be all of it.
+/// Parses all of `text` with `read`.
 fn whole<'t, T>(text: &'t str, read: impl FnOnce(&mut Cursor<'t>) -> Result<T>) -> Result<T> {
     let mut cursor = Cursor::new(text)?;
     let found = read(&mut cursor)?;
@@ -108,7 +123,8 @@ impl Cursor<'_> {
         Ok(function)
     }
 
-    /// Takes what stands in front of a model or a function; `field` says whether it knows a key.
+    /// Parses the header of a model or a function. `field` parses the value of a key, or returns
+    /// `false` if it does not know the key.
     fn header(&mut self, mut field: impl FnMut(&mut Self, &str) -> Result<bool>) -> Result {
         if !self.accept('<')? {
             return Ok(());
@@ -135,7 +151,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// Takes an attribute of a function, with its default or without.
+    /// Parses an attribute of a function, with or without a default.
     fn parameter(&mut self, function: &mut FunctionProto) -> Result {
         let name = self.name("the name of an attribute")?;
         if self.at(':') || self.at('=') {
@@ -146,7 +162,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Takes the names of a function's inputs or outputs; types that are said go to `types`.
+    /// Parses the names of a function's inputs or outputs. Declared types are added to `types`.
     fn parameters(&mut self, types: &mut Vec<ValueInfoProto>) -> Result<Vec<String>> {
         self.expect('(')?;
         self.list(')', |cursor| {
@@ -164,7 +180,7 @@ impl Cursor<'_> {
         self.graph_called(name)
     }
 
-    /// Takes a graph, the name of which was taken.
+    /// Parses a graph after its name.
     fn graph_called(&mut self, name: String) -> Result<GraphProto> {
         let mut graph = GraphProto { name: Some(name), ..Default::default() };
         self.expect('(')?;
@@ -190,7 +206,7 @@ impl Cursor<'_> {
         Ok(graph)
     }
 
-    /// Takes the elements of `value`, where it has some, and adds them to `graph`.
+    /// Parses the elements of `value`, if it has any, and adds them to `graph`.
     fn initializer(&mut self, value: &ValueInfoProto, graph: &mut GraphProto) -> Result<bool> {
         if !self.accept('=')? {
             return Ok(false);
@@ -241,8 +257,8 @@ impl Cursor<'_> {
         Ok(node)
     }
 
-    /// Takes the names of a node's inputs or outputs. One that is left out is written as `""`, or
-    /// as nothing before a comma.
+    /// Parses the names of a node's inputs or outputs. An omitted one is `""`, or nothing before a
+    /// comma.
     fn operands(&mut self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Constant tensors.
+//! Parses constant tensors.
 
 use super::{cursor::Cursor, lexer::Word};
 use crate::{
@@ -12,7 +12,7 @@ use onnxc_proto::{
 };
 
 impl Cursor<'_> {
-    /// Whether the data of a constant is ahead, with a name or `=` in front of it or not.
+    /// Whether the data of a constant is next, possibly after a name or `=`.
     pub fn at_constant(&self) -> bool {
         match self.word() {
             Word::Name(_) | Word::Quoted(_) => true,
@@ -21,7 +21,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Takes the data of a constant of type `ty`: its elements, or where a file has them.
+    /// Parses the data of a constant of type `ty`: its elements, or the location of external data.
     pub fn constant(&mut self, name: Option<String>, ty: Option<&Value>) -> Result<TensorProto> {
         let Some(Value::TensorType(ty)) = ty else {
             return Err(self.error("only tensors can be written as constants"));
@@ -38,7 +38,7 @@ impl Cursor<'_> {
         Ok(tensor)
     }
 
-    /// Takes the data of a sparse constant: `{values} at {indices}`.
+    /// Parses the data of a sparse constant: `{values} at {indices}`.
     pub fn sparse_constant(
         &mut self,
         name: Option<String>,
@@ -54,7 +54,8 @@ impl Cursor<'_> {
         self.take()?;
         let mut indices = TensorProto::default();
         let count = self.elements(DType::I64, &mut indices)?;
-        // As many as values are places in the whole; else there is one for each axis.
+        // As many indices as values are positions in the flattened tensor. Otherwise there is an
+        // index per axis.
         indices.dims = vec![values_count];
         if count != values_count {
             indices.dims.push(count.checked_div(values_count).unwrap_or(0));
@@ -62,7 +63,7 @@ impl Cursor<'_> {
         Ok(SparseTensorProto { values: Some(values), indices: Some(indices), dims })
     }
 
-    /// Takes the elements of a constant, and says how many there are.
+    /// Parses the elements of a constant, and returns their number.
     fn elements(&mut self, dtype: DType, tensor: &mut TensorProto) -> Result<i64> {
         tensor.data_type = Some(dtype.code());
         self.expect('{')?;
@@ -99,8 +100,8 @@ impl Cursor<'_> {
         Ok(count as i64)
     }
 
-    /// Takes a whole number that is an element of `dtype`, or its bits where that is no type of
-    /// whole numbers.
+    /// Parses an integer that is an element of `dtype`, or its bits if `dtype` is not an integer
+    /// type.
     fn narrow<T: TryFrom<i128>>(&mut self, dtype: DType) -> Result<T> {
         let place = self.place();
         let found: i128 = self.int()?;
@@ -116,7 +117,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// Takes a key and its value.
+    /// Parses a key and its value.
     pub fn entry(&mut self) -> Result<StringStringEntryProto> {
         let key = Some(self.quoted()?);
         self.expect(':')?;
@@ -124,7 +125,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The entries of `int32_data`, which hold several elements where these are less than a byte.
+/// The entries of `int32_data`, each of which holds several elements of less than a byte.
 fn packed(dtype: DType, elements: &[i32]) -> Vec<i32> {
     let bits = dtype.bits();
     if bits >= 8 {

@@ -1,4 +1,4 @@
-//! The syntax against the messages that it stands for, and the printer against the reader.
+//! Compares parsed text with the expected messages, and the printer with the parser.
 
 use super::*;
 use crate::{
@@ -66,7 +66,7 @@ fn a_model_is_read_in_all_its_parts() {
     assert_eq!(constants, ["flag", "w", "names", "far", "halves", "nibbles", "scalar"]);
     assert_eq!(graph.initializer[1].float_data, [1.0, -2.5e-3]);
     assert_eq!(graph.initializer[3].data_location(), DataLocation::External);
-    // Two elements in a number, the first lowest.
+    // Two elements per number, the first in the low bits.
     assert_eq!(graph.initializer[5].int32_data, [0x78, 0x1]);
     let indices = graph.sparse_initializer[0].indices.as_ref().expect("they were said");
     assert_eq!((&indices.dims[..], &indices.int64_data[..]), (&[2, 2][..], &[0, 1, 1, 2][..]));

@@ -1,4 +1,4 @@
-//! Types, and values with their types.
+//! Parses types, and values with their types.
 
 use super::{cursor::Cursor, lexer::Word};
 use crate::{
@@ -11,11 +11,11 @@ use onnxc_proto::{
     type_proto::{self, Value},
 };
 
-/// The types that are not tensors, by the word that they start with.
+/// The first words of types that are not tensors.
 pub const CONTAINERS: &[&str] = &["seq", "map", "optional", "sparse_tensor", "opaque"];
 
 impl Cursor<'_> {
-    /// Whether a type is ahead.
+    /// Whether a type is next.
     pub fn at_type(&self) -> bool {
         match self.word() {
             Word::Name(name) => DType::from_name(name).is_some() || CONTAINERS.contains(name),
@@ -23,7 +23,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Takes a type.
+    /// Parses a type.
     pub fn ty(&mut self) -> Result<TypeProto> {
         let value = self.deeper(Cursor::type_value)?;
         Ok(TypeProto { value: Some(value), denotation: None })
@@ -63,7 +63,7 @@ impl Cursor<'_> {
         Ok(Some(Box::new(self.ty()?)))
     }
 
-    /// `float` has no axes, `float[]` any number of them.
+    /// Parses the type of a tensor. `float` is a scalar, `float[]` has an unknown rank.
     fn tensor_type(&mut self) -> Result<type_proto::Tensor> {
         let elem_type = Some(self.dtype()?.code());
         let shape = if !self.accept('[')? {
@@ -109,7 +109,7 @@ impl Cursor<'_> {
         Ok(type_proto::Opaque { domain: Some(first), name: Some(name) })
     }
 
-    /// Takes names with points between.
+    /// Parses names separated by dots.
     pub fn qualified(&mut self, what: &str) -> Result<String> {
         let mut name = self.name(what)?;
         while self.accept('.')? {
@@ -119,14 +119,14 @@ impl Cursor<'_> {
         Ok(name)
     }
 
-    /// Takes a value with its type, which may be left out.
+    /// Parses a value with its type, which may be omitted.
     pub fn value_info(&mut self) -> Result<ValueInfoProto> {
         let r#type = if self.at_type() { Some(self.ty()?) } else { None };
         let name = Some(self.name("the name of a value")?);
         Ok(ValueInfoProto { name, r#type, ..Default::default() })
     }
 
-    /// The element type and the sizes of a constant of a tensor type.
+    /// The element type and the shape of a constant of a tensor type.
     pub fn constant_type(
         &self,
         elem_type: Option<i32>,

@@ -1,8 +1,8 @@
-//! Images whose channels stand in blocks, where convolutions gain by it.
+//! Stores images in NCHWc where convolutions gain by it.
 //!
-//! A convolution becomes one whose result is in blocks, and `Unblock` behind it. What comes next
-//! takes what `Unblock` was given, where it can, and is followed by `Unblock` itself. So blocks
-//! spread through a network, and only where they end is one left.
+//! A convolution becomes one with a blocked result, followed by `Unblock`. The next node takes the
+//! input of that `Unblock`, if it can, and is followed by an `Unblock` itself. So the layout
+//! spreads through a network, and `Unblock` is left only where it ends.
 
 use crate::{
     dim::Dim,
@@ -28,20 +28,20 @@ use onnxc_runtime::kernels::{
 };
 use std::rc::Rc;
 
-/// Fewer output channels than these leave too much of a block empty.
+/// The fewest output channels. Fewer leave too much of a block empty.
 const FEW: usize = 8;
-/// Likewise, of a group: its blocks are computed for it alone.
+/// The fewest output channels of one group, which has blocks that hold no other group's channels.
 const FEW_OF_GROUP: usize = 4;
-/// A sum of fewer products costs no more than the way out of blocks.
+/// The depth of a dot product below which a convolution gains less than `Unblock` costs.
 const SHALLOW: usize = 128;
 
-/// The value whose channels, taken out of their blocks, are `value`.
+/// The blocked value that `Unblock` turns into `value`.
 pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let unblock = site.producer(value).filter(|node| node.op.is::<Unblock>())?;
     unblock.input(0)
 }
 
-/// `value` with its channels in blocks, put there if need be.
+/// `value` in NCHWc. Adds a `Block` if no such value exists yet.
 pub fn to_nchwc(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     match nchwc(site, value) {
         Some(value) => Some(value),
@@ -49,12 +49,12 @@ pub fn to_nchwc(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<Valu
     }
 }
 
-/// The number of channels of a value that is in no blocks.
+/// The number of channels of a value in NCHW.
 pub fn channels_of(site: &Site<'_>, value: ValueId) -> Option<i64> {
     tensor(site.graph, value)?.shape.get(1)?.known()
 }
 
-/// `op` on inputs in blocks, and the channels of its result out of them, in place of `node`.
+/// Replaces `node` by `op` on blocked inputs, followed by `Unblock`.
 pub fn replace(
     site: &mut Site<'_>,
     node: &Node,
@@ -66,7 +66,7 @@ pub fn replace(
     site.replace(node, Rc::new(Unblock { channels }), vec![Some(result)])
 }
 
-/// A convolution.
+/// Converts a convolution.
 pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let (x, weights) = (node.input(0)?, node.input(1)?);
@@ -76,7 +76,7 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     }
     let mut shuffled = 1;
     if conv.group > 1 && !is_depthwise(site.graph, node, conv) {
-        // Blocks do not tell how many channels are in the last one.
+        // The number of channels in the last block must be known.
         channels_of(site, x)?;
         blocked = Some(to_nchwc(site, node, x)?);
     }
@@ -98,8 +98,8 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(Unblock { channels: filters }), vec![Some(result)])
 }
 
-/// What the channels of `x` are dealt out from, and from how many groups, where a convolution can
-/// read them there.
+/// The input of the shuffle that makes `x`, and its number of groups, if a convolution can read the
+/// channels from there.
 fn absorbed_shuffle(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
     let dealt = site.producer(x)?;
     let shuffle = dealt.op.downcast::<Shuffle>()?;
@@ -107,7 +107,7 @@ fn absorbed_shuffle(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
     few.then(|| Some((dealt.input(0)?, shuffle.groups)))?
 }
 
-/// Whether there is a kernel for the convolution in blocks that may be faster.
+/// Whether a kernel exists for this convolution in NCHWc that may be faster.
 pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
     let Some(weights) = node.input(1).and_then(|id| tensor(graph, id)) else { return false };
     let Some(shape) = weights.known_shape() else { return false };
@@ -125,7 +125,7 @@ pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
         && *filters >= FEW
 }
 
-/// Whether each channel is convolved alone.
+/// Whether each channel is convolved separately.
 pub fn is_depthwise(graph: &Graph, node: &Node, conv: &Conv) -> bool {
     let weights = node.input(1).and_then(|id| tensor(graph, id)?.known_shape());
     weights.is_some_and(|shape| conv.group > 1 && shape[0] as i64 == conv.group && shape[1] == 1)
@@ -136,7 +136,7 @@ pub fn is_constant(graph: &Graph, node: &Node, i: usize) -> bool {
     node.input(i).is_some_and(|id| graph[id].constant.is_some())
 }
 
-/// Factors and addends of channels, joined with those before.
+/// Converts a scale and bias per channel, and combines it with one before it.
 pub fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (x, i, given) = (0..node.inputs.len().min(2)).find_map(|i| {
         let x = nchwc(site, node.input(i)?)?;
@@ -169,7 +169,7 @@ pub fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(Affine { activation: Activation::Identity }), inputs, channels)
 }
 
-/// What `value` is factors and addends of, where that is all.
+/// The input, scale and bias, if `value` is an affine function without activation.
 fn affine_before(site: &Site<'_>, value: ValueId) -> Option<(ValueId, [Vec<f64>; 2])> {
     let node = site.producer(value)?;
     let plain = node.op.downcast::<Affine>()?.activation == Activation::Identity;
@@ -177,7 +177,7 @@ fn affine_before(site: &Site<'_>, value: ValueId) -> Option<(ValueId, [Vec<f64>;
     plain.then(|| Some((node.input(0)?, [numbers(1)?, numbers(2)?])))?
 }
 
-/// A function of each number.
+/// Converts an element-wise function of one operand.
 pub fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let f = function::activation_of(site.graph, node)?;
     let x = nchwc(site, node.input(0)?)?;
@@ -191,7 +191,8 @@ pub fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, node.op.clone(), inputs, channels)
 }
 
-/// Sums, differences and products of two images, or of an image and a number for each channel.
+/// Converts sums, differences and products of two images, or of an image and a number or a value
+/// per channel.
 pub fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     if ![&ADD, &SUB, &MUL].into_iter().any(|row| is(node, row)) {
         return None;
@@ -222,7 +223,7 @@ pub fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, node.op.clone(), inputs, channels)
 }
 
-/// Pools.
+/// Converts pools.
 pub fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     let pool = BlockedPool::of(&*node.op)?;
     let x = nchwc(site, node.input(0)?)?;
@@ -233,7 +234,7 @@ pub fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(pool), vec![Some(x)], channels)
 }
 
-/// Channels one after another, all in whole blocks but for the last.
+/// Converts a concatenation of channels. All operands but the last must fill their blocks.
 pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let axis = node.op.downcast::<Concat>()?.axis;
     let rank = tensor(site.graph, node.input(0)?)?.rank();
@@ -254,7 +255,7 @@ pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(Concat { axis: 1 }), inputs, channels)
 }
 
-/// A small convolution between images that are not in blocks stays as it was.
+/// Restores a small convolution whose neighbors are in NCHW.
 pub fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
     let sum = site.producer(x)?;
@@ -301,7 +302,7 @@ mod tests {
         graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit")
     }
 
-    /// The operators that are left of a graph of one input, whose channels are as many as given.
+    /// The operators left of a graph with one input of this many channels.
     fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
         let mut graph = Graph::new(Rc::default());
         let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];

@@ -1,4 +1,4 @@
-//! Derivatives of what stands in blocks.
+//! Stores the operands of gradients in NCHWc.
 
 use super::blocked::{channels_of, is_constant, nchwc, replace, to_nchwc};
 use crate::{
@@ -27,7 +27,7 @@ use onnxc_runtime::kernels::{
 };
 use std::rc::Rc;
 
-/// The derivative of a convolution by its weights.
+/// Converts the gradient of a convolution with respect to its weights.
 pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv_weight_grad = node.op.downcast::<ConvWeightGrad>()?;
     let (x, dy) = (node.input(0)?, node.input(1)?);
@@ -59,8 +59,8 @@ pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(op), vec![Some(x), Some(dy)])
 }
 
-/// The derivative of a convolution by its images, where that is one run backward. Constant weights
-/// are none that are learned: the kernels that are not in blocks read them packed.
+/// Converts a transposed convolution: the gradient of a convolution with respect to its input.
+/// Constant weights are excluded: they are not trained, and other kernels read them packed.
 pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     let transpose = node.op.downcast::<ConvTranspose>()?;
     let x = nchwc(site, node.input(0)?)?;
@@ -92,7 +92,8 @@ pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(&ADD), vec![Some(sums), Some(add)], results)
 }
 
-/// Whether there are kernels for such windows, whose results lie a stride apart.
+/// Whether a kernel exists for these windows. It computes the output positions of one residue
+/// modulo the stride together.
 fn has_phases(window: &Window, kernel: &[usize]) -> bool {
     kernel.iter().enumerate().all(|(axis, &kernel)| {
         let pad = window.pads.get(axis).map_or(Ok(0), |&pad| usize::try_from(pad));
@@ -101,7 +102,7 @@ fn has_phases(window: &Window, kernel: &[usize]) -> bool {
     })
 }
 
-/// The derivative of the largest element of each window.
+/// Converts the gradient of max pooling.
 pub fn max_pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     let MaxPoolGrad { pool } = node.op.downcast()?;
     let x = nchwc(site, node.input(0)?)?;
@@ -111,7 +112,7 @@ pub fn max_pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, op, vec![Some(x), Some(dy)], channels)
 }
 
-/// What passes a gate.
+/// Converts the gradient of a gate, such as `Relu`.
 pub fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !node.op.is::<Gate>() && !node.op.is::<Between>() {
         return None;
@@ -127,7 +128,7 @@ pub fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, node.op.clone(), inputs, channels)
 }
 
-/// The sum of each channel, of all images.
+/// Converts a sum over all axes but that of the channels.
 pub fn sum(site: &mut Site<'_>, node: &Node) -> Replaced {
     let reduce = node.op.downcast::<Reduce>()?;
     let x = nchwc(site, node.input(0)?)?;
@@ -145,7 +146,8 @@ pub fn sum(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(op), vec![Some(x), Some(axes)], channels)
 }
 
-/// `value` in blocks; what is stretched to images is put into blocks before.
+/// `value` in NCHWc. If `value` expands one pixel per channel, blocks the pixel first and expands
+/// it then.
 pub fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     let Some((pixel, shape)) = pixel(site, value) else { return to_nchwc(site, node, value) };
     let block = site.before(node, Rc::new(Block), vec![Some(pixel)])?;
@@ -153,7 +155,8 @@ pub fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<Val
     site.before(node, Rc::new(Expand), vec![Some(block), Some(shape)])
 }
 
-/// The one pixel of each channel that `value` is made of, and the shape of `value` in blocks.
+/// The operand of the `Expand` that makes `value` of one pixel per channel, and the shape of
+/// `value` in NCHWc.
 fn pixel(site: &Site<'_>, value: ValueId) -> Option<(ValueId, Vec<i64>)> {
     let expand = site.producer(value).filter(|node| node.op.is::<Expand>())?;
     let pixel = expand.input(0)?;

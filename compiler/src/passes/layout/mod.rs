@@ -1,6 +1,6 @@
-//! Images laid out as kernels like them: the channels of real numbers in blocks, those of bytes
-//! side by side. Both spread through a network, and only where they end do channels go back to
-//! where ONNX has them.
+//! Chooses the layout of images: NCHWc for floating-point numbers, NHWC for bytes.
+//!
+//! Both layouts spread through a network. They are converted back to NCHW only where they end.
 
 mod blocked;
 mod gradient;
@@ -13,7 +13,7 @@ use crate::{
     ir::{Graph, Rule, copy_node, rewrite},
 };
 
-/// What is tried, in order.
+/// The rules that spread NCHWc, in order.
 const BLOCKED: &[Rule<'_>] = &[
     &shuffle::recognized,
     &shuffle::behind_channels,
@@ -35,19 +35,19 @@ const BLOCKED: &[Rule<'_>] = &[
     &gradient::sum,
 ];
 
-/// What is tried then.
+/// The rules that undo a conversion which gains nothing.
 const BLOCKED_ALONE: &[Rule<'_>] = &[&blocked::alone];
 
-/// Lays out anew what gains by it.
+/// Stores images in the layouts that their kernels read fastest.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let blocked = spread(graph, BLOCKED, BLOCKED_ALONE)?;
     spread(&blocked, nhwc::RULES, nhwc::ALONE)
 }
 
-/// Applies `rules`, and then those that see what stands `alone`.
+/// Applies `rules`, and then `alone`, which undo what gained nothing.
 fn spread(graph: &Graph, rules: &[Rule<'_>], alone: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
     let spread = rewrite(graph, &copy_node, rules)?;
-    // Without what nobody needs, one sees what stands alone.
+    // Dead nodes count as uses, so they are removed before `alone` is applied.
     let needed = rewrite(&spread, &copy_node, &[])?;
     let sensible = rewrite(&needed, &copy_node, alone)?;
     rewrite(&sensible, &copy_node, &[])

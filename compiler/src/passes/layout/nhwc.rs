@@ -1,8 +1,7 @@
-//! Bytes whose channels stand side by side, where convolutions gain by it.
+//! Stores images of bytes in NHWC where convolutions gain by it.
 //!
-//! A convolution of bytes becomes one whose result has its channels last, and `ToNchw`
-//! behind it. What comes next takes what `ToNchw` was given, where it can, and is followed
-//! by `ToNchw` itself.
+//! A quantized convolution becomes one with a result in NHWC, followed by `ToNchw`. The next node
+//! takes the input of that `ToNchw`, if it can, and is followed by a `ToNchw` itself.
 
 use crate::{
     dtype::{DType, INT8S},
@@ -29,19 +28,19 @@ use crate::{
 use onnxc_runtime::kernels::quantized::{Blend, Requantize};
 use std::rc::Rc;
 
-/// What is tried, in order.
+/// The rules that spread NHWC, in order.
 pub const RULES: &[Rule<'_>] = &[&conv, &binary, &table, &pool, &concat];
 
-/// What is tried then.
+/// The rules that undo a conversion which gains nothing.
 pub const ALONE: &[Rule<'_>] = &[&alone];
 
-/// The value whose channels, moved to where ONNX has them, are `value`.
+/// The NHWC value that `ToNchw` turns into `value`.
 fn in_last(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let first = site.producer(value).filter(|node| node.op.is::<ToNchw>())?;
     first.input(0)
 }
 
-/// `value` with its channels last, put there if need be.
+/// `value` in NHWC. Adds a `ToNhwc` if no such value exists yet.
 fn into_last(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     match in_last(site, value) {
         Some(value) => Some(value),
@@ -49,14 +48,14 @@ fn into_last(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId
     }
 }
 
-/// The type of the bytes of a value, and the number of its channels.
+/// The element type and the number of channels of a value of bytes.
 fn bytes(site: &Site<'_>, value: ValueId) -> Option<(DType, i64)> {
     let ty = tensor(site.graph, value).filter(|ty| INT8S.contains(&ty.dtype))?;
     Some((ty.dtype, ty.shape.get(1)?.known()?))
 }
 
-/// `op` on inputs with their channels last, and its result with so many, first again, in place of
-/// `node`.
+/// Replaces `node` by `op` on inputs in NHWC, followed by `ToNchw`. The result has this element
+/// type and this number of channels.
 fn replace(
     site: &mut Site<'_>,
     node: &Node,
@@ -68,14 +67,14 @@ fn replace(
     site.replace(node, Rc::new(ToNchw { channels, dtype }), vec![Some(result)])
 }
 
-/// A convolution of all channels with all, or of each by itself.
+/// Converts a convolution of one group, or a depthwise convolution.
 fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let QuantizedConv { window, group, to } = node.op.downcast()?;
     let (x, w) = (node.input(0)?, node.input(1)?);
     let (dtype, channels) = bytes(site, x)?;
     let weights = &tensor(site.graph, w)?.shape;
     let (filters, depth) = (weights[0].known()?, weights[1].known()?);
-    // One to three channels are no quad, as a depthwise convolution wants them.
+    // The depthwise kernel reads four channels at once.
     let is_depthwise = depth == 1 && filters == *group && filters > 3 && in_last(site, x).is_some();
     let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MOST_AXES;
     if !fits || filters == 0 {
@@ -88,7 +87,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(conv), inputs, (to.dtype, filters))
 }
 
-/// The sum or the product of two images, or of an image and a number.
+/// Converts the sum or the product of two images, or of an image and a number.
 fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let QuantizedBinary { form, of, to } = node.op.downcast()?;
     let given = [node.input(0)?, node.input(1)?];
@@ -116,8 +115,8 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(op), inputs, (to.dtype, channels))
 }
 
-/// The convolution that makes one operand of a sum, with the other one added, where nothing else
-/// uses what it makes: the later one of two.
+/// Fuses a sum into the convolution that computes one of its operands, if nothing else uses that
+/// operand. Of two such convolutions, the later one.
 fn added(
     site: &Site<'_>,
     operands: [ValueId; 2],
@@ -143,7 +142,7 @@ fn added(
     Some((NhwcConv { window, group: 1, to: conv.to, added }, inputs))
 }
 
-/// A function of each byte.
+/// Converts a function of each byte.
 fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<QuantizedTable>()?;
     let (x, (_, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
@@ -157,7 +156,7 @@ fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(QuantizedTable), vec![Some(x), Some(table)], (dtype, channels))
 }
 
-/// Pools.
+/// Converts pools.
 fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (x, (dtype, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
     let pool = NhwcPool::from_op(&*node.op, dtype)?;
@@ -169,7 +168,8 @@ fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(pool), vec![Some(x)], (dtype, channels))
 }
 
-/// Channels one after another, all in whole pixels but for the last.
+/// Converts a concatenation of channels. All operands but the last must have whole quads of
+/// channels.
 fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let axis = node.op.downcast::<Concat>()?.axis;
     let rank = i64::try_from(tensor(site.graph, node.input(0)?)?.rank()).ok()?;
@@ -189,7 +189,7 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(Concat { axis: rank - 1 }), inputs, (dtype, all))
 }
 
-/// A convolution between images whose channels are first stays as it was.
+/// Restores a convolution whose neighbors are in NCHW.
 fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
     let ToNchw { dtype, .. } = *node.op.downcast()?;
     let sum = site.producer(node.input(0)?)?;
@@ -249,7 +249,7 @@ mod tests {
         graph.add(graph.body, "conv", op, &inputs).expect("the sizes fit")
     }
 
-    /// The graph of one input after the pass.
+    /// The graph of `build` with one input of this many channels, after the pass.
     fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
         let mut graph = Graph::new(Rc::default());
         let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];

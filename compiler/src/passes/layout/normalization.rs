@@ -1,4 +1,5 @@
-//! Normalizations of channels whose numbers only running tells, and their derivatives, in blocks.
+//! Stores the operands of batch normalization, and of its gradient, in NCHWc. Its parameters are no
+//! constants here.
 
 use super::{
     blocked::{channels_of, nchwc, replace},
@@ -19,7 +20,7 @@ use crate::{
 use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
-/// A normalization with given statistics.
+/// Converts batch normalization with the running statistics.
 pub fn given(site: &mut Site<'_>, node: &Node) -> Replaced {
     let op = node.op.downcast::<BatchNormalization>().filter(|op| !op.training_mode)?;
     let x = nchwc(site, node.input(0)?)?;
@@ -29,7 +30,7 @@ pub fn given(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(Affine { activation: Activation::Identity }), inputs, channels)
 }
 
-/// A normalization with the statistics of its input.
+/// Converts batch normalization with the statistics of its input.
 pub fn training(site: &mut Site<'_>, node: &Node) -> Replaced {
     let op = node.op.downcast::<BatchNormalization>().filter(|op| op.training_mode)?;
     if node.outputs.len() > 3 {
@@ -57,7 +58,7 @@ pub fn training(site: &mut Site<'_>, node: &Node) -> Replaced {
     Some(outputs)
 }
 
-/// The statistics of channels.
+/// Converts the mean and variance of each channel.
 pub fn moments(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<ChannelMoments>()?;
     let x = nchwc(site, node.input(0)?)?;
@@ -65,7 +66,7 @@ pub fn moments(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(ChannelMoments { blocked: Some(channels) }), vec![Some(x)])
 }
 
-/// The sums that derivatives follow from.
+/// Converts the sums per channel from which the gradients are computed.
 pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<ChannelSums>()?;
     let (x, dy, mean) = (node.input(0)?, node.input(1)?, node.input(2)?);
@@ -78,7 +79,7 @@ pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, op, vec![Some(x), Some(dy), Some(mean)])
 }
 
-/// The derivatives.
+/// Converts the gradients with respect to the input and the scale.
 pub fn gradient(site: &mut Site<'_>, node: &Node) -> Replaced {
     let op = node.op.downcast::<ChannelGrad>()?;
     let (dy, x) = (node.input(0)?, node.input(1)?);
@@ -95,7 +96,7 @@ pub fn gradient(site: &mut Site<'_>, node: &Node) -> Replaced {
     Some(vec![Some(dx), node.output(1).map(|_| by_scale)])
 }
 
-/// The scale, the bias, the means and the variances.
+/// The scale, the bias, the mean and the variance, if all are `float32`.
 fn parameters(site: &Site<'_>, node: &Node) -> Option<[ValueId; 4]> {
     let single = |i| Some(tensor(site.graph, node.input(i)?)?.dtype == DType::F32);
     if !(1..5).all(|i| single(i) == Some(true)) {
@@ -104,7 +105,7 @@ fn parameters(site: &Site<'_>, node: &Node) -> Option<[ValueId; 4]> {
     Some([node.input(1)?, node.input(2)?, node.input(3)?, node.input(4)?])
 }
 
-/// What [`Affine`] takes to normalize `x`.
+/// The inputs of [`Affine`] that normalize `x`.
 fn affine(
     site: &mut Site<'_>,
     node: &Node,
@@ -131,8 +132,8 @@ mod tests {
         ty::Type,
     };
 
-    /// The operators that are left of a convolution and what is done with its result, given inputs
-    /// with a number for each of its 24 channels.
+    /// The operators left of a convolution followed by `build`, which gets four inputs of 24
+    /// elements, one per channel.
     fn laid_out(build: impl Fn(&mut Graph, ValueId, [ValueId; 4])) -> String {
         let mut graph = Graph::new(Rc::default());
         let mut input = |shape: &[usize]| {
@@ -157,7 +158,7 @@ mod tests {
         names.collect::<Vec<_>>().join(" ")
     }
 
-    /// Adds a node with so many outputs, which become those of the graph.
+    /// Adds a node with this many outputs, and makes them the outputs of the graph.
     fn last(graph: &mut Graph, op: impl Op, inputs: &[ValueId], outputs: usize) {
         let names: Vec<_> = (0..outputs).map(|i| Some(format!("y{i}"))).collect();
         let inputs = inputs.iter().copied().map(Some).collect();

@@ -1,5 +1,7 @@
-//! Channels that are dealt out from groups, as ShuffleNet does between convolutions in groups.
-//! Where a convolution reads them, it reads them where they were before, and nothing is moved.
+//! Shuffles channels between grouped convolutions, as ShuffleNet does.
+//!
+//! A convolution that reads shuffled channels reads them from their old positions, and nothing is
+//! moved.
 
 use super::blocked::{gains, is_constant, is_depthwise, nchwc, replace};
 use crate::{
@@ -16,7 +18,7 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// A `Reshape` of a `Transpose` of a `Reshape` that deals out channels.
+/// Replaces `Reshape`, `Transpose` and `Reshape` that together shuffle channels by `Shuffle`.
 pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
     let Reshape { allowzero } = *node.op.downcast()?;
     let transposed = site.producer(node.input(0)?)?;
@@ -37,7 +39,7 @@ pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !swaps || batch != first || image != rest || *channels != groups * each {
         return None;
     }
-    // As many elements as before, so that one size may be left open.
+    // The number of elements stays the same, so one size may be -1.
     let wanted = site.graph[node.input(1)?].known.as_ref()?;
     let as_before = |(axis, (wanted, size)): (usize, (&Dim, &Dim))| match wanted.known() {
         Some(0) => axis == 0 && !allowzero,
@@ -52,7 +54,7 @@ pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(Shuffle { channels, groups }), vec![Some(x)], channels)
 }
 
-/// A convolution of each channel alone, which may as well come before the channels are dealt out.
+/// Moves a depthwise convolution before the shuffle of its input.
 pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let of_constants = |i: usize| node.input(i).is_none() || is_constant(site.graph, node, i);
@@ -78,7 +80,8 @@ pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(shuffle), vec![Some(result)], shuffle.channels)
 }
 
-/// The constant `id` of channels as they are dealt out, in the order in which they were before.
+/// Permutes the constant `id`, which has a slice per shuffled channel, to the order before the
+/// shuffle.
 fn gathered(site: &mut Site<'_>, id: ValueId, shuffle: &Shuffle) -> Option<ValueId> {
     let value = &site.graph[id];
     let (name, constant) = (value.name.clone(), value.constant.as_ref()?);
@@ -106,7 +109,7 @@ mod tests {
     };
     use onnxc_runtime::kernels::epilogue::Activation;
 
-    /// A convolution in so many groups, with as many filters as there are channels: forty.
+    /// A convolution in `group` groups, of 40 channels and 40 filters.
     fn conv(graph: &mut Graph, x: ValueId, group: usize, kernel: usize) -> ValueId {
         let window = Window {
             auto_pad: AutoPad::SameUpper,
@@ -130,7 +133,7 @@ mod tests {
         graph.add(graph.body, "reshape", op, &[x, shape]).expect("as many elements")
     }
 
-    /// The graph of four groups that are dealt out, with what comes then.
+    /// A graph that shuffles the channels of four groups, followed by `then`, after the pass.
     fn dealt_out(then: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
         let mut graph = Graph::new(Rc::default());
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2, 40, 9, 9]));
@@ -159,7 +162,7 @@ mod tests {
         let each = &graph[graph[graph.body].nodes[2]];
         let weights = graph[each.input(1).expect("it has weights")].constant.as_ref();
         let weights = weights.expect("they are constant").floats().expect("they are numbers");
-        // Channel 1 of the first group is channel 4 when all are dealt out.
+        // Channel 1 of the first group becomes channel 4 of the shuffled ones.
         assert_eq!(weights[9], 36.0);
         let last = &graph[graph[graph.body].nodes[3]];
         assert_eq!(last.op.downcast::<BlockedConv>().expect("it convolves").shuffled, 4);
