@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn long_lines_break_at_spaces() {
-        let words = vec!["--dim batch=1"; 10].join(" ");
+        let words = ["--dim batch=1"; 10].join(" ");
         let lines = wrapped(&words);
         assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= 96), "{lines:?}");
         assert_eq!(lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" "), words);
