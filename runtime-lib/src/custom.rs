@@ -1,32 +1,33 @@
-//! What a function is given that a program binds to an operator of its own.
+//! The types that custom operators are called with.
 //!
-//! A model may name operators that ONNX does not have. `onnxc --custom com.acme::Clip=crate::clip`
-//! has the generated module call a function of the program for each such node: with a [`View`] of
-//! each input, a [`ViewMut`] of each output, and the node's [`Attributes`], in this order. What the
-//! model says of element types and numbers of axes stands in the types, so the compiler holds the
-//! function against the model:
+//! A model may use operators that ONNX does not define. `onnxc --custom com.acme::Clip=crate::clip`
+//! makes the generated module call a function of the program for each such node. Its parameters
+//! are, in this order, a [`View`] of each input, a [`ViewMut`] of each output, and the node's
+//! [`Attributes`]. Element types and ranks are part of the parameter types, so the Rust compiler
+//! checks the function against the model:
 //!
 //! ```
 //! use onnxc_runtime::{Error, Result, custom::{Attributes, View, ViewMut}};
 //!
 //! fn clip(x: View<'_, f32, 2>, mut y: ViewMut<'_, f32, 2>, attributes: Attributes<'_>) -> Result {
-//!     let most = attributes.float("most").ok_or(Error::Value("Clip wants `most`"))?;
+//!     let max = attributes.float("max").ok_or(Error::Value("Clip needs the attribute `max`"))?;
 //!     for (y, x) in y.data_mut().iter_mut().zip(x.data()) {
-//!         *y = x.min(most);
+//!         *y = x.min(max);
 //!     }
 //!     Ok(())
 //! }
 //! ```
 //!
-//! An output holds what was in its memory before, so all of it must be written. The same inputs must
-//! give the same outputs: of two nodes alike one is called, and none whose outputs nobody needs.
+//! An output is not cleared before the call: the function must write all of it. It must return the
+//! same outputs for the same inputs, because identical nodes are merged and nodes whose outputs are
+//! unused are removed.
 //!
-//! Where a node of the operator leaves an input or an output out, the function is given an `Option`
-//! of it, `None` where it is left out.
+//! A parameter is an `Option` if a node of the operator omits that input or output: `None` for the
+//! nodes that omit it.
 
 pub use crate::view::{View, ViewMut};
 
-/// The attributes of a node, as the model has them.
+/// The attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attributes<'a>(&'a [(&'a str, Attribute<'a>)]);
 
@@ -42,10 +43,10 @@ pub enum Attribute<'a> {
     Strings(&'a [&'a str]),
 }
 
-/// Defines what asks for the attributes of one kind each.
+/// Defines one getter for each kind of attribute.
 macro_rules! kinds {
-    ($($name:ident $Kind:ident $T:ty, $what:literal;)*) => {$(
-        #[doc = concat!("The ", $what, " of that name, where the node has it.")]
+    ($($name:ident $Kind:ident $T:ty, $kind:literal;)*) => {$(
+        #[doc = concat!("Returns the ", $kind, " attribute with that name, if the node has it.")]
         pub fn $name(&self, name: &str) -> Option<$T> {
             match self.get(name) {
                 Some(Attribute::$Kind(value)) => Some(value),
@@ -56,28 +57,28 @@ macro_rules! kinds {
 }
 
 impl<'a> Attributes<'a> {
-    /// Attributes with their names.
+    /// Creates attributes from names and values, sorted by name.
     pub const fn new(attributes: &'a [(&'a str, Attribute<'a>)]) -> Attributes<'a> {
         Attributes(attributes)
     }
 
-    /// The attribute of that name, where the node has it.
+    /// Returns the attribute with that name, if the node has it.
     pub fn get(&self, name: &str) -> Option<Attribute<'a>> {
         self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// All attributes, sorted by name.
+    /// Returns all attributes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, Attribute<'a>)> {
         self.0.iter().copied()
     }
 
     kinds! {
-        int Int i64, "whole number";
-        float Float f32, "number";
+        int Int i64, "integer";
+        float Float f32, "floating-point";
         string String &'a str, "string";
-        ints Ints &'a [i64], "whole numbers";
-        floats Floats &'a [f32], "numbers";
-        strings Strings &'a [&'a str], "strings";
+        ints Ints &'a [i64], "integer list";
+        floats Floats &'a [f32], "floating-point list";
+        strings Strings &'a [&'a str], "string list";
     }
 }
 

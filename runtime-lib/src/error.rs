@@ -1,86 +1,85 @@
-//! What a compiled model says when its inputs do not fit.
+//! The error that a compiled model returns for inputs that it cannot run on.
 
 use core::fmt;
 
-/// Why a model could not run on the inputs that it was given.
+/// The reason why a model could not run on its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An input has another size along `axis` than the model wants.
+    /// The size of an input along `axis` is not the size that the model declares.
     Size {
         /// The input's name in the model.
         input: &'static str,
         /// The axis, counted from the front.
         axis: usize,
-        /// What the model says of the size: a number or a dimension's name.
+        /// The size that the model declares: a number or a dimension's name.
         wanted: &'static str,
-        /// The size that the other inputs or the model fix.
+        /// The size that the model or the other inputs fix.
         expected: usize,
-        /// The size that the input has.
+        /// The size of the input.
         found: usize,
     },
-    /// There are not as many elements as there must be: in a tensor's slice, for its shape; of bytes,
-    /// for a variable.
+    /// A slice has the wrong length: a tensor's elements for its shape, or a variable's bytes.
     Length {
-        /// The number that is wanted; the largest `usize` where no memory has so many.
+        /// The expected length; `usize::MAX` if no memory can hold it.
         expected: usize,
-        /// The number that there is.
+        /// The actual length.
         found: usize,
     },
-    /// Two sizes inside the model must agree and do not.
+    /// Two sizes inside the model must be equal, or broadcast, but do not.
     Mismatch {
-        /// The node of the model.
+        /// The node's name in the model.
         node: &'static str,
-        /// The one size.
+        /// The first size.
         left: usize,
-        /// The other size.
+        /// The second size.
         right: usize,
     },
-    /// A iteration of a loop gives a part of another size than the iterations before, so that what all of them
-    /// give is no tensor.
+    /// An iteration of a loop returns a part of an output whose size differs from the parts of the
+    /// iterations before, so they do not form a tensor.
     Part {
-        /// The node of the model.
+        /// The node's name in the model.
         node: &'static str,
         /// The node's output.
         output: &'static str,
         /// The axis of the part, counted from the front.
         axis: usize,
-        /// The size that the parts before have.
+        /// The size of the parts before.
         expected: usize,
-        /// The size that this one has.
+        /// The size of this part.
         found: usize,
     },
-    /// A size grew beyond the bound for which the model's memory was planned.
+    /// A size exceeds the bound for which the model's memory is planned.
     Bound {
         /// The dimension's name.
         name: &'static str,
         /// The largest size that fits.
         bound: usize,
-        /// The size that was met.
+        /// The size at run time.
         found: usize,
     },
-    /// An index points outside the axis that it indexes.
+    /// An index is outside the axis that it indexes.
     Index {
         /// The index, as the model computed it.
         index: i64,
         /// The size of the axis.
         size: usize,
     },
-    /// What else is refused, in words: most often a value that an operator does not allow, such as a
+    /// Any other error, in words: most often a value that an operator does not allow, such as a
     /// step of zero.
     Value(&'static str),
-    /// The weights given are not those of the model, by their length.
+    /// The length of the given weights is not that of the model's weights.
     Weights {
-        /// The number of bytes that the model's weights have.
+        /// The length of the model's weights, in bytes.
         expected: usize,
-        /// The number of bytes that were given.
+        /// The length of the given weights, in bytes.
         found: usize,
     },
-    /// The weights given do not start at an address that is a multiple of this many bytes.
+    /// The address of the given weights is not a multiple of this number of bytes.
     Alignment(usize),
 }
 
-/// The result of a kernel or a model that can refuse its inputs.
+/// The result of a kernel or a model that may fail.
 pub type Result<T = ()> = core::result::Result<T, Error>;
 
 impl fmt::Display for Error {
@@ -91,7 +90,7 @@ impl fmt::Display for Error {
                     f,
                     "input `{input}`: axis {axis} is {found}, but the model wants {expected}"
                 )?;
-                // A number says no more than what it comes to.
+                // A number adds nothing to `expected`, a dimension's name does.
                 if wanted.parse() == Ok(*expected) { Ok(()) } else { write!(f, " (`{wanted}`)") }
             }
             Error::Length { expected, found } => {

@@ -4,16 +4,16 @@
 /// arena, views, and everything else that `onnxc` names in a module.
 ///
 /// A release raises it if modules that earlier releases generated would no longer compile, or would
-/// compute something else. A release that keeps it, such as a patch release, accepts existing
-/// modules.
+/// compute different results. A release that keeps it, as every patch release does, accepts
+/// existing modules.
 pub const INTERFACE_VERSION: u32 = 1;
 
 /// Stops the compilation of a module that was generated for another interface version.
 ///
 /// # Panics
 ///
-/// `generated` is not [`INTERFACE_VERSION`]. A module calls it in a constant, so the panic
-/// is a compile error.
+/// `generated` is not [`INTERFACE_VERSION`]. A module calls it in a constant, so the panic is a
+/// compile error.
 #[doc(hidden)]
 pub const fn check_interface(generated: u32) {
     if generated != INTERFACE_VERSION {
@@ -21,7 +21,7 @@ pub const fn check_interface(generated: u32) {
     }
 }
 
-/// The text of a compile error, put together without a heap.
+/// The text of a compile error, formatted without a heap.
 struct Message {
     bytes: [u8; Message::CAPACITY],
     len: usize,

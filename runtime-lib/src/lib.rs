@@ -1,17 +1,19 @@
-//! Kernels over slices. No tensor, no graph, no ONNX: a kernel is told its geometry as plain
-//! numbers, and reads and writes the slices that it is handed.
+//! Kernels over slices: the runtime library of modules that onnxc generates.
 //!
-//! A program with a module that onnxc generated uses the public modules below: the tensors in the
-//! module's signatures ([`view`], and with the feature `alloc` `sequence` and `map`), [`Error`],
-//! arenas that the program owns ([`arena::InlineArena`]), functions for custom operators
-//! ([`custom`]), trained variables ([`variable`]), random streams ([`random`]) and [`threads`]. The
-//! kernels that generated modules call are hidden from this documentation: they go with the version
-//! of onnxc that wrote the module, and change from one to the next.
+//! Nothing here knows of graphs or of ONNX. A kernel takes its geometry as plain numbers, and reads
+//! and writes the slices that it is given.
 //!
-//! Without features the crate needs `core` alone; `alloc` adds the heap, `std` the detection of
-//! the processor's SIMD level, `half` the element types `f16` and `bf16`, `threads` shares the work of
-//! large kernels among threads, `safetensors` writes and reads trained variables, `image` has the
-//! decoders of image files. `std` and `half` are on by default.
+//! A program with a generated module uses the public modules below: the tensors in the module's
+//! signatures ([`view`], and with the feature `alloc` `sequence` and `map`), [`Error`], arenas that
+//! the program owns ([`arena::InlineArena`]), functions for custom operators ([`custom`]), trained
+//! variables ([`variable`]), random streams ([`random`]) and [`threads`]. The kernels that
+//! generated modules call are hidden from this documentation: they belong to the version of onnxc
+//! that generated the module, and change from one version to the next.
+//!
+//! Without features the crate needs only `core`. `alloc` adds the heap, `std` the detection of the
+//! processor's SIMD level, `half` the element types `f16` and `bf16`; `threads` runs large kernels
+//! on several threads, `safetensors` writes and reads trained variables, `image` adds the decoders
+//! of image files. `std` and `half` are on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,9 +1,9 @@
-//! Maps: keys, and a value for each.
+//! The ONNX type map: keys, and a value for each.
 
 use crate::error::{Error, Result};
 use alloc::borrow::Cow;
 
-/// Keys, and a value for each.
+/// A map: keys, and a value for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Map<'a, K, V> {
     keys: &'a [K],
@@ -11,11 +11,11 @@ pub struct Map<'a, K, V> {
 }
 
 impl<'a, K: PartialEq, V> Map<'a, K, V> {
-    /// A map of these keys, which differ, to these values.
+    /// Creates a map from `keys`, which must be distinct, to `values`.
     ///
     /// # Errors
     ///
-    /// Where there are not as many values as keys.
+    /// Returns an error if the numbers of keys and values differ.
     pub fn new(keys: &'a [K], values: &'a [V]) -> Result<Map<'a, K, V>> {
         if keys.len() != values.len() {
             return Err(Error::Length { expected: keys.len(), found: values.len() });
@@ -38,24 +38,24 @@ impl<'a, K: PartialEq, V> Map<'a, K, V> {
         self.keys.len()
     }
 
-    /// Whether there is no key.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The value for a key.
+    /// Returns the value of `key`, if the map has it.
     pub fn get(&self, key: &K) -> Option<&'a V> {
         let at = self.keys.iter().position(|other| other == key)?;
         self.values.get(at)
     }
 
-    /// Every key with its value.
+    /// Returns every key with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&'a K, &'a V)> + use<'a, K, V> {
         self.keys.iter().zip(self.values)
     }
 }
 
-/// Maps that have their keys in common: what `ZipMap` gives.
+/// Several maps with the same keys, as `ZipMap` returns them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maps<'a, K: 'static, V: Clone> {
     keys: &'static [K],
@@ -63,12 +63,12 @@ pub struct Maps<'a, K: 'static, V: Clone> {
 }
 
 impl<'a, K: PartialEq, V: Clone> Maps<'a, K, V> {
-    /// Maps of these keys to the values given, map after map.
+    /// Creates maps from `keys` to `values`, which are ordered map after map.
     pub fn new(keys: &'static [K], values: impl Into<Cow<'a, [V]>>) -> Maps<'a, K, V> {
         Maps { keys, values: values.into() }
     }
 
-    /// The keys that every map has.
+    /// The keys of every map.
     pub fn keys(&self) -> &'static [K] {
         self.keys
     }
@@ -83,18 +83,18 @@ impl<'a, K: PartialEq, V: Clone> Maps<'a, K, V> {
         self.values.len() / self.keys.len().max(1)
     }
 
-    /// Whether there is no map.
+    /// Returns whether there are no maps.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Map `i`.
+    /// Returns map `i`.
     pub fn get(&self, i: usize) -> Option<Map<'_, K, V>> {
         let values = self.values.chunks_exact(self.keys.len().max(1)).nth(i)?;
         Some(Map { keys: self.keys, values })
     }
 
-    /// Every map, in order.
+    /// Returns every map, in order.
     pub fn iter(&self) -> impl Iterator<Item = Map<'_, K, V>> {
         let values = self.values.chunks_exact(self.keys.len().max(1));
         values.map(|values| Map { keys: self.keys, values })

@@ -1,41 +1,42 @@
 //! Random numbers.
 //!
-//! Every number is a function of a seed, of how often the call has drawn before, and of the place
-//! of the element that it is for: Philox 4×32 with ten rounds (Salmon et al., "Parallel random
-//! numbers: as easy as 1, 2, 3", 2011). The seed is its key; its counter has the place in the low
-//! and the number of earlier draws in the high half. The same seed gives the same bits on every
-//! machine, in whatever order and in however many parts they are asked for. Only the masks of
-//! `Dropout` come from the Mersenne Twister, as in what ONNX publishes for it.
+//! Every number is a function of a seed, the number of earlier draws of the call, and the index of
+//! the element that it is for: Philox 4×32 with ten rounds (Salmon et al., "Parallel random
+//! numbers: as easy as 1, 2, 3", 2011). The seed is the key; the low half of the counter is the
+//! index, the high half the number of earlier draws. A seed gives the same bits on every machine,
+//! in any order and for any number of threads. Only the masks of `Dropout` come from the Mersenne
+//! Twister, as in ONNX's reference implementation.
 
-/// What one call draws from.
+/// The random numbers of one call in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The seed.
     pub seed: u64,
-    /// How often it was drawn from before.
+    /// The number of earlier draws.
     pub iteration: u64,
 }
 
 impl Stream {
-    /// The stream of a call with a seed of its own.
+    /// Returns the stream of a call that has a `seed` attribute.
     pub const fn given(seed: u64, iteration: u64) -> Stream {
         Stream { seed, iteration }
     }
 
-    /// The stream of a call that has none: of the model's seed, and of what stands for the call.
+    /// Returns the stream of a call without a seed: a function of the model's seed and the number
+    /// that identifies the call.
     pub const fn named(model: u64, call: u64, iteration: u64) -> Stream {
         Stream { seed: spread(model) ^ call, iteration }
     }
 }
 
-/// Bits that all depend on all bits of `x`, one to one; 0 for 0. (The last steps of SplitMix64.)
+/// Mixes the bits of `x`, bijectively; 0 for 0. (The finalizer of SplitMix64.)
 pub(crate) const fn spread(x: u64) -> u64 {
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
 }
 
-/// What the random calls of a model draw from: its seed, and how often each call has drawn.
+/// The state of a model's random calls: its seed, and the number of draws of each call.
 #[derive(Clone, Debug)]
 pub struct Draws<const CALLS: usize> {
     seed: u64,
@@ -43,22 +44,22 @@ pub struct Draws<const CALLS: usize> {
 }
 
 impl<const CALLS: usize> Draws<CALLS> {
-    /// Before the first run, with this seed.
+    /// Creates the state before the first run.
     pub const fn new(seed: u64) -> Draws<CALLS> {
         Draws { seed, iterations: [0; CALLS] }
     }
 
-    /// Starts anew, from the same seed.
+    /// Restarts every stream.
     pub fn restart(&mut self) {
         self.iterations = [0; CALLS];
     }
 
-    /// What call number `call` draws from now, which has a seed of its own.
+    /// Returns the next stream of call number `call`, which has a `seed` attribute.
     pub fn given(&mut self, call: usize, seed: u64) -> Stream {
         Stream::given(seed, self.iteration(call))
     }
 
-    /// What call number `call` draws from now, for which `name` stands.
+    /// Returns the next stream of call number `call`, which `name` identifies.
     pub fn named(&mut self, call: usize, name: u64) -> Stream {
         Stream::named(self.seed, name, self.iteration(call))
     }
@@ -70,7 +71,7 @@ impl<const CALLS: usize> Draws<CALLS> {
     }
 }
 
-/// A source of random bits.
+/// A Philox 4×32-10 generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Philox {
     key: [u32; 2],
@@ -78,21 +79,22 @@ pub struct Philox {
 }
 
 impl Philox {
-    /// The source of a stream.
+    /// Creates the generator of a stream.
     pub const fn new(Stream { seed, iteration }: Stream) -> Philox {
         Philox { key: halves(seed), iteration }
     }
 
-    /// The bits with that number.
+    /// Returns the 128 bits at counter `number`.
     pub fn block(self, number: u64) -> [u32; 4] {
         let ([a, b], [c, d]) = (halves(number), halves(self.iteration));
         self.rounds([a, b, c, d])
     }
 
     fn rounds(self, mut counter: [u32; 4]) -> [u32; 4] {
-        /// What the parts of the counter are multiplied by.
+        /// The multipliers of the counter's words.
         const FACTORS: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
-        /// What the key grows by each round: the golden ratio and √3 - 1.
+        /// The increments of the key's words in each round: the fractional parts of the golden
+        /// ratio and √3.
         const STEPS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
         let mut key = self.key;
         for _ in 0..10 {
@@ -109,13 +111,13 @@ impl Philox {
         counter
     }
 
-    /// Two numbers from 0 to below 1.
+    /// Returns two numbers in [0, 1).
     pub(crate) fn pair(self, number: u64) -> [f64; 2] {
         let [a, b, c, d] = self.block(number);
         [unit(a, b), unit(c, d)]
     }
 
-    /// Calls `each` with every place of `y` and a number from 0 to below 1.
+    /// Calls `each` with every element of `y` and a number in [0, 1).
     pub(crate) fn each<Y>(self, y: &mut [Y], mut each: impl FnMut(&mut Y, f64)) {
         for (number, pair) in (0..).zip(y.chunks_mut(2)) {
             for (y, u) in pair.iter_mut().zip(self.pair(number)) {
@@ -125,15 +127,15 @@ impl Philox {
     }
 }
 
-/// The low and the high half.
+/// Splits `x` into its low and its high half.
 const fn halves(x: u64) -> [u32; 2] {
     [x as u32, (x >> 32) as u32]
 }
 
-/// 2^-53.
+/// 2^-53, the distance of the numbers that [`unit`] returns.
 pub(crate) const STEP: f64 = 1.0 / (1u64 << f64::MANTISSA_DIGITS) as f64;
 
-/// The high 53 of 64 bits, as a number from 0 to below 1.
+/// Returns the high 53 of 64 bits as a number in [0, 1).
 fn unit(low: u32, high: u32) -> f64 {
     let bits = u64::from(high) << 32 | u64::from(low);
     (bits >> (u64::BITS - f64::MANTISSA_DIGITS)) as f64 * STEP
@@ -143,7 +145,7 @@ fn unit(low: u32, high: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// The examples that the authors of the generator publish.
+    /// The test vectors that the authors of the generator publish.
     #[test]
     fn bits_are_those_of_philox() {
         let cases = [

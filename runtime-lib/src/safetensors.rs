@@ -1,5 +1,6 @@
-//! What a model has learned as a file of safetensors, the format in which weights are exchanged: the
-//! length of a head, the head, which says in JSON what the tensors are, and their elements.
+//! Trained variables as a safetensors file, the format in which weights are exchanged: the length
+//! of the header, the header (JSON, with the type, shape and offsets of each tensor), and the
+//! elements.
 
 use crate::{
     Error, Result,
@@ -8,7 +9,7 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use core::{fmt::Write, str::Chars};
 
-/// Element types as ONNX calls them, and as the format does; the largest first.
+/// Element types as ONNX and as safetensors name them; the largest first.
 const TYPES: &[(&str, &str)] = &[
     ("complex64", "C64"),
     ("double", "F64"),
@@ -31,22 +32,22 @@ const TYPES: &[(&str, &str)] = &[
     ("uint8", "U8"),
 ];
 
-/// The number of a variable's element type among all.
+/// Returns the index of a variable's element type in [`TYPES`].
 fn type_of(variable: &Variable) -> Result<usize> {
     let found = TYPES.iter().position(|(name, _)| *name == variable.ty);
-    found.ok_or(Error::Value("a variable is of a type that safetensors do not have"))
+    found.ok_or(Error::Value("safetensors does not have the element type of a variable"))
 }
 
 impl Variables<'_> {
-    /// All variables, as the bytes of a file.
+    /// Writes all variables to the bytes of a file.
     ///
     /// # Errors
     ///
-    /// Where one is of a type that the format does not have.
+    /// Returns an error if the format does not have the element type of a variable.
     pub fn to_safetensors(&mut self) -> Result<Vec<u8>> {
         let typed = self.all().iter().map(|variable| Ok((type_of(variable)?, variable)));
         let mut typed = typed.collect::<Result<Vec<_>>>()?;
-        // Elements then lie at multiples of their size.
+        // The largest elements come first, so all are aligned.
         typed.sort_by_key(|(ty, _)| *ty);
         let (mut head, mut elements) = (String::from("{"), Vec::new());
         for (i, (ty, variable)) in typed.into_iter().enumerate() {
@@ -56,11 +57,11 @@ impl Variables<'_> {
             head.push_str(comma);
             quote(variable.name, &mut head);
             let end = elements.len();
-            let said = write!(
+            let written = write!(
                 head,
                 r#":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
             );
-            said.map_err(|_| Error::Value("there is no memory for the file"))?;
+            written.map_err(|_| Error::Value("not enough memory for the file"))?;
         }
         head.push('}');
         while !head.len().is_multiple_of(8) {
@@ -70,27 +71,28 @@ impl Variables<'_> {
         Ok([&len[..], head.as_bytes(), &elements].concat())
     }
 
-    /// Sets the variables that a file has; others stay as they are.
+    /// Sets the variables that a file contains; others keep their values.
     ///
     /// # Errors
     ///
-    /// Where the bytes are no such file, or it has a tensor that is no variable, or is one of another
-    /// type or shape, or elements that are none of its type. No variable has changed then.
+    /// Returns an error if the bytes are not a safetensors file, or if a tensor of it is not a
+    /// variable, has another type or shape, or has elements that are not valid for its type. No
+    /// variable changes then.
     pub fn load_safetensors(&mut self, file: &[u8]) -> Result {
-        let tensors = tensors(file).ok_or(Error::Value("the bytes are no file of safetensors"))?;
+        let tensors = tensors(file).ok_or(Error::Value("the bytes are not a safetensors file"))?;
         for tensor in &tensors {
             let variable = self.find(&tensor.name)?;
             let dtype = TYPES[type_of(variable)?].1;
             if (&*tensor.dtype, &*tensor.shape) != (dtype, variable.shape) {
-                return Err(Error::Value("a variable is of another type or shape"));
+                return Err(Error::Value("a tensor has another type or shape than its variable"));
             }
-            variable.hold(tensor.elements)?;
+            variable.check(tensor.elements)?;
         }
         tensors.iter().try_for_each(|tensor| self.set(&tensor.name, tensor.elements))
     }
 }
 
-/// Writes a name in quotes.
+/// Appends `name` as a JSON string.
 fn quote(name: &str, to: &mut String) {
     to.push('"');
     for c in name.chars() {
@@ -115,7 +117,7 @@ struct Tensor<'f> {
     elements: &'f [u8],
 }
 
-/// The tensors of a file, where it is one.
+/// Reads the tensors of a file; `None` if the bytes are not a valid file.
 fn tensors(file: &[u8]) -> Option<Vec<Tensor<'_>>> {
     let (len, rest) = file.split_first_chunk()?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
@@ -145,10 +147,10 @@ fn tensors(file: &[u8]) -> Option<Vec<Tensor<'_>>> {
     head.0.trim_ascii().is_empty().then_some(tensors)
 }
 
-/// What is left of a text in JSON. What is not as it must be is nothing.
+/// The rest of a JSON text. Its methods parse from the front and return `None` on invalid text.
 struct Json<'t>(&'t str);
 
-/// What takes one item.
+/// The function that parses one item.
 type Item<'a> = dyn FnMut(&mut Json<'_>) -> Option<()> + 'a;
 
 impl Json<'_> {
@@ -157,7 +159,7 @@ impl Json<'_> {
         Some(())
     }
 
-    /// Items between two marks, with commas between them.
+    /// Parses items between two brackets, separated by commas.
     fn items(&mut self, [open, close]: [char; 2], item: &mut Item<'_>) -> Option<()> {
         self.take(open)?;
         if self.take(close).is_some() {
@@ -172,7 +174,7 @@ impl Json<'_> {
         }
     }
 
-    /// An object, of which `value` takes the value for each key.
+    /// Parses an object, calling `value` for the value of each key.
     fn object(&mut self, value: &mut dyn FnMut(&mut Json<'_>, String) -> Option<()>) -> Option<()> {
         self.items(['{', '}'], &mut |json| {
             let key = json.text()?;
@@ -209,7 +211,7 @@ impl Json<'_> {
     }
 }
 
-/// What stands behind a backslash.
+/// Parses the rest of an escape sequence, after the backslash.
 fn escaped(chars: &mut Chars<'_>) -> Option<char> {
     Some(match chars.next()? {
         c @ ('"' | '\\' | '/') => c,
@@ -232,7 +234,7 @@ fn escaped(chars: &mut Chars<'_>) -> Option<char> {
     })
 }
 
-/// Four digits of a unit of UTF-16.
+/// Parses the four hexadecimal digits of a UTF-16 code unit.
 fn unit(chars: &mut Chars<'_>) -> Option<u16> {
     let mut unit = 0;
     for _ in 0..4 {
@@ -247,7 +249,7 @@ mod tests {
     use crate::arena::InlineArena;
     use alloc::format;
 
-    /// What JSON has to write otherwise.
+    /// Characters that JSON escapes.
     const NAME: &str = "\"seen\"\n\\ \u{1F600}";
 
     const VARIABLES: &[Variable] = &[
@@ -255,7 +257,7 @@ mod tests {
         Variable::new::<f32>("w", "float", &[2, 1], 64),
     ];
 
-    /// A file with this head, as Python's package lays it out, and these elements.
+    /// Returns a file with this header, padded as Python's package pads it, and these elements.
     fn file(head: &str, elements: &[u8]) -> Vec<u8> {
         let len = head.len().next_multiple_of(8);
         let head = format!("{head:<len$}");

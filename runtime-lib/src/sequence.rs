@@ -1,4 +1,4 @@
-//! Sequences: tensors of one element type, each with sizes of its own.
+//! The ONNX type sequence: tensors of one element type, with individual shapes.
 
 use crate::{
     error::{Error, Result},
@@ -6,7 +6,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 
-/// Tensors of one element type, each with sizes of its own, one after another in memory.
+/// A sequence of tensors of one element type, with individual shapes, stored one after another.
 #[derive(Debug, PartialEq)]
 pub struct Sequence<T> {
     pub(crate) data: Vec<T>,
@@ -14,7 +14,7 @@ pub struct Sequence<T> {
     ends: Vec<End>,
 }
 
-/// Where the elements and the sizes of a tensor end.
+/// The ends of a tensor's elements and sizes in the sequence's buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct End {
     data: usize,
@@ -41,7 +41,7 @@ impl<T: Clone> Clone for Sequence<T> {
 }
 
 impl<T> Sequence<T> {
-    /// A sequence without tensors.
+    /// Creates an empty sequence.
     pub const fn new() -> Sequence<T> {
         Sequence { data: Vec::new(), sizes: Vec::new(), ends: Vec::new() }
     }
@@ -51,23 +51,23 @@ impl<T> Sequence<T> {
         self.ends.len()
     }
 
-    /// Whether there is no tensor.
+    /// Returns whether the sequence is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The sizes and the elements of tensor `i`.
+    /// Returns the shape and the elements of tensor `i`.
     pub fn get(&self, i: usize) -> Option<(&[usize], &[T])> {
         let end = self.ends.get(i)?;
         let start = self.start(i);
         Some((&self.sizes[start.sizes..end.sizes], &self.data[start.data..end.data]))
     }
 
-    /// Tensor `i`, which must have `R` axes.
+    /// Returns tensor `i`, which must have `R` axes.
     ///
     /// # Errors
     ///
-    /// Where there is no such tensor, or it has another number of axes.
+    /// Returns an error if there is no tensor `i`, or its rank is not `R`.
     pub fn view<const R: usize>(&self, i: usize) -> Result<View<'_, T, R>> {
         let outside =
             Error::Index { index: i64::try_from(i).unwrap_or(i64::MAX), size: self.len() };
@@ -76,30 +76,30 @@ impl<T> Sequence<T> {
         View::new(shape, data)
     }
 
-    /// The sizes and the elements of every tensor, in order.
+    /// Returns the shape and the elements of every tensor, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[usize], &[T])> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
-    /// Takes all tensors out.
+    /// Removes all tensors.
     pub fn clear(&mut self) {
         self.data.clear();
         self.sizes.clear();
         self.ends.clear();
     }
 
-    /// Where tensor `i` starts.
+    /// Returns the start of tensor `i`.
     fn start(&self, i: usize) -> End {
         i.checked_sub(1).map_or(End::default(), |before| self.ends[before])
     }
 }
 
 impl<T: Clone> Sequence<T> {
-    /// Adds a tensor of the sizes given at the end.
+    /// Appends a tensor.
     ///
     /// # Errors
     ///
-    /// Where `data` does not have as many elements as the sizes ask for.
+    /// Returns an error if the length of `data` is not the product of `shape`.
     pub fn push(&mut self, shape: &[usize], data: &[T]) -> Result {
         let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size));
         let expected = len.unwrap_or(usize::MAX);
@@ -111,13 +111,13 @@ impl<T: Clone> Sequence<T> {
         Ok(())
     }
 
-    /// Says that the elements added since the last tensor are one of these sizes.
+    /// Makes the elements appended since the last tensor a tensor of shape `shape`.
     pub(crate) fn close(&mut self, shape: &[usize]) {
         self.sizes.extend_from_slice(shape);
         self.ends.push(End { data: self.data.len(), sizes: self.sizes.len() });
     }
 
-    /// Puts a tensor before tensor `i`.
+    /// Inserts a tensor before tensor `i`.
     pub(crate) fn insert(&mut self, i: usize, shape: &[usize], data: &[T]) {
         let start = self.start(i);
         self.data.splice(start.data..start.data, data.iter().cloned());
@@ -129,7 +129,7 @@ impl<T: Clone> Sequence<T> {
         }
     }
 
-    /// Takes tensor `i` out.
+    /// Removes tensor `i`.
     pub(crate) fn remove(&mut self, i: usize) {
         let (start, end) = (self.start(i), self.ends.remove(i));
         self.data.drain(start.data..end.data);

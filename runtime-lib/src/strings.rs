@@ -6,18 +6,18 @@ use alloc::vec::Vec;
 /// Constant tensors of strings.
 pub type Constants<const N: usize> = [Vec<String>; N];
 
-/// Constant tensors of strings, as kernels read them. They are made when they are first needed, as
-/// no heap is there when a program is compiled.
+/// Constant tensors of strings, as kernels read them. They are allocated when they are first used,
+/// because a constant cannot allocate.
 #[derive(Clone, Debug)]
 pub struct Strings<const N: usize>(Constants<N>);
 
 impl<const N: usize> Strings<N> {
-    /// None yet.
+    /// Creates the strings without allocating them.
     pub const fn new() -> Strings<N> {
         Strings([const { Vec::new() }; N])
     }
 
-    /// The strings that these texts are, always the same ones.
+    /// Returns the strings of `texts`, which must be the same in every call.
     pub fn of(&mut self, texts: &[&[&str]; N]) -> &Constants<N> {
         for (made, texts) in self.0.iter_mut().zip(texts) {
             if made.len() != texts.len() {

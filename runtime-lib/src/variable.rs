@@ -1,4 +1,4 @@
-//! What a model learns: variables that stand at the head of its arena.
+//! Trained variables, which a model stores at the start of its arena.
 
 use crate::{
     Error, Result,
@@ -8,11 +8,11 @@ use crate::{
 /// A variable of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// What the model calls it.
+    /// The variable's name in the model.
     pub name: &'static str,
-    /// The element type, as ONNX calls it.
+    /// The element type, as ONNX names it.
     pub ty: &'static str,
-    /// The sizes of its axes.
+    /// The size of each axis.
     pub shape: &'static [usize],
     len: usize,
     bytes: Slot<u8>,
@@ -20,7 +20,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// One whose elements stand in the arena from byte `offset` on.
+    /// Describes a variable whose elements start at byte `offset` of the arena.
     pub const fn new<T: Plain>(
         name: &'static str,
         ty: &'static str,
@@ -39,77 +39,79 @@ impl Variable {
 }
 
 impl Variable {
-    /// Holds bytes against what elements of the variable may be.
+    /// Checks that `bytes` are valid elements of the variable.
     ///
     /// # Errors
     ///
-    /// Where they are not as many, or no elements of its type.
-    pub fn hold(&self, bytes: &[u8]) -> Result {
+    /// Returns an error if the length differs, or if the bytes are not valid for the element type.
+    pub fn check(&self, bytes: &[u8]) -> Result {
         if self.len != bytes.len() {
             return Err(Error::Length { expected: self.len, found: bytes.len() });
         }
-        let none = Error::Value("the bytes are no elements of the variable's type");
-        if (self.is_valid)(bytes) { Ok(()) } else { Err(none) }
+        let invalid = Error::Value("the bytes are not valid elements of the variable's type");
+        if (self.is_valid)(bytes) { Ok(()) } else { Err(invalid) }
     }
 }
 
-/// The variables of a model, where they stand.
+/// The variables of a model, in its arena.
 pub struct Variables<'a> {
     all: &'static [Variable],
     arena: &'a mut [Block],
 }
 
 impl<'a> Variables<'a> {
-    /// Those at the head of an arena.
+    /// Wraps the variables `all` at the start of `arena`.
     pub fn new(all: &'static [Variable], arena: &'a mut [Block]) -> Variables<'a> {
         Variables { all, arena }
     }
 
-    /// What is known of each, in the model's order.
+    /// The description of each variable, in the model's order.
     pub fn all(&self) -> &'static [Variable] {
         self.all
     }
 
-    /// The variable of that name.
+    /// Returns the variable with that name.
     ///
     /// # Errors
     ///
-    /// Where there is none.
+    /// Returns an error if there is no variable with that name.
     pub fn find(&self, name: &str) -> Result<&'static Variable> {
         let found = self.all.iter().find(|variable| variable.name == name);
         found.ok_or(Error::Value("the model has no variable of that name"))
     }
 
-    /// The elements of the variable of that name, as bytes.
+    /// Returns the elements of the variable with that name, as bytes.
     pub fn get(&mut self, name: &str) -> Option<&[u8]> {
         bytes(self.all, name, self.arena)
     }
 
-    /// Sets the variable of that name to the elements that these bytes are.
+    /// Sets the variable with that name to the elements in `bytes`.
     ///
     /// # Errors
     ///
-    /// Where there is none, or the bytes are no elements of its type, or not as many.
+    /// Returns an error if there is no variable with that name, or if `bytes` has another length or
+    /// is not valid for the element type.
     pub fn set(&mut self, name: &str, bytes: &[u8]) -> Result {
         load(self.all, name, self.arena, bytes)
     }
 }
 
-/// The elements of the variable of that name, as bytes.
+/// Returns the elements of the variable with that name, as bytes.
 pub fn bytes<'a>(variables: &[Variable], name: &str, arena: &'a mut [Block]) -> Option<&'a [u8]> {
     let variable = variables.iter().find(|variable| variable.name == name)?;
     Some(borrow(arena, variable.bytes.read()))
 }
 
-/// Sets the variable of that name to the elements that these bytes are.
+/// Sets the variable with that name to the elements in `bytes`.
 ///
 /// # Errors
 ///
-/// Where there is none, or the bytes are no elements of its type, or not as many.
+/// Returns an error if there is no variable with that name, or if `bytes` has another length or is
+/// not valid for the element type.
 pub fn load(variables: &[Variable], name: &str, arena: &mut [Block], bytes: &[u8]) -> Result {
     let variable = variables.iter().find(|variable| variable.name == name);
     let variable = variable.ok_or(Error::Value("the model has no variable of that name"))?;
-    variable.hold(bytes)?;
+    variable.check(bytes)?;
     borrow(arena, variable.bytes.write()).copy_from_slice(bytes);
     Ok(())
 }

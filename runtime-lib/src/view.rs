@@ -1,14 +1,14 @@
-//! Tensors whose sizes are known only when the model runs, as models take and give them.
+//! Tensors whose sizes are known at run time: the inputs and outputs of models.
 
 use crate::{Error, Result};
 
-/// The longest axis of a tensor without elements: half of the bits, but for the sign's.
+/// The longest axis of a tensor without elements: 2³¹ - 1, or 2¹⁵ - 1 on 32-bit machines.
 const LONGEST_OF_NONE: usize = {
     let bits = if usize::BITS > 32 { 31 } else { 15 };
     usize::MAX >> (usize::BITS - bits)
 };
 
-/// A tensor to be read, with `R` axes.
+/// A borrowed tensor with `R` axes.
 #[derive(Debug)]
 pub struct View<'a, T, const R: usize> {
     shape: [usize; R],
@@ -24,17 +24,17 @@ impl<T, const R: usize> Clone for View<'_, T, R> {
 impl<T, const R: usize> Copy for View<'_, T, R> {}
 
 impl<'a, T, const R: usize> View<'a, T, R> {
-    /// The elements of `data`, in row-major order, as a tensor of the sizes given.
+    /// Creates a tensor of shape `shape` from its elements in row-major order.
     ///
     /// # Errors
     ///
-    /// Where `data` does not have as many elements as the sizes ask for. An axis of size 0 excuses
-    /// none of the others: without it they must fit the address space, too, and none may be longer
-    /// than 2³¹ - 1 (2¹⁵ - 1 on machines of 32 bits and less). Memory bounds the sizes of what has
-    /// elements; this leaves what is computed of the others room before it would overflow.
+    /// Returns an error if the length of `data` is not the product of `shape`. The sizes of a
+    /// tensor without elements are limited, too, so that size computations do not overflow: the
+    /// product of its nonzero sizes must fit the address space, and each must be below 2³¹ (2¹⁵ on
+    /// 32-bit machines and smaller).
     pub fn new(shape: [usize; R], data: &'a [T]) -> Result<View<'a, T, R>> {
-        let room = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
-        let fits = room.is_some_and(|room| room <= usize::MAX / 2);
+        let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
+        let fits = len.is_some_and(|len| len <= usize::MAX / 2);
         let is_long = shape.contains(&0) && shape.iter().any(|&size| size > LONGEST_OF_NONE);
         let expected = if fits && !is_long { shape.iter().product() } else { usize::MAX };
         if expected != data.len() {
@@ -54,7 +54,7 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     }
 }
 
-/// A tensor to be written, with `R` axes.
+/// A mutably borrowed tensor with `R` axes.
 #[derive(Debug)]
 pub struct ViewMut<'a, T, const R: usize> {
     shape: [usize; R],
@@ -62,11 +62,11 @@ pub struct ViewMut<'a, T, const R: usize> {
 }
 
 impl<'a, T, const R: usize> ViewMut<'a, T, R> {
-    /// The elements of `data`, in row-major order, as a tensor of the sizes given.
+    /// Creates a tensor of shape `shape` from its elements in row-major order.
     ///
     /// # Errors
     ///
-    /// Where `data` does not have as many elements as the sizes ask for.
+    /// Returns an error under the conditions of [`View::new`].
     pub fn new(shape: [usize; R], data: &'a mut [T]) -> Result<ViewMut<'a, T, R>> {
         View::new(shape, data)?;
         Ok(ViewMut { shape, data })
@@ -82,12 +82,12 @@ impl<'a, T, const R: usize> ViewMut<'a, T, R> {
         self.data
     }
 
-    /// The elements, to be written.
+    /// The elements, mutably.
     pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
 
-    /// The elements, for as long as they are borrowed.
+    /// Returns the elements for the whole borrow.
     pub fn into_data(self) -> &'a mut [T] {
         self.data
     }
@@ -111,7 +111,7 @@ impl<'a, T, const N: usize, const M: usize> From<&'a [[T; M]; N]> for View<'a, T
     }
 }
 
-/// A tensor on the heap, with `R` axes.
+/// An owned tensor on the heap, with `R` axes.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor<T, const R: usize> {
@@ -121,11 +121,11 @@ pub struct Tensor<T, const R: usize> {
 
 #[cfg(feature = "alloc")]
 impl<T, const R: usize> Tensor<T, R> {
-    /// The elements of `data`, in row-major order, as a tensor of the sizes given.
+    /// Creates a tensor of shape `shape` from its elements in row-major order.
     ///
     /// # Errors
     ///
-    /// Where `data` does not have as many elements as the sizes ask for.
+    /// Returns an error under the conditions of [`View::new`].
     pub fn new(shape: [usize; R], data: alloc::vec::Vec<T>) -> Result<Tensor<T, R>> {
         View::new(shape, &data)?;
         Ok(Tensor { shape, data })
@@ -141,18 +141,22 @@ impl<T, const R: usize> Tensor<T, R> {
         &self.data
     }
 
-    /// The elements, owned.
+    /// Returns the elements, owned.
     pub fn into_data(self) -> alloc::vec::Vec<T> {
         self.data
     }
 
-    /// The tensor, to be read.
+    /// Borrows the tensor.
     pub fn view(&self) -> View<'_, T, R> {
         View { shape: self.shape, data: &self.data }
     }
 }
 
-/// Holds the size of an input along one axis against what the model wants.
+/// Checks the size of an input along one axis.
+///
+/// # Errors
+///
+/// Returns [`Error::Size`] if `found` is not `expected`.
 pub fn check_size(
     input: &'static str,
     axis: usize,
@@ -166,17 +170,29 @@ pub fn check_size(
     Err(Error::Size { input, axis, wanted, expected, found })
 }
 
-/// Holds a size against the bound for which the memory was planned.
+/// Checks a size against the bound for which the memory is planned.
+///
+/// # Errors
+///
+/// Returns [`Error::Bound`] if `found` exceeds `bound`.
 pub fn check_bound(name: &'static str, bound: usize, found: usize) -> Result {
     if found <= bound { Ok(()) } else { Err(Error::Bound { name, bound, found }) }
 }
 
-/// Makes sure that two sizes inside the model are equal.
+/// Checks that two sizes inside the model are equal.
+///
+/// # Errors
+///
+/// Returns [`Error::Mismatch`] if they differ.
 pub fn check_equal(node: &'static str, left: usize, right: usize) -> Result {
     if left == right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }
 }
 
-/// Makes sure that a iteration's part of an output has the size of those of the iterations before.
+/// Checks that an iteration's part of an output has the size of the parts before.
+///
+/// # Errors
+///
+/// Returns [`Error::Part`] if it differs.
 pub fn check_part(
     node: &'static str,
     output: &'static str,
@@ -190,12 +206,20 @@ pub fn check_part(
     Err(Error::Part { node, output, axis, expected, found })
 }
 
-/// Makes sure that of two sizes inside the model the first is not smaller.
+/// Checks that a size inside the model is at least another.
+///
+/// # Errors
+///
+/// Returns [`Error::Mismatch`] if `left` is smaller than `right`.
 pub fn check_at_least(node: &'static str, left: usize, right: usize) -> Result {
     if left >= right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }
 }
 
-/// Makes sure that two sizes inside the model are equal, or one of them is 1.
+/// Checks that two sizes inside the model broadcast: they are equal, or one is 1.
+///
+/// # Errors
+///
+/// Returns [`Error::Mismatch`] if they do not broadcast.
 pub fn check_broadcast(node: &'static str, left: usize, right: usize) -> Result {
     if left == right || left == 1 || right == 1 {
         return Ok(());
@@ -203,7 +227,7 @@ pub fn check_broadcast(node: &'static str, left: usize, right: usize) -> Result 
     Err(Error::Mismatch { node, left, right })
 }
 
-/// The common size of two axes, of which one may be 1.
+/// Returns the size to which two sizes broadcast.
 pub fn broadcast(a: usize, b: usize) -> usize {
     if a == 1 { b } else { a }
 }

@@ -1,8 +1,10 @@
-//! Right factors in pairs of `bfloat16` numbers: the numbers that a column has in two neighboring
-//! rows are a pair. Panels and blocks of rows are those of [`pack_b`](crate::kernels::matmul::pack_b).
+//! GEMM whose right operand is stored in pairs of `bfloat16` numbers: the elements of a column in
+//! two neighboring rows. Panels and blocks of rows are those of
+//! [`pack_b`](crate::kernels::matmul::pack_b).
 //!
-//! Where the processor multiplies pairs, the left factor is rounded to such as it is packed. A single
-//! row is not: what counts there is the way from memory, and pairs are taken apart as they come.
+//! If the processor has BF16 instructions, the left operand is rounded to `bfloat16` as it is
+//! packed. A single row is not: a GEMV is bound by memory bandwidth, so each pair is split to two
+//! `f32` as it is loaded.
 
 #[cfg(target_arch = "x86_64")]
 use super::amx::{PairRows, multiply_rows};
@@ -13,19 +15,20 @@ use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads;
 
-/// Columns of a panel.
+/// The columns of a panel.
 const COLS: usize = panel_cols::<f32>();
 
-/// A right factor in pairs, of an even number of rows, and what multiplies it.
+/// A right operand in pairs, with an even number of rows, and the functions that multiply it.
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs<'a, T> {
     /// The panels.
     pub data: &'a [T],
-    /// Packs rows and columns of a left factor as panels of pairs.
+    /// Packs rows and columns of a left operand as panels of pairs.
     pub pack: fn(Matrix<'_, T>, Part, Part, &mut [T]),
-    /// Multiplies a block of such panels.
+    /// Multiplies a block of these panels.
     pub multiply: fn(GemmBlock<'_, T, ()>),
-    /// Multiplies rows as they stand, if the processor has tiles, and they pay; says whether.
+    /// Multiplies unpacked rows with AMX tiles, if the processor has them and they pay; returns
+    /// whether it did.
     #[cfg(target_arch = "x86_64")]
     pub multiply_rows: fn(&PairRows<'_, T>, &mut [T]) -> bool,
     /// Multiplies a single row.
@@ -33,7 +36,7 @@ pub(crate) struct Pairs<'a, T> {
 }
 
 impl<'a> Pairs<'a, f32> {
-    /// The factor whose pairs have these bits.
+    /// Wraps the bits of an operand's pairs.
     pub fn of(bits: &'a [u32]) -> Pairs<'a, f32> {
         let data = simd::bf16_pair::words(bits);
         Pairs {
@@ -52,7 +55,8 @@ fn multiply(block: GemmBlock<'_, f32, ()>) {
     dispatch_pairs(block.with_rows(PairDistance(COLS)));
 }
 
-/// Writes these rows and columns of a left factor as panels of rows of pairs; zeros fill the last one.
+/// Packs rows and columns of a left operand as panels of rows of pairs; the last panel is filled
+/// with zeros.
 fn pack_left(a: Matrix<'_, f32>, (i, rows): Part, (k, depth): Part, panels: &mut [f32]) {
     let panels = panels.chunks_exact_mut((PANEL_ROWS * depth / PAIR).max(1));
     for (panel, first) in panels.zip((0..rows).step_by(PANEL_ROWS)) {
@@ -73,7 +77,7 @@ fn pack_left(a: Matrix<'_, f32>, (i, rows): Part, (k, depth): Part, panels: &mut
     }
 }
 
-/// Some rows of a panel, a multiple of [`PACKED_ROWS`], that are each in one piece.
+/// Packs some rows of a panel, a multiple of [`PACKED_ROWS`], each of which is contiguous.
 struct PackRows<'a> {
     rows: &'a [f32],
     apart: usize,
@@ -109,16 +113,16 @@ impl WithSimd for PackRows<'_> {
     }
 }
 
-/// A row, and what it is multiplied with.
+/// The operands of a GEMV with pairs.
 #[derive(Clone, Copy)]
 pub(crate) struct PairRow<'a, T> {
     /// The row.
     pub x: &'a [T],
     /// The panels.
     pub b: &'a [T],
-    /// The most rows of a panel.
+    /// The number of rows of a panel; the last panel may have fewer.
     pub depth: usize,
-    /// What becomes of the sums.
+    /// The epilogue.
     pub epilogue: Epilogue<'a, T>,
 }
 
@@ -126,17 +130,17 @@ pub(crate) struct PairRow<'a, T> {
 #[inline(never)]
 fn multiply_row(row: PairRow<'_, f32>, y: &mut [f32]) {
     let across = y.len().div_ceil(COLS);
-    // A number of the factor is half as many bytes as others are.
+    // Reading a weight costs half as much as reading an `f32`.
     let cost = y.len() * row.x.len() / 4;
     threads::share(y, COLS, cost, |first, y| dispatch(PairSums { row, first, across, y }));
 }
 
-/// Some of the columns of a row.
+/// The multiplication of a row with some of the columns.
 struct PairSums<'a> {
     row: PairRow<'a, f32>,
     /// The first panel.
     first: usize,
-    /// All panels of the same rows.
+    /// The number of panels of the same rows.
     across: usize,
     y: &'a mut [f32],
 }
@@ -155,7 +159,7 @@ impl WithSimd for PairSums<'_> {
 }
 
 impl PairSums<'_> {
-    /// All panels, of which a row is `V` vectors, `P` at a time.
+    /// Multiplies with all panels, `P` at a time. A row of a panel is `V` vectors.
     #[inline(always)]
     fn groups<S: Simd, const V: usize, const P: usize>(self, s: S) {
         let PairSums { row, first, across, y } = self;
@@ -186,7 +190,7 @@ impl PairSums<'_> {
     }
 }
 
-/// Adds `x` times `P` panels, whose rows are `V` vectors, to their sums.
+/// Adds `x` times `P` panels, whose rows are `V` vectors, to the accumulators in `y`.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
 fn add_panels<S: Simd, const V: usize, const P: usize>(
@@ -197,14 +201,15 @@ fn add_panels<S: Simd, const V: usize, const P: usize>(
 ) {
     let panel = x.len() / PAIR * COLS;
     assert!(panels.len() >= P * panel);
-    // Sums of every other row, so that an addition need not wait for the last one.
+    // Even and odd rows have separate accumulators, to hide the latency of additions.
     let mut sums = [[[s.splat(0.0); PAIR]; V]; P];
     let mut at = panels.as_ptr();
     for x in x.as_chunks::<PAIR>().0 {
         let x = [s.splat(x[0]), s.splat(x[1])];
         for p in 0..P {
             for v in 0..V {
-                // SAFETY: a row of each of the `P` panels is there for each pair of `x`.
+                // SAFETY: `panels` holds `P` panels with a row for each pair of `x`; the caller
+                // slices them so.
                 let pairs = s.split(unsafe { s.load_at(at.add(p * panel + v * S::LANES)) });
                 s.prefetch(at.wrapping_add(p * panel), 16 * COLS);
                 sums[p][v][0] = s.mul_add(x[0], pairs[0], sums[p][v][0]);

@@ -1,22 +1,22 @@
-//! Sizes of the blocks, tiles and windows of NCHWc convolutions.
+//! Sizes of the channel blocks, tiles and windows of NCHWc convolutions.
 
 use crate::simd::bf16_pair::PAIR;
 
-/// Channels of a block: as many as the widest vector has lanes.
+/// The channels of a block: the number of lanes of the widest vector.
 pub const BLOCK: usize = 16;
-/// Pairs of channels in a block.
+/// The pairs of channels in a block.
 pub(crate) const PAIRS: usize = BLOCK / PAIR;
-/// The most taps that a window has.
+/// The largest number of taps of a window.
 pub(crate) const MAX_TAPS: usize = 128;
 
-/// The most pixels that a tile has.
+/// The largest number of pixels of a tile.
 pub(super) const MAX_TILE: usize = 20;
 
-/// Neighboring channels.
+/// A range of neighboring channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// The first one.
+    /// The first channel.
     pub first: usize,
-    /// How many they are.
+    /// The number of channels.
     pub count: usize,
 }

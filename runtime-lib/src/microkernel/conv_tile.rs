@@ -1,5 +1,5 @@
-//! The inner loops of a convolution whose channels stand in blocks: a tile of a few pixels and one
-//! or two blocks of output channels is held in registers while taps and input channels run.
+//! The micro-kernel of NCHWc convolutions: the accumulators of a few pixels and one or two blocks
+//! of output channels stay in registers while it iterates over taps and input channels.
 
 use super::conv_layout::{BLOCK, MAX_TILE, Span};
 use super::overlap::Overlap;
@@ -9,54 +9,54 @@ use crate::loops::bounds::reach;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads::Share;
 
-/// Rows and columns of the output of a convolution, in all blocks of its channels.
+/// A convolution that writes rows and columns of all channel blocks of an output.
 ///
-/// The input is read where it stands: the element of channel `c` and tap `t` for the output at row
-/// `i` and column `j` is `x[c / UNIT · x_block + c % UNIT + i · x_row + j · UNIT + taps[t]]`. `UNIT`
-/// is [`BLOCK`] where the channels of the input stand in blocks, too, and 1 where they do not. Where they are
-/// `PAIRED`, an element is a pair of `bfloat16` numbers, and so is one of the weights: of neighboring
-/// channels, of which a block has [`PAIRS`], or of neighboring columns.
+/// The input is read without a copy: channel `c` and tap `t` of the output at row `i` and column
+/// `j` is `x[c / UNIT · x_block + c % UNIT + i · x_row + j · UNIT + taps[t]]`. `UNIT` is [`BLOCK`]
+/// for an NCHWc input and 1 for an NCHW input. If `PAIRED`, an element of the input and of the
+/// weights is a pair of `bfloat16` numbers: two neighboring channels, of which a block has
+/// [`PAIRS`] pairs, or two neighboring columns.
 pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The input.
     pub x: &'a [f32],
-    /// How far one block of input channels starts from the next.
+    /// The stride of a block of input channels, in elements.
     pub x_block: usize,
-    /// How far apart in the input is what rows of the output read.
+    /// The input stride of a row of the output, in elements.
     pub x_row: usize,
-    /// Where in the input each element of the window is.
+    /// The input offset of each tap.
     pub taps: &'a [usize],
-    /// The input channels that are read, which are as many neighbors as each span tells.
+    /// The ranges of input channels that are read.
     pub spans: &'a [Span],
     /// The weights: `[output block, span, input block, tap, input channel of the block, BLOCK]`.
     pub w: &'a [f32],
-    /// What is added to each output channel; nothing where empty.
+    /// The bias of each output channel; empty for none.
     pub bias: &'a [f32],
-    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    /// The residual, which is added to the output and has its layout; empty for none.
     pub add: &'a [f32],
-    /// The output: a plane for each block, those of one layer after another.
+    /// The output: one plane for each block, those of one layer after another.
     pub y: Share<'a, f32>,
-    /// How far one row of the output starts from the next.
+    /// The row stride of the output, in elements.
     pub y_row: usize,
-    /// How far one column of the output starts from the next.
+    /// The column stride of the output, in elements.
     pub y_col: usize,
-    /// Blocks of output channels.
+    /// The number of blocks of output channels.
     pub blocks: usize,
-    /// Rows of the output.
+    /// The number of output rows.
     pub rows: usize,
-    /// Columns of the output.
+    /// The number of output columns.
     pub cols: usize,
-    /// How many channels of the first block of the output stay what they are.
+    /// The number of channels at the start of the output's first block that are not written.
     pub kept: usize,
-    /// The least and the largest result.
+    /// The minimum and the maximum of the result.
     pub clamp: Option<(f32, f32)>,
-    /// How many such there are, with weights one after the other, and the same of all else.
+    /// The number of convolutions of the same shape, whose weights follow each other.
     pub layers: usize,
-    /// How far one of their inputs starts from the next.
+    /// The input stride of these convolutions, in elements.
     pub x_layer: usize,
 }
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
-    /// Computes them at the best level that the processor has.
+    /// Computes the convolutions at the best SIMD level of the processor.
     #[inline(never)]
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "only there are tiles"))]
     pub fn compute(mut self) {
@@ -70,7 +70,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         dispatch_pairs(self);
     }
 
-    /// That every element which the tiles touch is there.
+    /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
         let NchwcConv { x_block, x_row, y_row, y_col, blocks, rows, cols, .. } = *self;
         let [row, col, layer] = [rows - 1, cols - 1, self.layers - 1];
@@ -90,7 +90,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// How many products an output is the sum of.
+    /// Returns the number of products that each output accumulates.
     pub(super) fn depth(&self) -> usize {
         let channels = self.spans.iter().fold(0, |sum: usize, span| sum.saturating_add(span.count));
         self.taps.len().saturating_mul(channels)
@@ -107,7 +107,8 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for NchwcConv<'_, UNIT, PAI
         }
         self.check();
         for _ in 0..self.layers {
-            // SAFETY: `check` has passed, and the slices start with a layer's.
+            // SAFETY: `check` has passed, and after `advance` the slices start at the current
+            // layer.
             unsafe { self.layer(s) };
             self.pass();
         }
@@ -115,7 +116,7 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for NchwcConv<'_, UNIT, PAI
 }
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
-    /// Goes on to the next layer.
+    /// Advances the slices to the next layer.
     pub(super) fn pass(&mut self) {
         let w_layer = self.blocks * self.depth() * BLOCK;
         self.x = self.x.get(self.x_layer..).unwrap_or(&[]);
@@ -123,17 +124,19 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         self.y.skip(self.blocks);
     }
 
-    /// All of one layer.
+    /// Computes one layer.
     ///
     /// # Safety
-    /// `check` has passed, and the slices start with the layer's.
+    ///
+    /// `check` has passed, and the slices start at the layer.
     #[inline(always)]
     unsafe fn layer<S: Simd>(&mut self, s: S) {
         if S::IS_SCALAR && !PAIRED {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: `check` has passed, by this function's contract.
             return unsafe { self.each(s) };
         }
-        // Told to all tiles, none of which is to have the loop that counts them.
+        // Computed here, once for all tiles, so that no tile contains the loop that counts
+        // channels.
         let schedule = PrefetchSchedule::of(
             self.depth() * BLOCK,
             self.rows * self.cols,
@@ -146,7 +149,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                 2.. if S::LANES == BLOCK => 2,
                 _ => 1,
             };
-            // SAFETY: the caller vouches for the layer, and so many blocks are left.
+            // SAFETY: `check` has passed, and at least `together` blocks start at `block`.
             unsafe {
                 match (S::LANES, together) {
                     (16, 4) => self.few(s, schedule, block),
@@ -162,9 +165,10 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
 }
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
-    /// One pixel after the other, each of one block.
+    /// Computes one pixel of one block at a time, with scalars.
     ///
     /// # Safety
+    ///
     /// `check` has passed.
     #[inline(always)]
     unsafe fn each<S: Simd>(&mut self, s: S) {
@@ -184,7 +188,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                         while left > 0 {
                             let lanes = left.min(UNIT - lane);
                             let (from, weights) = (self.x.as_ptr(), self.w.as_ptr());
-                            // SAFETY: `check` saw the channels of each tap, and their weights.
+                            // SAFETY: `check` covered the channels of each tap, and their weights.
                             unsafe {
                                 let (from, weights) = (from.add(x + lane), weights.add(w));
                                 simd::scalar_tile::add_products(
@@ -205,7 +209,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     }
 }
 
-/// What the sums of a pixel start with: nothing where a slice is empty.
+/// Returns the initial accumulators of a pixel; an empty slice adds nothing.
 #[inline(always)]
 pub(super) fn start(bias: &[f32], add: &[f32]) -> [f32; BLOCK] {
     let mut sums = *bias.first_chunk().unwrap_or(&[0.0; BLOCK]);
@@ -215,7 +219,7 @@ pub(super) fn start(bias: &[f32], add: &[f32]) -> [f32; BLOCK] {
     sums
 }
 
-/// Stores the sums of a pixel, but for the first ones, of which so many are kept.
+/// Stores the accumulators of a pixel, except the first `kept`.
 #[inline(always)]
 pub(super) fn finish<S: Simd>(
     s: S,
@@ -235,13 +239,13 @@ pub(super) fn finish<S: Simd>(
     }
 }
 
-/// Bounds sums.
+/// Clamps accumulators to `low` and `high`.
 #[inline(always)]
 pub(super) fn bound<S: Simd>(s: S, sums: &mut [S::F32], low: f32, high: f32) {
     for sum in sums.iter_mut() {
         *sum = s.max(s.splat(low), *sum);
     }
-    // Most have no upper one.
+    // Most activations have no maximum.
     if high < f32::INFINITY {
         for sum in sums.iter_mut() {
             *sum = s.min(s.splat(high), *sum);
@@ -249,20 +253,21 @@ pub(super) fn bound<S: Simd>(s: S, sums: &mut [S::F32], low: f32, high: f32) {
     }
 }
 
-/// Where vector `v` is among blocks that start so far apart.
+/// Returns the offset of vector `v` among blocks with the stride `apart`.
 #[inline(always)]
 pub(super) fn place<S: Simd>(v: usize, apart: usize) -> usize {
     v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK
 }
 
-/// As many pixels leave room for the sums of four blocks.
+/// The widest row for which the accumulators of four blocks fit in registers.
 const FEW: usize = 4;
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
-    /// All tiles of the `V` vectors that start at block `block`, which go at this schedule.
+    /// Computes all tiles of the `V` vectors of channels from block `block` on.
     ///
     /// # Safety
-    /// `check` has passed, and as many blocks are left.
+    ///
+    /// `check` has passed, and `block` and the blocks of the `V` vectors exist.
     #[inline(always)]
     unsafe fn tiles<S: Simd, const V: usize>(
         &mut self,
@@ -273,7 +278,8 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         let mut row = 0;
         while row < self.rows {
             let two = S::LANES == BLOCK && row + 1 < self.rows;
-            // SAFETY: the caller vouches for the block; the tiles are cut from what is left.
+            // SAFETY: the caller guarantees the blocks; the tiles are inside the remaining rows and
+            // columns.
             unsafe {
                 match self.cols {
                     10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, schedule, [block, row, 0]),
@@ -292,14 +298,17 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// The tile of a few pixels, and of four blocks, which are vectors: fewer sums would have to wait
-    /// for one another.
+    /// Computes a tile of a few pixels and four blocks of one vector each: with fewer accumulators,
+    /// the latency of additions would show.
     ///
     /// # Safety
-    /// `check` has passed, as many blocks are left, and there is one row, of at most [`FEW`] columns.
+    ///
+    /// `check` has passed, four blocks start at `block`, and there is one row of at most [`FEW`]
+    /// columns.
     #[inline(always)]
     unsafe fn few<S: Simd>(&mut self, s: S, schedule: PrefetchSchedule, block: usize) {
-        // SAFETY: the caller vouches for the block and the tile.
+        // SAFETY: the caller guarantees the blocks and the row, and `cols` is the width of the
+        // tile.
         unsafe {
             match self.cols {
                 4 => self.tile::<S, 1, 4, 4>(s, schedule, [block, 0, 0]),
@@ -310,10 +319,11 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// The tiles of one row.
+    /// Computes the tiles of one row.
     ///
     /// # Safety
-    /// As for `tiles`, and there is such a row.
+    ///
+    /// The contract of `tiles`, and `row` exists.
     #[inline(always)]
     unsafe fn row<S: Simd, const V: usize>(
         &mut self,
@@ -324,18 +334,19 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         let mut col = 0;
         while col < self.cols {
             let n = self.cols - col;
-            // A vector for each pixel leaves room for more of them.
+            // With one vector per pixel, more pixels fit in registers.
             let wider = S::LANES == BLOCK && V == 1 && (n == 16 || n >= 30);
             let (width, again) = match n {
                 _ if wider => (16, 0),
-                // Less is left than of eight, and less is done again.
+                // A remainder below eight pixels recomputes fewer of them.
                 9 | 13 if S::LANES == BLOCK => (9, 0),
-                // Two that are left alone would wait for their own sums.
+                // Two pixels alone would not hide the latency of additions.
                 10 if S::LANES == BLOCK => (10, 0),
                 _ => widths::<S>(n, col),
             };
             let at = [block, row, col - again];
-            // SAFETY: the tile is not wider than what is left and what is done again.
+            // SAFETY: a tile covers at most the remaining columns and the `again` columns before
+            // them.
             unsafe {
                 match (S::LANES, width) {
                     (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, schedule, at),
@@ -354,10 +365,12 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// The tile of `R` rows, `C` columns and `V` vectors of channels at a block, row and column.
+    /// Computes the tile of `R` rows, `C` columns and `V` vectors of channels at a block, row and
+    /// column.
     ///
     /// # Safety
-    /// `check` has passed, and the tile lies inside.
+    ///
+    /// `check` has passed, and the tile is inside the output.
     #[inline(always)]
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
@@ -365,17 +378,18 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         schedule: PrefetchSchedule,
         [block, row, col]: [usize; 3],
     ) {
-        // What is kept is put back: a tile that knew of it would not keep its sums in registers.
+        // Channels that must not change are restored after the store: a branch in the tile would
+        // spill its accumulators.
         let at = row * self.y_row + col * self.y_col;
         let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the contract is that of this function.
         unsafe { self.whole_tile::<S, R, C, V>(s, schedule, [block, row, col]) };
         if let Some(before) = before {
             self.put_back(at, [R, C], &before);
         }
     }
 
-    /// The first block of the pixels of a tile of so many rows and columns.
+    /// Returns the first block of the pixels of a tile.
     #[inline(never)]
     fn pixels(&mut self, at: usize, tile: [usize; 2]) -> [[f32; BLOCK]; MAX_TILE] {
         let mut pixels = [[0.0; BLOCK]; MAX_TILE];
@@ -385,7 +399,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         pixels
     }
 
-    /// Puts back what is kept of them.
+    /// Restores the first channels of a tile's pixels.
     #[inline(never)]
     fn put_back(&mut self, at: usize, tile: [usize; 2], before: &[[f32; BLOCK]; MAX_TILE]) {
         for (pixel, at) in before.iter().zip(self.places(at, tile)) {
@@ -393,7 +407,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// Where the pixels of a tile are, whose first one is there.
+    /// Returns the offsets of a tile's pixels, the first of which is at `at`.
     fn places(
         &self,
         at: usize,
@@ -403,10 +417,11 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         (0..rows * cols).map(move |i| at + i / cols * y_row + i % cols * y_col)
     }
 
-    /// The same, with all channels.
+    /// Computes a tile with all channels.
     ///
     /// # Safety
-    /// As for `tile`.
+    ///
+    /// The contract of `tile`.
     #[inline(always)]
     unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
@@ -417,7 +432,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         let w_block = schedule.w_block;
         let (y_block, y_row, y_col) = (self.y.apart(), self.y_row, self.y_col);
         let at = block * y_block + row * y_row + col * y_col;
-        // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+        // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
         unsafe {
             let mut start = [s.splat(0.0); V];
             if !self.bias.is_empty() {
@@ -437,12 +452,12 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                 }
             }
             let w = self.w.as_ptr().add(block * w_block);
-            // All tiles of these blocks together ask for the weights of those that come after them,
-            // also where they belong to the convolution that follows.
+            // Together, the tiles of these blocks prefetch the weights of the next blocks, also if
+            // those belong to the next convolution.
             let weights = V * S::LANES * (w_block / BLOCK);
             let later = w.wrapping_add(weights + schedule.share(row * self.cols + col, weights));
             let step = schedule.share(R * C, V * S::LANES);
-            // Where there are no channels, no element is there.
+            // `wrapping_add`, because the input may be empty if there are no channels.
             let pixel = self.x.as_ptr().wrapping_add(row * self.x_row + col * UNIT);
             let mut weights = WeightStream { w, later, step };
             for &span in self.spans {

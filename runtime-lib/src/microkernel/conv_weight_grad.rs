@@ -1,64 +1,63 @@
-//! The inner loops of a derivative by a convolution's weights, where the channels of the result stand
-//! in blocks: a tile of a few weights and one or two blocks of output channels is held in registers
-//! while pixels run.
+//! The micro-kernel of the weight gradient of NCHWc convolutions: the accumulators of a few weights
+//! and one or two blocks of output channels stay in registers while it iterates over pixels.
 
 use super::BLOCK;
 use crate::loops::bounds::reach;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// The derivatives by the weights of all windows of some rows and columns.
+/// The weight gradient, accumulated over the windows of some rows and columns.
 ///
-/// Weight `k` is that of channel `c = k / taps` and tap `t = k % taps`; for the window at row `i` and
-/// column `j` it is multiplied with `x[c / unit · x_block + c % unit + i · x_row + j · unit + taps[t]]`.
+/// Weight `k` is that of channel `c = k / taps` and tap `t = k % taps`. For the window at row `i`
+/// and column `j` its input is `x[c / unit · x_block + c % unit + i · x_row + j · unit + taps[t]]`.
 pub(crate) struct NchwcWeightGrad<'a> {
-    /// The input, as [`super::NchwcConv`] has it.
+    /// The input, with the layout of [`super::NchwcConv`].
     pub x: &'a [f32],
-    /// How far one block of input channels starts from the next.
+    /// The stride of a block of input channels, in elements.
     pub x_block: usize,
-    /// How far apart in the input is what rows of windows read.
+    /// The input stride of a row of windows, in elements.
     pub x_row: usize,
-    /// How many channels of the input stand side by side.
+    /// The number of contiguous input channels: [`BLOCK`], or 1 for NCHW.
     pub unit: usize,
-    /// Where in the input each element of the window is.
+    /// The input offset of each tap.
     pub taps: &'a [usize],
-    /// Input channels.
+    /// The number of input channels.
     pub channels: usize,
-    /// The derivatives by the windows' sums.
+    /// The gradient of the output.
     pub dy: &'a [f32],
-    /// How far one block of output channels starts from the next.
+    /// The stride of a block of output channels, in elements.
     pub dy_block: usize,
-    /// How far one row of the output starts from the next.
+    /// The row stride of `dy`, in elements.
     pub dy_row: usize,
-    /// Blocks of output channels.
+    /// The number of blocks of output channels.
     pub blocks: usize,
-    /// Rows of the output.
+    /// The number of output rows.
     pub rows: usize,
-    /// Columns of the output.
+    /// The number of output columns.
     pub cols: usize,
-    /// What is added to: `[output block, weight, BLOCK]`.
+    /// The accumulators: `[output block, weight, BLOCK]`.
     pub sums: &'a mut [f32],
 }
 
 impl NchwcWeightGrad<'_> {
-    /// Adds the derivatives, at the best level that the processor has.
+    /// Accumulates the gradient, at the best SIMD level of the processor.
     #[inline(never)]
     pub fn compute(self) {
         dispatch(self);
     }
 
-    /// How many weights an output channel has.
+    /// Returns the number of weights of an output channel.
     fn count(&self) -> usize {
         self.channels * self.taps.len()
     }
 
-    /// Where what weight `k` is multiplied with lies for the first window.
+    /// Returns the offset of the input of weight `k` in the first window.
     #[inline(always)]
     fn start(&self, k: usize) -> usize {
         let (channel, tap) = (k / self.taps.len(), k % self.taps.len());
         channel / self.unit * self.x_block + channel % self.unit + self.taps[tap]
     }
 
-    /// That every element which the tiles touch is there.
+    /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
         let NchwcWeightGrad { x_block, x_row, unit, dy_block, dy_row, blocks, rows, cols, .. } =
             *self;
@@ -84,7 +83,7 @@ impl WithSimd for NchwcWeightGrad<'_> {
         let mut block = 0;
         while block < self.blocks {
             let pair = S::LANES == BLOCK && self.blocks - block > 1;
-            // SAFETY: `check` has passed, and so many blocks are left.
+            // SAFETY: `check` has passed, and two blocks are left if `pair`, otherwise one.
             unsafe {
                 match S::LANES {
                     16 if pair => self.tiles::<S, 12, 2>(s, block),
@@ -99,16 +98,17 @@ impl WithSimd for NchwcWeightGrad<'_> {
 }
 
 impl NchwcWeightGrad<'_> {
-    /// All tiles of the `V` vectors that start at block `block`.
+    /// Computes all tiles of the `V` vectors of channels from block `block` on.
     ///
     /// # Safety
-    /// `check` has passed, and as many blocks are left.
+    ///
+    /// `check` has passed, and the blocks of the `V` vectors exist.
     #[inline(always)]
     unsafe fn tiles<S: Simd, const K: usize, const V: usize>(&mut self, s: S, block: usize) {
         let count = self.count();
         let mut k = 0;
         while k < count {
-            // SAFETY: there are weights from `k` on.
+            // SAFETY: `k < count`, and the caller guarantees the blocks.
             unsafe {
                 if count - k <= K / 2 {
                     self.half::<S, K, V>(s, block, k);
@@ -121,10 +121,11 @@ impl NchwcWeightGrad<'_> {
         }
     }
 
-    /// A tile of half as many weights.
+    /// Computes a tile of half as many weights.
     ///
     /// # Safety
-    /// As for `tile`.
+    ///
+    /// The contract of `tile`.
     #[inline(always)]
     unsafe fn half<S: Simd, const K: usize, const V: usize>(
         &mut self,
@@ -132,7 +133,7 @@ impl NchwcWeightGrad<'_> {
         block: usize,
         k: usize,
     ) {
-        // SAFETY: as the caller vouches for.
+        // SAFETY: the contract is that of this function.
         unsafe {
             match K {
                 12 => self.tile::<S, 6, V>(s, block, k),
@@ -142,10 +143,12 @@ impl NchwcWeightGrad<'_> {
         }
     }
 
-    /// The tile of `K` weights, or as many as are left, and `V` vectors of channels at a block.
+    /// Computes the tile of `K` weights, or of the remaining ones, and `V` vectors of channels at a
+    /// block.
     ///
     /// # Safety
-    /// `check` has passed, and the block and the first weight are there.
+    ///
+    /// `check` has passed, and the block and weight `first` exist.
     #[inline(always)]
     unsafe fn tile<S: Simd, const K: usize, const V: usize>(
         &mut self,
@@ -157,10 +160,10 @@ impl NchwcWeightGrad<'_> {
         let place = |v: usize, apart: usize| v * S::LANES / BLOCK * apart + v * S::LANES % BLOCK;
         let mut starts = [0; K];
         for (k, start) in starts.iter_mut().enumerate() {
-            // What is missing to a whole tile is the last one again, and is not written.
+            // Missing weights repeat the last one; their results are not stored.
             *start = self.start((first + k).min(count - 1));
         }
-        // SAFETY: every address lies where `check` saw elements.
+        // SAFETY: `check` covered every access of all weights, blocks, rows and columns.
         unsafe {
             let mut sums = [[s.splat(0.0); V]; K];
             for row in 0..self.rows {
@@ -177,7 +180,7 @@ impl NchwcWeightGrad<'_> {
                             *sum = s.mul_add(x, gradient, *sum);
                         }
                     }
-                    // Not past what `check` saw: the last pixel has nothing behind it.
+                    // `wrapping_add`, because nothing may follow the last pixel.
                     x = x.wrapping_add(unit);
                     dy = dy.wrapping_add(BLOCK);
                 }

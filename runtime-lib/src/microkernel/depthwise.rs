@@ -1,5 +1,5 @@
-//! The inner loop of a depthwise convolution whose channels stand in blocks: a few pixels of one
-//! block are held in registers while the taps run.
+//! The micro-kernel of NCHWc depthwise convolutions: the accumulators of a few pixels of one block
+//! stay in registers while it iterates over taps.
 
 use super::conv_layout::{BLOCK, MAX_TAPS};
 use super::conv_tile::{bound, finish, next, start, widths};
@@ -7,43 +7,43 @@ use crate::loops::bounds::reach;
 use crate::simd;
 use crate::simd::{Simd, WithSimd};
 
-/// Rows and columns of the output of a depthwise convolution, in one block of channels, whose windows
-/// see the same elements of the kernel.
+/// A depthwise convolution that writes rows and columns of one block of channels, whose windows all
+/// use the same part of the kernel.
 ///
-/// The input is read where it stands: the output at row `i` and column `j` multiplies the element of the
-/// kernel at row `k` and column `l` with the channels from
-/// `x[i · x_steps[0] + j · x_steps[1] + k · tap_steps[0] + l · tap_steps[1]]` on.
+/// The input is read without a copy: the output at row `i` and column `j` multiplies the kernel's
+/// element at row `k` and column `l` with the channels from `x[i · x_steps[0] + j · x_steps[1] + k
+/// · tap_steps[0] + l · tap_steps[1]]` on.
 pub(crate) struct Depthwise<'a> {
-    /// The input, from what the first output reads on.
+    /// The input, from the first element that the first output reads.
     pub x: &'a [f32],
-    /// How far apart in the input is what rows of the output read, and what columns do.
+    /// The input strides of a row and of a column of the output, in elements.
     pub x_steps: [usize; 2],
-    /// How many rows and columns of the kernel are seen.
+    /// The number of rows and columns of the kernel that are used.
     pub kernel: [usize; 2],
-    /// How far apart in the input is what rows of the kernel read, and what columns do.
+    /// The input strides of a row and of a column of the kernel, in elements.
     pub tap_steps: [usize; 2],
-    /// The weights, from the first on that is seen: `[kernel column, BLOCK]` for each row.
+    /// The weights, from the first one that is used: `[kernel column, BLOCK]` for each row.
     pub w: &'a [f32],
-    /// How far one row of them starts from the next.
+    /// The stride of a kernel row in `w`, in elements.
     pub w_row: usize,
-    /// What is added to each channel; nothing where empty.
+    /// The bias of each channel; empty for none.
     pub bias: &'a [f32],
-    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    /// The residual, which is added to the output and has its layout; empty for none.
     pub add: &'a [f32],
     /// The output.
     pub y: &'a mut [f32],
-    /// How far one row of the output starts from the next, and one column.
+    /// The row and column strides of the output, in elements.
     pub y_steps: [usize; 2],
-    /// Rows of the output.
+    /// The number of output rows.
     pub rows: usize,
-    /// Columns of the output.
+    /// The number of output columns.
     pub cols: usize,
-    /// The least and the largest result.
+    /// The minimum and the maximum of the result.
     pub clamp: Option<(f32, f32)>,
 }
 
 impl Depthwise<'_> {
-    /// That every element which the tiles touch is there.
+    /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
         let [rows, cols] = [self.rows - 1, self.cols - 1];
         let end = |[row, col]: [usize; 2]| reach([[rows, row], [cols, col], [BLOCK, 1]]);
@@ -85,9 +85,10 @@ impl WithSimd for Depthwise<'_> {
 }
 
 impl Depthwise<'_> {
-    /// One pixel after the other.
+    /// Computes one pixel at a time, with scalars.
     ///
     /// # Safety
+    ///
     /// `check` has passed.
     #[inline(always)]
     unsafe fn each<S: Simd>(&mut self, s: S) {
@@ -98,14 +99,14 @@ impl Depthwise<'_> {
         for (i, tap) in taps.iter_mut().enumerate() {
             *tap = i / width * tap_row + i % width * tap_col;
         }
-        // Weights of whole rows have nothing between them.
+        // Whole rows of weights are contiguous, so all taps are one run.
         let run = if width * BLOCK == self.w_row { taps.len() } else { width };
         for row in 0..self.rows {
             for col in 0..self.cols {
                 let at = row * y_row + col * y_col;
                 let mut sums = start(self.bias, self.add.get(at..).unwrap_or(&[]));
                 for (i, taps) in taps.chunks(run.max(1)).enumerate() {
-                    // SAFETY: `check` saw the channels of each tap, and their weights.
+                    // SAFETY: `check` covered the channels of each tap, and their weights.
                     unsafe {
                         let x = self.x.as_ptr().add(row * x_row + col * x_col);
                         let w = self.w.as_ptr().add(i * self.w_row);
@@ -117,14 +118,16 @@ impl Depthwise<'_> {
         }
     }
 
-    /// All tiles. What columns of the output read is `STEP` pixels apart in the input, or any number of them
-    /// where that is 0.
+    /// Computes all tiles. The columns of the output are `STEP` pixels apart in the input, or any
+    /// number if `STEP` is 0.
     ///
     /// # Safety
+    ///
     /// `check` has passed.
     #[inline(always)]
     unsafe fn rows<S: Simd, const STEP: usize>(&mut self, s: S) {
-        // A narrow image gives sums enough to keep the processor busy only in several rows.
+        // A row of a narrow image has too few accumulators to hide the latency of additions, so a
+        // tile has several rows.
         let wide = S::LANES == BLOCK && STEP > 0;
         let heights: &[usize] = match self.cols {
             1 if wide => &[8, 4, 2, 1],
@@ -135,8 +138,8 @@ impl Depthwise<'_> {
         let mut row = 0;
         while row < self.rows {
             let (height, again) = next(heights, self.rows - row, row);
-            // SAFETY: `check` has passed, and the rows are not more than those left and those that
-            // are done again.
+            // SAFETY: `check` has passed, and a tile covers at most the remaining rows and the
+            // `again` rows before them.
             unsafe {
                 match height {
                     8 => self.tiles::<S, 8, STEP>(s, row - again),
@@ -149,10 +152,11 @@ impl Depthwise<'_> {
         }
     }
 
-    /// The tiles of `R` rows.
+    /// Computes the tiles of `R` rows.
     ///
     /// # Safety
-    /// `check` has passed, and there are such rows.
+    ///
+    /// `check` has passed, and the `R` rows from `row` on exist.
     #[inline(always)]
     unsafe fn tiles<S: Simd, const R: usize, const STEP: usize>(&mut self, s: S, row: usize) {
         let mut col = 0;
@@ -160,12 +164,13 @@ impl Depthwise<'_> {
             let left = self.cols - col;
             let (width, again) = match (STEP, R) {
                 (0, _) => (1, 0),
-                // Several rows of halves, or of what is not wider than one.
+                // Several rows: the whole width, or two halves if it is more than 7.
                 (_, 2..) => (if left > 7 { left.div_ceil(2) } else { left }, 0),
                 _ => widths::<S>(left, col),
             };
             let at = [row, col - again];
-            // SAFETY: the tile is not wider than what is left and what is done again.
+            // SAFETY: a tile covers at most the remaining columns and the `again` columns before
+            // them.
             unsafe {
                 match (S::LANES, width) {
                     (16, 14) if R == 1 => self.tile::<S, 1, 14, 1, STEP>(s, at),
@@ -189,10 +194,11 @@ impl Depthwise<'_> {
         }
     }
 
-    /// The tile of `R` rows and `C` columns, each of `V` vectors, at a row and column.
+    /// Computes the tile of `R` rows and `C` columns, of `V` vectors each, at a row and column.
     ///
     /// # Safety
-    /// `check` has passed, the tile lies inside, and it has one column where `STEP` is 0.
+    ///
+    /// `check` has passed, the tile is inside the output, and `C` is 1 if `STEP` is 0.
     #[inline(always)]
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize, const STEP: usize>(
         &mut self,
@@ -202,7 +208,7 @@ impl Depthwise<'_> {
         let [[x_row, x_col], [y_row, y_col]] = [self.x_steps, self.y_steps];
         let [tap_row, tap_col] = self.tap_steps;
         let at = row * y_row + col * y_col;
-        // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+        // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
         unsafe {
             let mut sums = [[[s.splat(0.0); V]; C]; R];
             if !self.bias.is_empty() {
@@ -237,7 +243,7 @@ impl Depthwise<'_> {
                             }
                         }
                     }
-                    // Not past what `check` saw: the last ones have nothing behind them.
+                    // `wrapping_add`, because nothing may follow the last tap and the last weights.
                     tap = (tap.0.wrapping_add(tap_col), tap.1.wrapping_add(BLOCK));
                 }
                 x = x.wrapping_add(tap_row);

@@ -1,41 +1,42 @@
-//! The inner loop of a derivative by the weights of a depthwise convolution whose channels stand in
-//! blocks: the sums of a few taps of one block are held in registers while pixels run.
+//! The micro-kernel of the weight gradient of NCHWc depthwise convolutions: the accumulators of a
+//! few taps of one block stay in registers while it iterates over pixels.
 
 use super::BLOCK;
 use crate::loops::bounds::reach;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// The derivatives by the weights of all windows of some rows and columns, in one block of channels.
+/// The weight gradient of one block of channels, accumulated over the windows of some rows and
+/// columns.
 ///
-/// For the window at row `i` and column `j`, tap `t` is multiplied with the channels from
-/// `x[i · x_row + j · BLOCK + taps[t]]` on.
+/// For the window at row `i` and column `j`, the input of tap `t` is the channels from `x[i · x_row
+/// + j · BLOCK + taps[t]]` on.
 pub(crate) struct DepthwiseWeightGrad<'a> {
     /// The input.
     pub x: &'a [f32],
-    /// How far apart in the input is what rows of windows read.
+    /// The input stride of a row of windows, in elements.
     pub x_row: usize,
-    /// Where in the input each element of the window is.
+    /// The input offset of each tap.
     pub taps: &'a [usize],
-    /// The derivatives by the windows' sums.
+    /// The gradient of the output.
     pub dy: &'a [f32],
-    /// How far one row of them starts from the next.
+    /// The row stride of `dy`, in elements.
     pub dy_row: usize,
-    /// Rows of windows.
+    /// The number of rows of windows.
     pub rows: usize,
-    /// Columns of windows.
+    /// The number of columns of windows.
     pub cols: usize,
-    /// What is added to: `[tap, BLOCK]`.
+    /// The accumulators: `[tap, BLOCK]`.
     pub sums: &'a mut [f32],
 }
 
 impl DepthwiseWeightGrad<'_> {
-    /// Adds the derivatives, at the best level that the processor has.
+    /// Accumulates the gradient, at the best SIMD level of the processor.
     #[inline(never)]
     pub fn compute(self) {
         dispatch(self);
     }
 
-    /// That every element which the tiles touch is there.
+    /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
         let (last, row) = (self.rows - 1, [self.cols, BLOCK]);
         assert!(reach([[last, self.dy_row], row]) <= self.dy.len());
@@ -57,7 +58,8 @@ impl WithSimd for DepthwiseWeightGrad<'_> {
         for lane in (0..BLOCK).step_by(S::LANES) {
             let mut tap = 0;
             while tap < self.taps.len() {
-                // SAFETY: `check` has passed, and there are taps from `tap` on.
+                // SAFETY: `check` has passed, `tap < taps.len()`, and `lane` is that of a vector in
+                // the block.
                 tap += unsafe {
                     match self.taps.len() - tap {
                         6.. => self.tile::<S, 9>(s, lane, tap),
@@ -71,15 +73,17 @@ impl WithSimd for DepthwiseWeightGrad<'_> {
 }
 
 impl DepthwiseWeightGrad<'_> {
-    /// The tile of `K` taps, or as many as are left, and one vector of channels; `K`.
+    /// Computes the tile of `K` taps, or of the remaining ones, and one vector of channels. Returns
+    /// `K`.
     ///
     /// # Safety
-    /// `check` has passed, and the lane and the first tap are there.
+    ///
+    /// `check` has passed, `first` is a tap, and a vector at `lane` is inside the block.
     #[inline(always)]
     unsafe fn tile<S: Simd, const K: usize>(&mut self, s: S, lane: usize, first: usize) -> usize {
         let mut starts = [lane; K];
         for (k, start) in starts.iter_mut().enumerate() {
-            // What is missing to a whole tile is the last one again, and is not written.
+            // Missing taps repeat the last one; their results are not stored.
             *start += self.taps[(first + k).min(self.taps.len() - 1)];
         }
         let mut sums = [s.splat(0.0); K];
@@ -87,7 +91,7 @@ impl DepthwiseWeightGrad<'_> {
             let x = self.x.as_ptr().wrapping_add(row * self.x_row);
             let dy = self.dy.as_ptr().wrapping_add(row * self.dy_row + lane);
             for col in 0..self.cols {
-                // SAFETY: `check` saw the block of each tap at this pixel, and its derivatives.
+                // SAFETY: `check` covered the block of each tap at every pixel, and its gradient.
                 unsafe {
                     let gradient = s.load_at(dy.add(col * BLOCK));
                     for (sum, &start) in sums.iter_mut().zip(&starts) {

@@ -1,34 +1,34 @@
-//! What becomes of sums before they are stored.
+//! The epilogue of GEMM and GEMV: scale, bias, clamp and store.
 
 use super::panels::PANEL_ROWS;
 use super::simd_elem::SimdElem;
 use crate::simd::Simd;
 
-/// Where the elements of a result are. Its columns are lines of `pitch` columns, of which only
-/// the first `width` are stored, one line after the other.
+/// The layout of a result. Its columns are lines of `pitch` computed columns, of which the first
+/// `width` are stored, one line after another.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
-    /// How far one row starts from the next.
+    /// The row stride, in elements.
     pub row: usize,
-    /// Columns of a line that are computed.
+    /// The computed columns of a line.
     pub pitch: usize,
-    /// Columns of a line that are stored.
+    /// The stored columns of a line.
     pub width: usize,
 }
 
 impl Target {
-    /// All columns are stored.
+    /// Returns the layout that stores all columns.
     pub const fn whole(row: usize) -> Target {
         Target { row, pitch: usize::MAX, width: usize::MAX }
     }
 
-    /// Where column `j` is in a row, or the next one that is stored.
+    /// Returns the offset in a row of column `j`, or of the next column that is stored.
     pub fn place(self, j: usize) -> usize {
         let (line, at) = (j / self.pitch, j % self.pitch);
         line.saturating_mul(self.width) + at.min(self.width)
     }
 
-    /// Where `n` columns from column `j` on are in a row, if all of them are stored.
+    /// Returns the offset in a row of the `n` columns from `j` on, if all of them are stored.
     #[inline(always)]
     pub fn neighbors(self, j: usize, n: usize) -> Option<usize> {
         if self.pitch == usize::MAX {
@@ -37,8 +37,8 @@ impl Target {
         self.stored(j, n).and_then(|(skip, at, width)| (skip == 0 && width == n).then_some(at))
     }
 
-    /// The stored columns from column `j` on, of at most `n`: how many to skip before them, where
-    /// they are in a row, and how many they are.
+    /// Returns the stored columns among the `n` from column `j` on: the number of columns before
+    /// them, their offset in a row, and their number.
     #[inline(always)]
     fn stored(self, j: usize, n: usize) -> Option<(usize, usize, usize)> {
         let (line, at) = (j / self.pitch, j % self.pitch);
@@ -50,43 +50,43 @@ impl Target {
     }
 }
 
-/// What becomes of a sum before it is stored: `clamp(alpha · sum + addends)`.
+/// The operation between accumulation and store: `clamp(alpha · sum + addends)`.
 #[derive(Clone, Copy)]
 pub(crate) struct Epilogue<'a, T> {
-    /// The factor of the sum.
+    /// The scale of the sum.
     pub alpha: T,
-    /// Whether what stands in `y` is added; there are no addends then.
+    /// Whether the contents of `y` are added; there are no addends then.
     pub accumulate: bool,
-    /// What else is added; nothing where `data` is empty.
+    /// The matrices to add; those with empty `data` add nothing.
     pub addends: [Addend<'a, T>; 2],
-    /// The least and the largest result.
+    /// The minimum and the maximum of the result.
     pub clamp: Option<(T, T)>,
 }
 
 /// A matrix that is added to a product: element (i, j) is `scale · data[i · row + j · col]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Addend<'a, T> {
-    /// The matrix, from its first element on.
+    /// The elements, from the first one on.
     pub data: &'a [T],
-    /// How far one row starts from the next; 0 where all are the same.
+    /// The row stride, in elements; 0 if all rows are the same.
     pub row: usize,
-    /// 1, or 0 where all columns are the same.
+    /// The column stride: 1, or 0 if all columns are the same.
     pub col: usize,
-    /// The factor of the matrix.
+    /// The scale of the matrix.
     pub scale: T,
 }
 
 impl<'a, T: SimdElem> Addend<'a, T> {
-    /// Nothing to add.
+    /// An addend that adds nothing.
     pub const NONE: Addend<'a, T> = Addend { data: &[], row: 0, col: 0, scale: T::ONE };
 
-    /// The matrix from row `i` and column `j` on.
+    /// Returns the matrix from row `i` and column `j` on.
     #[inline(always)]
     pub fn from(self, i: usize, j: usize) -> Addend<'a, T> {
         Addend { data: self.data.get(i * self.row + j * self.col..).unwrap_or(&[]), ..self }
     }
 
-    /// What is added to all of a row.
+    /// Returns the element of row `i` if all columns are the same, otherwise 0.
     #[inline(always)]
     fn for_row(&self, i: usize) -> T {
         if self.col != 0 || self.data.is_empty() {
@@ -95,7 +95,7 @@ impl<'a, T: SimdElem> Addend<'a, T> {
         self.scale.mul(self.data[i * self.row])
     }
 
-    /// Adds to a vector of `n` elements from element (i, j) on what is not the same for all of a row.
+    /// Adds the elements from (i, j) on to a vector of `n` sums, unless all columns are the same.
     #[inline(always)]
     fn add_to<S: Simd>(
         &self,
@@ -113,7 +113,7 @@ impl<'a, T: SimdElem> Addend<'a, T> {
 }
 
 impl<T: SimdElem> Epilogue<'_, T> {
-    /// Whether what is added is the same for all of a row.
+    /// Returns whether every addend has the same element in all columns.
     #[inline(always)]
     fn is_same_for_rows(&self) -> bool {
         let same = |addend: &Addend<'_, T>| addend.col == 0 || addend.data.is_empty();
@@ -121,15 +121,15 @@ impl<T: SimdElem> Epilogue<'_, T> {
         !self.accumulate && same(first) && same(second)
     }
 
-    /// What is added to all sums of a row.
+    /// Returns the sum of the addends' elements of row `i`, for those whose columns are the same.
     #[inline(always)]
     pub fn for_row(&self, i: usize) -> T {
         let [first, second] = &self.addends;
         first.for_row(i).add(second.for_row(i))
     }
 
-    /// Finishes and stores rows of `V` vectors, of which `first` is the first one. The result is given
-    /// from there on, with how far its rows are apart and where in them the tile starts.
+    /// Finishes and stores rows of `V` vectors, the first of which is row `first`. `y` is the
+    /// result from that row on, `row` its row stride, and `at` the tile's offset in a row.
     #[inline(always)]
     pub fn finish_rows<S: Simd, const V: usize>(
         &self,
@@ -144,7 +144,7 @@ impl<T: SimdElem> Epilogue<'_, T> {
         for (i, sums) in tile.chunks_exact(V * lanes).enumerate() {
             let y = &mut y[i * row + at..][..V * lanes];
             let mut sum = [T::splat(s, T::ZERO); V];
-            // SAFETY: rows of the tile, of the result and of addends have `V` vectors.
+            // SAFETY: the slices of the tile, the result and the addends have `V` vectors each.
             unsafe {
                 if self.accumulate {
                     sum = vectors(s, y);
@@ -177,23 +177,24 @@ impl<T: SimdElem> Epilogue<'_, T> {
     }
 }
 
-/// The first `V` vectors of a slice.
+/// Returns the first `V` vectors of a slice.
 ///
 /// # Safety
-/// It has as many.
+///
+/// `x` has at least `V` vectors.
 #[inline(always)]
 unsafe fn vectors<S: Simd, T: SimdElem, const V: usize>(s: S, x: &[T]) -> [T::Vector<S>; V] {
     let mut vectors = [T::splat(s, T::ZERO); V];
     for (j, vector) in vectors.iter_mut().enumerate() {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: `x` has `V` vectors, by this function's contract.
         *vector = unsafe { T::load_at(s, x.as_ptr().add(j * S::LANES / T::WIDTH)) };
     }
     vectors
 }
 
-/// Finishes and stores a tile with `cols` columns, less what lies outside of its `rows` rows from row
-/// `i` on, which are at most [`PANEL_ROWS`], and of the `n` columns that are left. The result is given
-/// from that row on, with where its elements are and the column at which the tile starts.
+/// Finishes and stores a tile of `cols` columns, except its elements outside the `rows` rows from
+/// row `i` on (at most [`PANEL_ROWS`]) and the `n` remaining columns. `y` is the result from row
+/// `i` on, `to` its layout, and `first` the tile's first column.
 #[inline(always)]
 pub(crate) fn store<S: Simd, T: SimdElem>(
     s: S,
@@ -214,7 +215,7 @@ pub(crate) fn store<S: Simd, T: SimdElem>(
         && width > 0
     {
         c += skip;
-        // Down the rows first, which all have as many lanes.
+        // Rows are the inner loop, because they all have the same number of lanes.
         for j in (0..width).step_by(lanes) {
             let width = lanes.min(width - j);
             for r in 0..rows {
@@ -232,7 +233,7 @@ pub(crate) fn store<S: Simd, T: SimdElem>(
     }
 }
 
-/// Stores sums of a row, of which the first one is element (i, j) of the result.
+/// Finishes and stores sums of a row, the first of which is element (i, j) of the result.
 #[inline(always)]
 pub(crate) fn finish<S: Simd, T: SimdElem>(
     s: S,
@@ -250,7 +251,7 @@ pub(crate) fn finish<S: Simd, T: SimdElem>(
     }
 }
 
-/// What becomes of a vector of sums, to which no more is added than to all of the row.
+/// Finishes a vector of sums, if every addend is the same for the whole row.
 #[inline(always)]
 fn finish_sum<S: Simd, T: SimdElem>(
     s: S,
@@ -262,9 +263,9 @@ fn finish_sum<S: Simd, T: SimdElem>(
     epilogue.clamp.map_or(sum, |(low, high)| T::clamp(s, sum, low, high))
 }
 
-/// Stores a vector of sums, or as many as `to` has room for, of which the first one is element (i, j)
-/// of the result. The other vector is what is added to all of the row.
-// The same `epilogue` for all, as one that was just written is read slowly.
+/// Finishes and stores a vector of sums, as far as `to` reaches, whose first lane is element (i, j)
+/// of the result. `start` is the part of the addends that is the same for the whole row.
+// Takes the shared `epilogue`: a copy that was just written would stall the loads from it.
 #[inline(always)]
 pub(crate) fn finish_vector<S: Simd, T: SimdElem>(
     s: S,

@@ -1,11 +1,11 @@
-//! What follows the sums of a product or of a convolution.
+//! The activation that is fused into a product or a convolution.
 
 use super::simd_elem::SimdElem;
 use crate::loops::epilogue::Activation;
 use crate::simd::HAS_VECTORS;
 
-/// A function of sums. Kernels keep them between its bounds as they store them, and then [`finish`] what
-/// is left to do: nothing, where that was all.
+/// An activation of accumulators. Kernels clamp them to its bounds as they store them, and then
+/// [`finish`] applies the rest, which is nothing for activations that only clamp.
 ///
 /// [`finish`]: FusedActivation::finish
 #[derive(Clone, Copy)]
@@ -15,13 +15,13 @@ pub(crate) struct FusedActivation<T> {
 }
 
 impl<T: SimdElem> FusedActivation<T> {
-    /// Sums are what they are.
+    /// The identity.
     pub const NONE: Self = FusedActivation { f: Activation::Identity, rest: |_, _, _, _, _| () };
 
-    /// Computes `y`, with `f` of the sums in `rows` times `cols` elements, whose rows start `stride`
-    /// apart.
-    // Inlined, down from what a model calls, where `f` is known: so a program has no functions but
-    // those that its models name. Where no vectors are, it has those of single numbers.
+    /// Computes `y` and applies `f` to `rows` by `cols` elements, with the row stride `stride`.
+    // Inlined up to the function that a model calls, where `f` is a constant, so that a program
+    // contains only the activations that its models use. Without vectors it uses their scalar
+    // forms.
     #[inline(always)]
     pub fn within(
         f: Activation,
@@ -43,20 +43,20 @@ impl<T: SimdElem> FusedActivation<T> {
         }
     }
 
-    /// The same, for elements that are all in one piece.
+    /// Computes `y` and applies `f` to all of its elements.
     #[inline(always)]
     pub fn within_all(f: Activation, y: &mut [T], compute: impl FnOnce(&mut [T], Self)) {
         let len = y.len();
         FusedActivation::within(f, y, [1, len, len], compute);
     }
 
-    /// Whether nothing is left to do where sums are between the bounds.
+    /// Returns whether the activation only clamps.
     #[inline(always)]
     pub fn only_caps(self) -> bool {
         self.f.only_caps()
     }
 
-    /// The bounds that sums are kept between; none where that is not all that the function does.
+    /// Returns the bounds of an activation that only clamps.
     pub fn clamp(self) -> Option<(T, T)> {
         match self.f {
             Activation::Relu => Some((T::ZERO, T::HIGHEST)),
@@ -67,13 +67,13 @@ impl<T: SimdElem> FusedActivation<T> {
         }
     }
 
-    /// Does what is left to do where sums are between the bounds, in `rows` times `cols` elements,
-    /// whose rows start `stride` apart.
+    /// Applies the rest of the activation, after clamping, to `rows` by `cols` elements with the
+    /// row stride `stride`.
     pub fn finish(self, y: &mut [T], rows: usize, cols: usize, stride: usize) {
         (self.rest)(self.f, y, rows, cols, stride);
     }
 
-    /// Does all that there is to do, where sums were kept between no bounds.
+    /// Applies the whole activation to accumulators that were not clamped.
     pub fn apply(self, y: &mut [T], rows: usize, cols: usize, stride: usize) {
         match self.clamp() {
             Some(bounds) => T::cap(bounds, y, rows, cols, stride),

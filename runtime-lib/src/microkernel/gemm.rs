@@ -1,4 +1,4 @@
-//! The outer loops of a product: blocks that fit in the caches.
+//! The outer loops of GEMM: blocks that fit in the caches.
 
 #[cfg(target_arch = "x86_64")]
 use super::amx::PairRows;
@@ -15,64 +15,67 @@ use crate::simd::MAX_LANES;
 use crate::simd::bf16_pair::PAIR;
 use crate::threads::{self, Scratch};
 
-/// The most rows of a block: with `MAX_K` columns, half of a second-level cache.
+/// The largest number of rows of a block: with `MAX_K` columns, half of an L2 cache.
 const MAX_M: usize = 12 * PANEL_ROWS;
-/// The most columns of a block whose right factor is packed for it.
+/// The largest number of columns of a block whose right operand is packed for it.
 const MAX_N: usize = 512;
-/// The most elements of a right factor that are packed for a block: most of a second-level cache.
+/// The largest number of elements of a right operand that are packed for a block: most of an L2
+/// cache.
 const MAX_PACKED: usize = MAX_N * MAX_K_OF_MATRIX;
-/// The most columns of a block of few rows, whose left factor is read from the cache again and again:
-/// packed columns are to stay in the cache as well.
+/// The largest number of columns of a block with few rows, which reads its left operand from the
+/// cache for every panel: the packed columns must stay in the cache as well.
 const MAX_N_OF_FEW_ROWS: usize = 128;
-/// The most rows of such a block.
+/// The largest number of rows of such a block.
 const MAX_M_OF_FEW_ROWS: usize = 4 * PANEL_ROWS;
-/// The most columns of a block whose right factor is read where it stands.
+/// The largest number of columns of a block whose right operand is read in place.
 const MAX_N_IN_PLACE: usize = 4096;
-/// The longest sums of a block. Longer blocks load and store the result more seldom.
+/// The largest depth of a block. A larger depth loads and stores the result less often.
 const MAX_K: usize = 1024;
-/// The longest sums of a block whose right factor was not packed before: it is to be packed in a
-/// second-level cache, and rows that are read where they stand are each in a page of their own.
+/// The largest depth of a block whose right operand is not packed in advance: its packed form must
+/// fit the L2 cache, and its unpacked rows are each in a page of their own.
 const MAX_K_OF_MATRIX: usize = 384;
-/// Up to so many rows, the right factor is read so seldom that packing it does not pay.
+/// Up to this number of rows, packing the right operand does not pay.
 const FEW_ROWS: usize = 24;
-/// Rows that are a multiple of so many bytes apart compete for the same lines of the caches.
+/// Rows whose stride is a multiple of this number of bytes compete for the same cache lines.
 const ALIASING: usize = 2048;
-/// Scratch memory is used from an address on that is a multiple of this many elements.
+/// The alignment of scratch memory, in elements.
 const ALIGN: usize = MAX_LANES;
 
-/// `y = f(alpha · a · b + addends)`.
+/// The GEMM `y = f(alpha · a · b + addends)`.
 #[derive(Clone, Copy)]
 pub(crate) struct Product<'a, T> {
-    /// Rows of the result.
+    /// The rows of the result.
     pub m: usize,
-    /// Columns of the result.
+    /// The columns of the result.
     pub n: usize,
-    /// The length of the sums.
+    /// The depth: the columns of `a` and the rows of `b`.
     pub k: usize,
-    /// The left factor.
+    /// The left operand.
     pub a: Operand<'a, T>,
-    /// The right factor.
+    /// The right operand.
     pub b: Operand<'a, T>,
-    /// The factor of the product.
+    /// The scale of the product.
     pub alpha: T,
-    /// What is added.
+    /// The matrices to add.
     pub addends: [Addend<'a, T>; 2],
-    /// What is applied to the sum of all.
+    /// The activation.
     pub f: FusedActivation<T>,
 }
 
-/// How many rows of a packed right factor a block multiplies, of so many: a number of whole pairs.
+/// Returns the number of rows of a packed right operand of `k` rows that a block multiplies: a
+/// multiple of a pair.
 pub(crate) fn block_depth(k: usize) -> usize {
     part(k, MAX_K, PAIR)
 }
 
-/// How many elements of scratch memory a product needs at most: for a left factor that is not
-/// packed, and for such a right one.
+/// Returns the most scratch memory that a product needs, in elements: for a left operand that is
+/// not packed if `left`, and for a right one if `right`.
 pub(crate) const fn scratch(m: usize, n: usize, k: usize, left: bool, right: bool) -> usize {
     blocks_scratch(m, n, at_most(k, if right { MAX_K_OF_MATRIX } else { MAX_K }), left, right)
 }
 
-/// [`scratch`] for a left factor that is not packed and a right one of fewer bits.
+/// Returns [`scratch`] for a left operand that is not packed and a right one of reduced weight
+/// precision.
 pub(crate) const fn wide_scratch(m: usize, n: usize, k: usize) -> usize {
     blocks_scratch(m, n, at_most(k, MAX_K), true, true)
 }
@@ -91,19 +94,19 @@ const fn at_most(x: usize, most: usize) -> usize {
     if x < most { x } else { most }
 }
 
-/// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
+/// Returns the length of the parts of `x`, cut into equal parts of at most `most`.
 fn part(x: usize, most: usize, multiple: usize) -> usize {
     x.div_ceil(x.div_ceil(most).max(1)).next_multiple_of(multiple)
 }
 
-/// The first `n` elements from an aligned address on, and what follows them.
+/// Returns the first `n` elements from an aligned address on, and the rest.
 fn split_aligned<T>(scratch: &mut [T], n: usize) -> (&mut [T], &mut [T]) {
     let skip = scratch.as_ptr().align_offset(ALIGN * size_of::<T>());
     let skip = if n == 0 || skip > ALIGN { 0 } else { skip };
     scratch[skip..].split_at_mut(n)
 }
 
-/// Panels of the right factor, as a [`GemmBlock`] wants them.
+/// Panels of the right operand, as a [`GemmBlock`] reads them.
 #[derive(Clone, Copy)]
 struct Panels<'a, T> {
     data: &'a [T],
@@ -111,7 +114,7 @@ struct Panels<'a, T> {
     rows: Rows<'a, T>,
 }
 
-/// Where the rows of panels start.
+/// The layout of the rows of panels.
 #[derive(Clone, Copy)]
 enum Rows<'a, T> {
     Apart(usize),
@@ -119,7 +122,7 @@ enum Rows<'a, T> {
     Pairs(fn(GemmBlock<'_, T, ()>)),
 }
 
-/// Rows of the left factor, packed.
+/// Packed rows of the left operand.
 struct Left<'s, T> {
     panels: &'s mut [T],
     /// The first row and column of the block that the panels hold.
@@ -127,7 +130,7 @@ struct Left<'s, T> {
 }
 
 impl<T: GemmElem> Product<'_, T> {
-    /// Multiplies. The result has no rows or columns to skip where it is a single column.
+    /// Computes the product. If the result is a single column, it has no rows or columns to skip.
     pub fn run(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         if let Some(row) = self.as_row(to) {
             let n = self.m * self.n;
@@ -143,7 +146,7 @@ impl<T: GemmElem> Product<'_, T> {
         self.run_matrix(y, to, scratch);
     }
 
-    /// Multiplies small matrices, if these are; says whether.
+    /// Computes a product of small matrices; returns `false` if they are not small.
     fn run_tiny(&self, y: &mut [T], to: Target) -> bool {
         let (Operand::Matrix(a), Operand::Matrix(b)) = (self.a, self.b) else { return false };
         let Product { m, n, k, .. } = *self;
@@ -155,8 +158,8 @@ impl<T: GemmElem> Product<'_, T> {
         is_tiny
     }
 
-    /// Multiplies, on several threads where that pays: each has some of the rows. One row is
-    /// multiplied as several are.
+    /// Computes the product, on several threads where that pays: each computes some of the rows.
+    /// One row is computed like several.
     pub fn run_matrix(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         if to.row == 0 || to.row < to.place(self.n) {
             return self.run_blocks(y, to, scratch);
@@ -171,8 +174,8 @@ impl<T: GemmElem> Product<'_, T> {
         });
     }
 
-    /// What the rows of a part of the product are a multiple of: a panel's, or those that are packed at
-    /// once where the parts pack panels of their own.
+    /// Returns the number that the rows of a thread's part are a multiple of: the rows of a panel,
+    /// or the rows packed at once if the part packs its own panels.
     fn unit(&self) -> usize {
         match self.a {
             Operand::Matrix(_) => PACKED_ROWS,
@@ -180,7 +183,7 @@ impl<T: GemmElem> Product<'_, T> {
         }
     }
 
-    /// So many rows of the product from `first` on, which is a multiple of [`Self::unit`].
+    /// Returns `rows` rows of the product from `first` on, which is a multiple of [`Self::unit`].
     fn part(self, first: usize, rows: usize) -> Self {
         let a = match self.a {
             Operand::Matrix(a) => {
@@ -194,7 +197,7 @@ impl<T: GemmElem> Product<'_, T> {
         Product { m: rows, a, addends, ..self }
     }
 
-    /// How long the sums of a block are.
+    /// Returns the depth of a block.
     fn depth(&self) -> usize {
         let depth = match self.b {
             Operand::Matrix(_) | Operand::Rows { .. } => part(self.k, MAX_K_OF_MATRIX, PAIR),
@@ -203,7 +206,7 @@ impl<T: GemmElem> Product<'_, T> {
         depth.min(self.k)
     }
 
-    /// Multiplies on this thread, block by block.
+    /// Computes the product on this thread, block by block.
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         #[cfg(target_arch = "x86_64")]
         if self.run_pair_rows(y, to) {
@@ -223,7 +226,7 @@ impl<T: GemmElem> Product<'_, T> {
         let mut left = Left { panels, of: None };
         let mut n = 0;
         while n < self.n {
-            // Whole panels are read where they stand; columns that do not fill one are packed.
+            // Whole panels are read in place; the columns of an incomplete one are packed.
             let more = self.n - n;
             let whole = if in_place && more > cols { more - more % cols } else { more };
             let ns = (n, whole.min(width));
@@ -241,8 +244,8 @@ impl<T: GemmElem> Product<'_, T> {
         }
     }
 
-    /// A product with a single row or column, as one with a row. Nothing, where what is needed
-    /// is not in one piece.
+    /// Returns the GEMV of a product with a single row or column; `None` if its vector or matrix is
+    /// not contiguous as GEMV needs it.
     fn as_row(&self, to: Target) -> Option<GemvOperands<'_, T>> {
         let Operand::Matrix(a) = self.a else { return None };
         let epilogue = self.epilogue(0, (0, self.k));
@@ -268,7 +271,7 @@ impl<T: GemmElem> Product<'_, T> {
         addends.iter().all(|x| x.col <= 1).then_some(row)
     }
 
-    /// Multiplies a single row with pairs, if that is what this is.
+    /// Computes a GEMV with pairs; returns `false` for other products.
     fn run_pair_row(&self, y: &mut [T], to: Target) -> bool {
         let (Operand::Matrix(a), Operand::Pairs(b)) = (self.a, self.b) else { return false };
         let is_row = self.m == 1 && a.col == 1 && to.pitch == usize::MAX;
@@ -280,7 +283,8 @@ impl<T: GemmElem> Product<'_, T> {
         is_row
     }
 
-    /// Multiplies rows with pairs by the processor's tiles, if this can be done so; says whether.
+    /// Multiplies unpacked rows with pairs by AMX tiles; returns `false` if that is not possible or
+    /// does not pay.
     #[cfg(target_arch = "x86_64")]
     fn run_pair_rows(&self, y: &mut [T], to: Target) -> bool {
         let (Operand::Matrix(a), Operand::Pairs(b)) = (self.a, self.b) else { return false };
@@ -302,30 +306,30 @@ impl<T: GemmElem> Product<'_, T> {
             })
     }
 
-    /// The right factor, where its rows are in one piece and better read where they stand.
+    /// Returns the right operand, if its rows are contiguous and it is better read in place.
     fn in_place(&self) -> Option<Matrix<'_, T>> {
         let Operand::Matrix(b) = self.b else { return None };
         let apart = !(b.row * size_of::<T>()).is_multiple_of(ALIASING);
         (b.col == 1 && (self.m <= FEW_ROWS || apart)).then_some(b)
     }
 
-    /// Does what is left to do in these rows and columns.
+    /// Applies the rest of the activation to these rows and columns.
     fn finish(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
         if self.f.only_caps() {
             return;
         }
         let (first, last) = (to.place(n), to.place(n + cols));
-        // A column that is computed as a row is longer than the rows are apart.
+        // A column computed as a row is longer than the row stride.
         let row = to.row.max(last - first);
         self.f.finish(&mut y[first..], rows, last - first, row);
     }
 
-    /// Whether what is multiplied are pairs.
+    /// Returns whether the right operand is in pairs.
     fn is_paired(&self) -> bool {
         matches!(self.b, Operand::Pairs(_))
     }
 
-    /// How many elements the packed rows of a block have.
+    /// Returns the number of elements of the packed rows of a block.
     fn left_len(&self, depth: usize) -> usize {
         match self.a {
             Operand::Matrix(_) => part(self.m, MAX_M, PANEL_ROWS) * depth,
@@ -333,7 +337,7 @@ impl<T: GemmElem> Product<'_, T> {
         }
     }
 
-    /// The panels of the right factor for these columns and rows.
+    /// Returns the panels of the right operand for these columns and rows, packing them if needed.
     fn right<'s>(&'s self, ns: Part, ks: Part, scratch: &'s mut [T]) -> Panels<'s, T> {
         let ((n, width), (k, depth)) = (ns, ks);
         let cols = panel_cols::<T>();
@@ -375,7 +379,7 @@ impl<T: GemmElem> Product<'_, T> {
         }
     }
 
-    /// The blocks of all rows, for these columns and a part of the sums.
+    /// Computes the blocks of all rows, for these columns and this part of the depth.
     fn rows(
         &self,
         right: Panels<'_, T>,
@@ -414,14 +418,14 @@ impl<T: GemmElem> Product<'_, T> {
         }
     }
 
-    /// The panels of the left factor for these rows and columns, and how far they are apart.
+    /// Returns the panels of the left operand for these rows and columns, and their stride.
     fn left<'s>(&'s self, ms: Part, ks: Part, left: &'s mut Left<'_, T>) -> (&'s [T], usize) {
         let ((m, rows), (k, depth)) = (ms, ks);
         match self.a {
             Operand::Matrix(a) => {
                 let width = if self.is_paired() { depth / PAIR } else { depth };
                 let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * width];
-                // Where all rows are one block, the next columns find them packed.
+                // If all rows are one block, they stay packed for the next columns.
                 if left.of.replace((m, k)) != Some((m, k)) {
                     match self.b {
                         Operand::Pairs(b) => (b.pack)(a, ms, ks, panels),
@@ -437,7 +441,7 @@ impl<T: GemmElem> Product<'_, T> {
         }
     }
 
-    /// What becomes of the sums of a block that starts at a row.
+    /// Returns the epilogue of the block from row `m` on for this part of the depth.
     fn epilogue(&self, m: usize, (k, depth): Part) -> Epilogue<'_, T> {
         let last = k + depth == self.k;
         Epilogue {

@@ -1,4 +1,4 @@
-//! Elements whose products have micro-kernels, which this crate compiles once.
+//! Element types with GEMM micro-kernels, which are compiled once, in this crate.
 
 use super::gemm_tile::{Distance, GemmBlock, Starts};
 use super::gemv::Gemv;
@@ -8,21 +8,21 @@ use super::simd_elem::SimdElem;
 use super::tiny::Tiny;
 use crate::simd::dispatch;
 
-/// `f32` or `f64`, with what packs and multiplies its matrices at the best level.
+/// `f32` or `f64`, with the functions that pack and multiply matrices at the best SIMD level.
 pub(crate) trait GemmElem: SimdElem {
-    /// Writes so many rows of a panel, which are so long and start so far apart, as columns.
+    /// Packs rows into a panel, as columns: `of` is their number and length, `apart` their stride.
     fn pack_rows(rows: &[Self], apart: usize, of: Part, panel: &mut [Self]);
-    /// Writes as many columns as a panel has, which start so far apart, as rows.
+    /// Packs columns into a panel, as rows: `depth` is their length, `apart` their stride.
     fn pack_columns(columns: &[Self], apart: usize, depth: usize, panel: &mut [Self]);
-    /// The elements of a packed factor from `first` on.
+    /// Widens the elements of a packed operand from `first` on.
     fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
-    /// Multiplies a block at the best level: compiled in this crate, once.
+    /// Multiplies a block.
     fn multiply(block: GemmBlock<'_, Self, Distance>);
-    /// The same, for rows of the right factor that start anywhere.
+    /// Multiplies a block whose right operand has rows at arbitrary offsets.
     fn multiply_rows(block: GemmBlock<'_, Self, Starts<'_, Self>>);
-    /// Multiplies a row at the best level: compiled in this crate, once.
+    /// Multiplies a row.
     fn multiply_row(product: Gemv<'_, Self>);
-    /// The same, for small matrices.
+    /// Multiplies small matrices.
     fn multiply_tiny(product: &mut Tiny<'_, Self>);
 }
 

@@ -1,4 +1,5 @@
-//! The inner loops of a product: a tile of the result is held in registers while `k` runs.
+//! The GEMM micro-kernel: the accumulators of a tile of the result stay in registers while it
+//! iterates over `k`.
 
 use super::epilogue::{Epilogue, Target, store};
 use super::panels::{PANEL_ROWS, panel_cols};
@@ -8,47 +9,47 @@ use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 use core::mem::MaybeUninit;
 use core::slice::from_raw_parts;
 
-/// The most elements that a tile has.
+/// The largest number of elements of a tile.
 const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
 
-/// A part of `y = epilogue(a · b)`, for factors in panels.
+/// A block of `y = epilogue(a · b)`, with packed operands.
 pub(crate) struct GemmBlock<'a, T, R> {
-    /// Rows of the result.
+    /// The rows of the result.
     pub m: usize,
-    /// Columns of the result.
+    /// The columns of the result.
     pub n: usize,
-    /// The length of the sums.
+    /// The depth.
     pub k: usize,
-    /// The left factor: panels of [`PANEL_ROWS`] rows, one column after the other.
+    /// The left operand: panels of [`PANEL_ROWS`] rows, column after column.
     pub a: &'a [T],
-    /// How far one panel of `a` starts from the next.
+    /// The stride of the panels of `a`, in elements.
     pub a_panel: usize,
-    /// The right factor: panels of [`panel_cols`] columns.
+    /// The right operand: panels of [`panel_cols`] columns, row after row.
     pub b: &'a [T],
-    /// How far one panel of `b` starts from the next.
+    /// The stride of the panels of `b`, in elements.
     pub b_panel: usize,
-    /// Where the rows of a panel of `b` start.
+    /// The offsets of the rows of a panel of `b`.
     pub b_rows: R,
     /// The result, from the block's first row on.
     pub y: &'a mut [T],
-    /// Where the elements of `y` are.
+    /// The layout of `y`.
     pub to: Target,
     /// The column of the result at which the block starts.
     pub first: usize,
-    /// What becomes of the sums. The addends start at the block's first row and at column 0.
+    /// The epilogue. Its addends start at the block's first row and at column 0.
     pub epilogue: Epilogue<'a, T>,
 }
 
-/// Where the rows of a panel start, and what becomes of their elements.
+/// The offsets of a panel's rows, and the operation on their elements.
 pub(crate) trait RowStarts<T: SimdElem>: Copy {
-    /// How far row `k` starts from the panel.
+    /// Returns the offset of row `k` in the panel.
     fn start(self, k: usize) -> usize;
-    /// How far behind a row is one that is read soon after it, where that is the same for all.
+    /// Returns the distance of the row to prefetch, if it is the same for all rows.
     fn ahead(self) -> Option<usize>;
-    /// How far the last of so many rows starts from the panel.
+    /// Returns the largest offset of the first `k` rows.
     fn last(self, k: usize) -> usize;
 
-    /// Adds to sums the products of what stands in `a` and in a row.
+    /// Adds the products of `a` and a row's elements to the accumulators.
     #[inline(always)]
     fn add_products<S: Simd>(
         s: S,
@@ -60,7 +61,7 @@ pub(crate) trait RowStarts<T: SimdElem>: Copy {
     }
 }
 
-/// Rows at equal distances.
+/// Rows with a constant stride, in elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Distance(pub usize);
 
@@ -72,7 +73,7 @@ impl<T: SimdElem> RowStarts<T> for Distance {
 
     #[inline(always)]
     fn ahead(self) -> Option<usize> {
-        /// Rows are read so much ahead of their iteration: longer than a second-level cache takes.
+        /// The number of rows to prefetch ahead: more than the latency of an L2 cache.
         const AHEAD: usize = 6;
         Some(AHEAD * self.0)
     }
@@ -82,7 +83,7 @@ impl<T: SimdElem> RowStarts<T> for Distance {
     }
 }
 
-/// Rows of pairs, which are multiplied with pairs, at equal distances.
+/// Rows of pairs with a constant stride, in elements, for a left operand in pairs.
 #[derive(Clone, Copy)]
 pub(crate) struct PairDistance(pub usize);
 
@@ -128,7 +129,7 @@ impl<T: SimdElem> RowStarts<T> for Starts<'_, T> {
 }
 
 impl<'a, T: SimdElem> GemmBlock<'a, T, ()> {
-    /// The block, told where the rows of its panels start.
+    /// Returns the block with other row offsets.
     pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> GemmBlock<'a, T, R> {
         let GemmBlock { m, n, k, a, a_panel, b, b_panel, y, to, first, epilogue, .. } = self;
         GemmBlock { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, epilogue }
@@ -147,9 +148,9 @@ impl<T: SimdElem, R: RowStarts<T>> WithSimd for GemmBlock<'_, T, R> {
         let lanes = S::LANES / T::WIDTH;
         let mut j = 0;
         while j < self.n {
-            // SAFETY: `check` saw that all panels are there, and `j < n`.
+            // SAFETY: `check` covered all panels, and `j < n`.
             unsafe {
-                // Where there are no vectors, each element takes a register of its own.
+                // Without vectors, each element takes a register.
                 if HAS_VECTORS && self.n - j > lanes {
                     self.columns::<S, 2>(s, j);
                     j += 2 * lanes;
@@ -163,7 +164,7 @@ impl<T: SimdElem, R: RowStarts<T>> WithSimd for GemmBlock<'_, T, R> {
 }
 
 impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
-    /// That every element of a panel which the tiles touch is there.
+    /// Checks that every panel element that the tiles access is inside its slice.
     fn check(&self) {
         let cols = panel_cols::<T>();
         let (down, across) = (self.m.div_ceil(PANEL_ROWS), self.n.div_ceil(cols));
@@ -174,9 +175,10 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         }
     }
 
-    /// All rows of the `V` vectors of columns from `j` on.
+    /// Computes all rows of the `V` vectors of columns from `j` on.
     ///
     /// # Safety
+    ///
     /// `check` has passed, and `j < n`.
     #[inline(always)]
     unsafe fn columns<S: Simd, const V: usize>(&mut self, s: S, j: usize) {
@@ -190,7 +192,8 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
                     (8, 5..=6 | 9..) => 6,
                     _ => 4,
                 };
-                // SAFETY: every tile starts above row `m`, and none leaves the panel.
+                // SAFETY: `check` has passed, `i < end <= m`, and the heights add up to at most a
+                // panel.
                 unsafe {
                     match (S::LANES, height) {
                         (16, 12) => self.tile::<S, 12, V>(s, i, j),
@@ -204,9 +207,9 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         }
     }
 
-    /// What a tile of `H` rows and so many columns asks for, of the columns that come after these: an
-    /// address, and how far the next is. All tiles of these columns together ask for all of them,
-    /// also where they belong to the product that follows.
+    /// Returns the address that a tile of `H` rows prefetches first, and the stride of the
+    /// following ones. Together, the tiles of these columns prefetch the columns that come next,
+    /// also if those belong to the next product.
     #[inline(always)]
     fn later<const H: usize>(&self, i: usize, j: usize, cols: usize) -> (*const T, usize) {
         let next = j + cols;
@@ -219,7 +222,7 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         )
     }
 
-    /// Asks for what the sums of a tile of `H` rows and `V` vectors will be stored over.
+    /// Prefetches the part of the result that the tile of `H` rows and `V` vectors will overwrite.
     #[inline(always)]
     fn ask_for_results<S: Simd, const H: usize, const V: usize>(&self, s: S, i: usize, j: usize) {
         let first = self.y.as_ptr().wrapping_add(i * self.to.row + j);
@@ -230,24 +233,28 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         }
     }
 
-    /// The tile of `H` rows and `V` vectors at row `i` and column `j`, less what lies outside.
+    /// Computes the tile of `H` rows and `V` vectors at row `i` and column `j`, as far as it is
+    /// inside the result.
     ///
     /// # Safety
-    /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
+    ///
+    /// `check` has passed, `i < m`, `j < n`, and the rows are in one panel.
     #[inline(always)]
     unsafe fn tile<S: Simd, const H: usize, const V: usize>(&mut self, s: S, i: usize, j: usize) {
         let mut tile = [MaybeUninit::uninit(); MAX_TILE];
-        // SAFETY: the caller's promise is the same; all rows of the tile are written.
+        // SAFETY: the contract of `sums` is that of this function, and `sums` writes all rows of
+        // the tile.
         unsafe {
             self.sums::<S, H, V>(s, i, j, &mut tile);
             self.finish::<S, V>(s, [i, H.min(self.m - i)], j, &tile);
         }
     }
 
-    /// The sums of the tile of `H` rows and `V` vectors at row `i` and column `j`.
+    /// Computes the accumulators of the tile of `H` rows and `V` vectors at row `i` and column `j`.
     ///
     /// # Safety
-    /// `check` has passed, `i < m`, `j < n`, and the rows lie in one panel.
+    ///
+    /// `check` has passed, `i < m`, `j < n`, and the rows are in one panel.
     #[inline(always)]
     unsafe fn sums<S: Simd, const H: usize, const V: usize>(
         &self,
@@ -258,13 +265,14 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
     ) {
         let lanes = S::LANES / T::WIDTH;
         let panel = panel_cols::<T>();
-        // From one vector of a row to the next: in the same panel, or in the next one.
+        // The stride of the vectors of a row: inside a panel, or from one panel to the next.
         let apart = if lanes == panel { self.b_panel } else { lanes };
         self.ask_for_results::<S, H, V>(s, i, self.first + j);
         let mut sums = [[T::splat(s, T::ZERO); V]; H];
-        // SAFETY: the panels hold `k` columns of `a` and rows of `b`.
+        // SAFETY: `check` covered `k` columns of the panel of `a` and `k` rows of the panels of
+        // `b`.
         unsafe {
-            // Where there are no sums, no element is there.
+            // `wrapping_add`, because the panels may be empty if the depth is 0.
             let at = i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS;
             let mut a = self.a.as_ptr().wrapping_add(at);
             let b = self.b.as_ptr().wrapping_add(j / panel * self.b_panel + j % panel);
@@ -288,13 +296,13 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
                         *sum = R::add_products(s, x, y, *sum);
                     }
                 }
-                // Not past the panel: the last column has nothing behind it.
+                // `wrapping_add`, because nothing may follow the last column.
                 a = a.wrapping_add(PANEL_ROWS);
             }
         }
         for (i, sums) in sums.iter().enumerate() {
             for (j, &sum) in sums.iter().enumerate() {
-                // SAFETY: a tile has room for `H · V` vectors.
+                // SAFETY: a tile has `MAX_TILE` elements, which is at least `H · V` vectors.
                 unsafe {
                     T::store_at(s, sum, tile.as_mut_ptr().cast::<T>().add((i * V + j) * lanes));
                 }
@@ -302,11 +310,12 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         }
     }
 
-    /// Finishes and stores a tile of so many rows from row `i` on and `V` vectors from column `j` on, less
-    /// what lies outside.
+    /// Finishes and stores the tile of `rows` rows from row `i` on and `V` vectors from column `j`
+    /// on, as far as it is inside the result.
     ///
     /// # Safety
-    /// As many rows of the tile were written.
+    ///
+    /// `rows` rows of the tile are initialized.
     #[inline(always)]
     unsafe fn finish<S: Simd, const V: usize>(
         &mut self,
@@ -316,7 +325,7 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         tile: &[MaybeUninit<T>; MAX_TILE],
     ) {
         let cols = V * S::LANES / T::WIDTH;
-        // SAFETY: the caller vouches for the rows.
+        // SAFETY: the caller initialized `rows` rows.
         let tile = unsafe { from_raw_parts(tile.as_ptr().cast::<T>(), rows * cols) };
         let y = &mut self.y[i * self.to.row..];
         match self.to.neighbors(self.first + j, cols) {

@@ -1,5 +1,5 @@
-//! Products with a single row or column. Each number of the matrix is used once, so that its way
-//! from memory is all that counts: it is read where it stands, in order.
+//! GEMV: products with a single row or column. Each element of the matrix is used once, so memory
+//! bandwidth is the limit: the matrix is read in place, in order.
 
 use super::epilogue::{Epilogue, Target, finish};
 use super::gemm_tile::{RowStarts, Starts};
@@ -9,39 +9,39 @@ use crate::loops::bounds::reach;
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 
-/// A row times a matrix, `y = epilogue(x · b)`: `y` has as many elements as `b` has columns.
+/// The GEMV `y = epilogue(x · b)`.
 pub(crate) struct Gemv<'a, T> {
-    /// The factors.
+    /// The operands.
     pub row: GemvOperands<'a, T>,
-    /// How many columns the result has.
+    /// The columns of the result.
     pub n: usize,
     /// The result.
     pub y: &'a mut [T],
-    /// Where its elements are.
+    /// The layout of `y`.
     pub to: Target,
 }
 
-/// What a row product reads.
+/// The operands of a GEMV.
 #[derive(Clone, Copy)]
 pub(crate) struct GemvOperands<'a, T> {
     /// The row.
     pub x: &'a [T],
-    /// The matrix, with as many rows as `x` has elements.
+    /// The matrix, with `x.len()` rows.
     pub b: Stored<'a, T>,
-    /// What becomes of the sums.
+    /// The epilogue.
     pub epilogue: Epilogue<'a, T>,
 }
 
-/// How the matrix stands in memory.
+/// The layout of a matrix.
 #[derive(Clone, Copy)]
 pub(crate) enum Stored<'a, T> {
-    /// Each column in one piece; columns start `usize` apart.
+    /// Contiguous columns, with this stride in elements.
     Columns(&'a [T], usize),
-    /// Each row in one piece; rows start `usize` apart.
+    /// Contiguous rows, with this stride in elements.
     Rows(&'a [T], usize),
-    /// In panels.
+    /// Packed panels.
     Panels(Panels<'a, T>),
-    /// Rows that start anywhere: at the offsets that are the bits of the second slice's elements.
+    /// Rows at arbitrary offsets, which are the bits of the second slice's elements.
     Scattered(&'a [T], &'a [T]),
 }
 
@@ -50,20 +50,20 @@ pub(crate) enum Stored<'a, T> {
 pub(crate) struct Panels<'a, T> {
     data: &'a [T],
     depth: usize,
-    /// How many panels have the same rows.
+    /// The number of panels of the same rows.
     across: usize,
-    /// The first panel that is multiplied.
+    /// The first panel to multiply.
     first: usize,
 }
 
 impl<'a, T> Stored<'a, T> {
-    /// A matrix of so many columns in panels of at most `depth` rows.
+    /// Wraps a matrix of `cols` columns in panels of at most `depth` rows.
     pub fn panels(data: &'a [T], depth: usize, cols: usize) -> Stored<'a, T> {
         let across = cols.div_ceil(panel_cols::<T>());
         Stored::Panels(Panels { data, depth, across, first: 0 })
     }
 
-    /// The matrix, where its rows or its columns are in one piece.
+    /// Wraps a matrix, if its rows or its columns are contiguous.
     pub fn of(matrix: Matrix<'a, T>) -> Option<Stored<'a, T>> {
         match matrix {
             Matrix { data, row, col: 1 } => Some(Stored::Rows(data, row)),
@@ -74,7 +74,7 @@ impl<'a, T> Stored<'a, T> {
 }
 
 impl<T: SimdElem> GemvOperands<'_, T> {
-    /// The same for the columns from `j` on, where that is a multiple of a panel's.
+    /// Returns the operands of the columns from `j` on, a multiple of a panel's columns.
     fn from(self, j: usize) -> Self {
         let b = match self.b {
             Stored::Columns(b, col) => Stored::Columns(b.get(j * col..).unwrap_or(&[]), col),
@@ -90,10 +90,10 @@ impl<T: SimdElem> GemvOperands<'_, T> {
 }
 
 impl<T: SimdElem> Gemv<'_, T> {
-    /// Multiplies, on several threads where that pays.
+    /// Computes the product, on several threads where that pays.
     pub fn share(self) {
         let Gemv { row, n, y, to } = self;
-        // Lines with columns between them that are not stored stay together.
+        // A result with columns that are not stored is not split.
         let is_whole = to.pitch == usize::MAX;
         // Each element of the matrix is read once, and nothing is written for it.
         let (len, cost) = if is_whole { (n, n * row.x.len() / 2) } else { (y.len(), 0) };
@@ -123,10 +123,10 @@ impl<T: SimdElem> WithSimd for Gemv<'_, T> {
     }
 }
 
-/// Sums that are finished together.
+/// The number of sums that are finished together.
 const GROUP: usize = 16;
 
-/// Finishes the sums for the elements of `y` from `j` on.
+/// Finishes the sums of the elements of `y` from `j` on.
 #[inline(always)]
 fn finish_at<S: Simd, T: SimdElem>(
     s: S,
@@ -160,11 +160,11 @@ fn columns<S: Simd, T: SimdElem>(
     }
 }
 
-/// The products of `x` with four columns that are as long.
+/// Returns the dot products of `x` with four columns of the same length.
 #[inline(always)]
 fn dots<S: Simd, T: SimdElem>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
-    /// Columns of so few vectors are read one after another, as they lie in memory: processors then
-    /// see what comes, and the chains of additions are short enough to overlap.
+    /// Up to this number of vectors, columns are read one after another, in the order of memory:
+    /// the hardware prefetcher follows, and the chains of additions are short enough to overlap.
     const SHORT: usize = 16;
     let lanes = S::LANES / T::WIDTH;
     let whole = x.len() - x.len() % lanes;
@@ -172,7 +172,8 @@ fn dots<S: Simd, T: SimdElem>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
     if whole <= SHORT * lanes {
         for (sum, column) in sums.iter_mut().zip(&columns) {
             for k in (0..whole).step_by(lanes) {
-                // SAFETY: both are as long as `x`, of which a whole vector is left.
+                // SAFETY: `k` is a multiple of a vector below `whole`, and `x` and `column` have at
+                // least `whole` elements.
                 let factors = unsafe {
                     [T::load_at(s, x.as_ptr().add(k)), T::load_at(s, column.as_ptr().add(k))]
                 };
@@ -181,7 +182,8 @@ fn dots<S: Simd, T: SimdElem>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
         }
     } else {
         for k in (0..whole).step_by(lanes) {
-            // SAFETY: all five are as long as `x`, of which a whole vector is left.
+            // SAFETY: `k` is a multiple of a vector below `whole`, and `x` and the columns have at
+            // least `whole` elements.
             unsafe {
                 let x = T::load_at(s, x.as_ptr().add(k));
                 for (sum, column) in sums.iter_mut().zip(&columns) {
@@ -199,9 +201,9 @@ fn dots<S: Simd, T: SimdElem>(s: S, x: &[T], columns: [&[T]; 4]) -> [T; 4] {
     y
 }
 
-/// Columns whose sums stay in the first-level cache while the rows are added to them.
+/// The number of columns whose accumulators stay in the L1 cache while rows are added to them.
 const STRIP: usize = if HAS_VECTORS { 1024 } else { 128 };
-/// Rows that are added to the sums at once.
+/// The number of rows that are added to the accumulators at once.
 const SWEEP: usize = 8;
 
 #[inline(always)]
@@ -238,7 +240,7 @@ fn rows<S: Simd, T: SimdElem>(
     }
 }
 
-/// [`rows`] of `V` vectors, whose sums stay in registers.
+/// Computes [`rows`] of `V` vectors, whose accumulators stay in registers.
 #[inline(always)]
 fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     s: S,
@@ -253,7 +255,7 @@ fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     for (k, &x) in x.iter().enumerate() {
         let (x, row) = (T::splat(s, x), &b[k * row..][..V * lanes]);
         for (v, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the row has `V` vectors.
+            // SAFETY: the row has `V` vectors, as the caller chose `V` by its length.
             let row = unsafe { T::load_at(s, row.as_ptr().add(v * lanes)) };
             *sum = T::mul_add(s, x, row, *sum);
         }
@@ -265,7 +267,7 @@ fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     finish_at(s, &stored[..V * lanes], y, 0, epilogue);
 }
 
-/// Adds to the sums as many rows, each times its element of `x`.
+/// Adds `R` rows, each times its element of `x`, to the accumulators.
 #[inline(always)]
 fn sweep<S: Simd, T: SimdElem, const R: usize>(s: S, sums: &mut [T], x: &[T], rows: [&[T]; R]) {
     let lanes = S::LANES / T::WIDTH;
@@ -275,7 +277,7 @@ fn sweep<S: Simd, T: SimdElem, const R: usize>(s: S, sums: &mut [T], x: &[T], ro
     }
     let whole = sums.len() - sums.len() % lanes;
     for j in (0..whole).step_by(lanes) {
-        // SAFETY: the rows are as long as the sums, of which a whole vector is left.
+        // SAFETY: `j` is a multiple of a vector below `whole`, and the rows are as long as `sums`.
         unsafe {
             let to = sums.as_mut_ptr().add(j);
             let mut sum = T::load_at(s, to);
@@ -307,7 +309,7 @@ fn panels<S: Simd, T: SimdElem>(
     }
 }
 
-/// All panels, of which a row is `V` vectors, `P` at a time.
+/// Multiplies with all panels, `P` at a time. A row of a panel is `V` vectors.
 #[inline(always)]
 fn groups<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     s: S,
@@ -345,7 +347,7 @@ fn groups<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     }
 }
 
-/// Adds `x` times `P` panels, whose rows are `V` vectors, to their sums.
+/// Adds `x` times `P` panels, whose rows are `V` vectors, to the accumulators in `y`.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
 fn panel_sums<S: Simd, T: SimdElem, const V: usize, const P: usize>(
@@ -357,7 +359,7 @@ fn panel_sums<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     let lanes = S::LANES / T::WIDTH;
     let (row, panel) = (V * lanes, x.len() * V * lanes);
     assert_eq!(panels.len(), P * panel);
-    // Sums of every other row, so that an addition need not wait for the last one.
+    // Even and odd rows have separate accumulators, to hide the latency of additions.
     let [mut even, mut odd] = [[[T::splat(s, T::ZERO); V]; P]; 2];
     let mut at = panels.as_ptr();
     let (pairs, rest) = x.as_chunks::<2>();
@@ -365,7 +367,7 @@ fn panel_sums<S: Simd, T: SimdElem, const V: usize, const P: usize>(
         let x = [T::splat(s, x[0]), T::splat(s, x[1])];
         for p in 0..P {
             for v in 0..V {
-                // SAFETY: as many rows as `x` has elements, of `P` panels, are there.
+                // SAFETY: `panels` holds `P` panels of `x.len()` rows; the caller slices them so.
                 let rows = unsafe {
                     let at = at.add(p * panel + v * lanes);
                     [T::load_at(s, at), T::load_at(s, at.add(row))]
@@ -379,7 +381,7 @@ fn panel_sums<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     for &x in rest {
         for p in 0..P {
             for v in 0..V {
-                // SAFETY: as above, of the last row.
+                // SAFETY: `panels` holds `P` panels of `x.len()` rows, and this is the last row.
                 let row = unsafe { T::load_at(s, at.add(p * panel + v * lanes)) };
                 even[p][v] = T::mul_add(s, T::splat(s, x), row, even[p][v]);
             }
@@ -410,13 +412,13 @@ fn scattered<S: Simd, T: SimdElem>(
     let last = Starts(starts).last(x.len());
     assert!(x.is_empty() || reach([[last, 1], [n, 1], [lanes - 1, 1]]) <= b.len());
     let mut sums = [T::ZERO; STRIP];
-    // As many lines as there is room for, or one in parts.
+    // As many lines as fit the accumulators, or a part of one.
     let lines = (STRIP / to.pitch).max(1);
     for (group, first) in (0..n).step_by(lines * to.pitch).enumerate() {
         let len = (n - first).min(((lines - 1) * to.pitch).saturating_add(to.width));
         for part in (0..len).step_by(STRIP) {
             let sums = &mut sums[..STRIP.min(len - part)];
-            // SAFETY: each row has a vector from every column before `n` on, as was just seen.
+            // SAFETY: the assertion above covered a vector from each column below `n` in each row.
             unsafe { scattered_sums(s, x, (&b[first + part..], starts), sums) };
             for (line, sums) in sums.chunks(to.pitch).enumerate() {
                 let at = (group * lines + line).saturating_mul(to.width) + part;
@@ -426,9 +428,10 @@ fn scattered<S: Simd, T: SimdElem>(
     }
 }
 
-/// The sums of as many columns.
+/// Computes the sums of `sums.len()` columns.
 ///
 /// # Safety
+///
 /// From each start and each of these columns on, `b` has a vector.
 #[inline(always)]
 unsafe fn scattered_sums<S: Simd, T: SimdElem>(
@@ -441,18 +444,19 @@ unsafe fn scattered_sums<S: Simd, T: SimdElem>(
     let lanes = S::LANES / T::WIDTH;
     let (wide, rest) = sums.split_at_mut(sums.len() / (WIDE * lanes) * (WIDE * lanes));
     for (j, sums) in wide.chunks_exact_mut(WIDE * lanes).enumerate() {
-        // SAFETY: as the caller vouches for.
+        // SAFETY: by this function's contract, `b` has the vectors of these columns.
         unsafe { scattered_tile::<S, T, WIDE>(s, x, (&b[j * WIDE * lanes..], starts), sums) };
     }
     for (j, sums) in rest.chunks_mut(lanes).enumerate() {
-        // SAFETY: likewise.
+        // SAFETY: by this function's contract, `b` has a vector from this column on.
         unsafe { scattered_tile::<S, T, 1>(s, x, (&b[wide.len() + j * lanes..], starts), sums) };
     }
 }
 
-/// The sums of `V` vectors of columns, of which the last may be a part.
+/// Computes the sums of `V` vectors of columns; the last vector may be incomplete.
 ///
 /// # Safety
+///
 /// From each start on, `b` has `V` vectors.
 #[inline(always)]
 unsafe fn scattered_tile<S: Simd, T: SimdElem, const V: usize>(
@@ -466,7 +470,7 @@ unsafe fn scattered_tile<S: Simd, T: SimdElem, const V: usize>(
     for (&x, start) in x.iter().zip(starts) {
         let x = T::splat(s, x);
         for (j, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the vector.
+            // SAFETY: by this function's contract, `b` has `V` vectors from `start` on.
             let b = unsafe { T::load_at(s, b.as_ptr().add(start.offset() + j * lanes)) };
             *sum = T::mul_add(s, x, b, *sum);
         }

@@ -1,40 +1,40 @@
-//! Tiles of convolutions of bytes whose channels stand side by side: a few pixels times a few vectors
-//! of filters are sums that stay in registers while the quads of a window run.
+//! The micro-kernel of NHWC convolutions of bytes: the accumulators of a few pixels and a few
+//! vectors of filters stay in registers while it iterates over the quads of a window.
 
 use crate::loops::bounds::{places, reach};
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, MAX_BYTES, Vector};
 use core::mem::MaybeUninit;
 
-/// Bytes that are multiplied at once.
+/// The number of bytes that are multiplied at once.
 const QUAD: usize = 4;
-/// The most vectors of a tile.
+/// The largest number of vectors of a tile.
 const MOST_TILE: usize = 24;
-/// The most addresses that stay in registers.
+/// The largest number of addresses that stay in registers.
 const MOST_ADDRESSES: usize = 6;
 
-/// What windows see, and a panel of filters.
+/// The quads that windows read, and a panel of filters.
 pub(crate) struct Int8Windows<'a> {
     x: &'a [u8],
     starts: &'a [u32],
     w: &'a [u8],
     width: usize,
-    /// From how many places on there are all bytes that a window sees.
+    /// The number of offsets at which a whole window is inside `x`.
     places: usize,
 }
 
 impl<'a> Int8Windows<'a> {
-    /// Of `x`, without a sign, a window sees the quads that start at `starts`, counted from its
-    /// first; `w`, with a sign, has for each of these the four bytes of one of `width` filters after
-    /// those of the other.
+    /// Creates the operands. A window reads the quads of `x` (unsigned) at the offsets `starts`
+    /// from its first byte. For each quad, `w` (signed) has the four bytes of each of `width`
+    /// filters.
     pub fn new(x: &'a [u8], starts: &'a [u32], w: &'a [u8], width: usize) -> Int8Windows<'a> {
         assert!(w.len() >= reach([[starts.len(), width, QUAD]]));
         let reach = starts.iter().max().map_or(0, |&start| (start as usize).saturating_add(QUAD));
         Int8Windows { x, starts, w, width, places: places(x, reach) }
     }
 
-    /// The sums of the windows that start at `at`, for `V` vectors of filters from `column` on,
-    /// added to what each filter starts with.
+    /// Returns the accumulators of the windows that start at `at` for `V` vectors of filters from
+    /// `column` on. They start with the bias of each filter.
     #[inline(always)]
     pub fn tile<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -52,7 +52,7 @@ impl<'a> Int8Windows<'a> {
                 sums[v] = bias;
             }
         }
-        // SAFETY: the windows are in `x`, and the panel has filters for each quad.
+        // SAFETY: the assertions above cover the windows in `x` and the filters in the panel.
         unsafe {
             match step_of_fours(&at) {
                 Some(step) => self.add_fours(s, &mut sums, at, step, column),
@@ -65,7 +65,8 @@ impl<'a> Int8Windows<'a> {
     /// Adds the products of the windows that start at `at`.
     ///
     /// # Safety
-    /// The windows are in `x`, and there are such vectors of filters.
+    ///
+    /// The windows are inside `x`, and the panel has `V` vectors of filters from `column` on.
     #[inline(always)]
     unsafe fn add<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -74,7 +75,7 @@ impl<'a> Int8Windows<'a> {
         at: [usize; R],
         column: usize,
     ) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, the windows and filters are inside their slices.
         unsafe {
             let mut w = self.w.as_ptr().wrapping_add(column * QUAD);
             for &start in self.starts {
@@ -88,11 +89,12 @@ impl<'a> Int8Windows<'a> {
         }
     }
 
-    /// The same for windows of which each of four is `step` from the next. What all addresses of a tile are
-    /// made of stays in registers then, which those themselves do not: each four have one that moves.
+    /// Adds the products of windows of which each group of four has the stride `step`. One moving
+    /// address serves four windows, so all addresses stay in registers.
     ///
     /// # Safety
-    /// As for `add`.
+    ///
+    /// The contract of `add`.
     #[inline(always)]
     unsafe fn add_fours<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -102,7 +104,7 @@ impl<'a> Int8Windows<'a> {
         step: usize,
         column: usize,
     ) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, the windows and filters are inside their slices.
         unsafe {
             let mut w = self.w.as_ptr().wrapping_add(column * QUAD);
             let mut x = at.map(|at| self.x.as_ptr().add(at));
@@ -123,24 +125,26 @@ impl<'a> Int8Windows<'a> {
     }
 }
 
-/// Vectors of filters, one after the other.
+/// Loads consecutive vectors of filters.
 ///
 /// # Safety
-/// There are `V` of them.
+///
+/// `V` vectors can be read from `w`.
 #[inline(always)]
 unsafe fn load_columns<S: Bytes, const V: usize>(s: S, w: *const u8) -> [Vector<S>; V] {
     let mut columns = [s.level().splat_i32(0); V];
     for (v, column) in columns.iter_mut().enumerate() {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, `V` vectors can be read.
         *column = unsafe { s.load_bytes_at(w.add(v * QUAD * S::LANES)) };
     }
     columns
 }
 
-/// Adds the products of the quad of a window.
+/// Adds the products of a quad of a window.
 ///
 /// # Safety
-/// There is such a quad.
+///
+/// Four bytes can be read from `quad`.
 #[inline(always)]
 unsafe fn add_quad<S: Bytes, const V: usize>(
     s: S,
@@ -148,15 +152,15 @@ unsafe fn add_quad<S: Bytes, const V: usize>(
     quad: *const u8,
     columns: &[Vector<S>; V],
 ) {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: by this function's contract, four bytes can be read; the read is unaligned.
     let quad = s.level().splat_i32(unsafe { quad.cast::<i32>().read_unaligned() });
     for (sum, &column) in sums.iter_mut().zip(columns) {
         *sum = s.dot(*sum, quad, column);
     }
 }
 
-/// How far each of four windows is from the next, where all are alike in this, and more than have their
-/// addresses in registers.
+/// Returns the stride of the windows in each group of four, if it is the same for all groups and
+/// there are more windows than addresses that fit in registers.
 #[inline(always)]
 fn step_of_fours<const R: usize>(at: &[usize; R]) -> Option<usize> {
     if R <= MOST_ADDRESSES || !R.is_multiple_of(4) {
@@ -170,11 +174,11 @@ fn step_of_fours<const R: usize>(at: &[usize; R]) -> Option<usize> {
     alike.then_some(step)
 }
 
-/// The sums of some windows, for some vectors of filters each.
+/// The accumulators of `R` windows, of `V` vectors of filters each.
 pub(crate) type Tile<S, const R: usize, const V: usize> = [[Vector<S>; V]; R];
 
-/// Gives the sums of one window after the other to `end`. They go by way of memory: the others would not
-/// stay in registers, either, were they read by reference.
+/// Calls `end` with the accumulators of each window. They are stored to memory first: passed by
+/// reference from registers, they would be spilled for every window.
 #[inline(always)]
 pub(crate) fn each_window<S: Bytes, const R: usize, const V: usize>(
     s: S,
@@ -185,7 +189,7 @@ pub(crate) fn each_window<S: Bytes, const R: usize, const V: usize>(
     let tile = tile.as_mut_ptr().cast::<u8>();
     for (r, sums) in sums.iter().enumerate() {
         for (v, &sum) in sums.iter().enumerate() {
-            // SAFETY: a tile has room for `R · V` vectors.
+            // SAFETY: `R * V <= MOST_TILE`, so vector `r * V + v` is inside the tile.
             unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * QUAD * S::LANES)) };
         }
     }
@@ -193,7 +197,7 @@ pub(crate) fn each_window<S: Bytes, const R: usize, const V: usize>(
     for r in 0..R {
         let mut row = [s.level().splat_i32(0); V];
         for (v, sum) in row.iter_mut().enumerate() {
-            // SAFETY: the vector was written above.
+            // SAFETY: the loop above initialized the vector.
             *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * QUAD * S::LANES)) };
         }
         end(row);

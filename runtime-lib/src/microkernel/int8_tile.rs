@@ -1,62 +1,62 @@
-//! Tiles of products of bytes: sums of 32 bits that stay in registers while `k` runs. One factor
-//! has a sign, the other has none, as the processors' instructions want it.
+//! The micro-kernel of int8 GEMM: 32-bit accumulators stay in registers while it iterates over `k`.
+//! One operand is signed and the other unsigned, as the processors' instructions require.
 //!
-//! Sums go by *quads*, four of `k` at a time; both factors are filled up to whole ones. The left
-//! factor is read four bytes at a time, the right one stands in panels: for each quad, the four
-//! bytes of one column after those of the other.
+//! The depth is split into *quads* of four elements; both operands are padded to whole quads. The
+//! left operand is read four bytes at a time; the right one is in panels, which hold for each quad
+//! the four bytes of every column.
 
 use crate::loops::bounds::reach;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, MAX_BYTES, Vector};
 use core::mem::MaybeUninit;
 
-/// Rows in a panel of a left factor that is packed. The last panel has only the rows that are
-/// there.
+/// The rows of a panel of a packed left operand. The last panel may have fewer rows.
 pub(crate) const PANEL_ROWS: usize = 12;
 
-/// The right factor is read so many quads ahead of its iteration: longer than a second-level cache takes.
+/// The number of quads of the right operand to prefetch ahead: more than the latency of an L2
+/// cache.
 const AHEAD: usize = 6;
 
-/// The most vectors that a tile has.
+/// The largest number of vectors of a tile.
 const MAX_TILE: usize = 24;
 
-/// What becomes of sums.
+/// The operations before and after the accumulation.
 pub(crate) trait Int8Epilogue<S: Bytes> {
-    /// What the sums of row `i` and of the columns from `j` on start with.
+    /// Returns the initial accumulators of row `i` for the columns from `j` on.
     fn start(&self, s: S, i: usize, j: usize) -> Vector<S>;
-    /// Takes the sums of row `i` from column `j` on.
+    /// Consumes the accumulators of row `i` from column `j` on.
     fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]);
 }
 
-/// The left factor.
+/// The left operand.
 #[derive(Clone, Copy)]
 pub(crate) enum LeftOperand<'a> {
-    /// Bytes with a sign, in panels of [`PANEL_ROWS`] rows: for each quad, the four bytes of one
-    /// row after those of the other. The right factor has no sign.
+    /// Signed bytes, in panels of [`PANEL_ROWS`] rows: for each quad, the four bytes of every row.
+    /// The right operand is unsigned.
     Panels(&'a [u8]),
-    /// Bytes without a sign, row after row. The right factor has a sign.
+    /// Unsigned bytes, row after row. The right operand is signed.
     Rows(&'a [u8]),
 }
 
-/// All rows of a product and the columns of a panel, whose number is a multiple of what a vector
-/// has at the level.
+/// A block: all rows of a product and the columns of a panel, whose number is a multiple of a
+/// vector's lanes.
 pub(crate) struct Int8Block<'a> {
-    /// How many rows.
+    /// The number of rows.
     pub m: usize,
-    /// How many quads.
+    /// The number of quads.
     pub quads: usize,
-    /// The left factor.
+    /// The left operand.
     pub left: LeftOperand<'a>,
-    /// The panel of the right factor.
+    /// The panel of the right operand.
     pub right: &'a [u8],
-    /// How many columns the panel has.
+    /// The columns of the panel.
     pub width: usize,
-    /// The first of its columns in the result.
+    /// The first of these columns in the result.
     pub first: usize,
 }
 
 impl Int8Block<'_> {
-    /// Hands all sums to `epilogue`.
+    /// Computes the block, passing all accumulators to `epilogue`.
     #[inline(always)]
     pub fn run<S: Bytes, E: Int8Epilogue<S>>(&self, s: S, epilogue: &mut E) {
         assert!(self.width.is_multiple_of(S::LANES));
@@ -77,7 +77,8 @@ impl Int8Block<'_> {
         assert!(left.len() >= reach([[self.m, self.quads, 4]]));
         let mut j = 0;
         while j < self.width {
-            // SAFETY: all rows of the left factor and the columns of the panel are there.
+            // SAFETY: the assertions above cover all rows of the left operand and the panel's
+            // columns.
             unsafe {
                 if self.width - j >= 4 * S::LANES {
                     self.rows::<S, E, PANELS, 4>(s, left, j, epilogue);
@@ -90,10 +91,11 @@ impl Int8Block<'_> {
         }
     }
 
-    /// All rows of the `V` vectors of columns from `j` on.
+    /// Computes all rows of the `V` vectors of columns from `j` on.
     ///
     /// # Safety
-    /// The factors have all their elements, and the columns are in the panel.
+    ///
+    /// The operands have all their elements, and the columns are in the panel.
     #[inline(always)]
     unsafe fn rows<S: Bytes, E: Int8Epilogue<S>, const PANELS: bool, const V: usize>(
         &self,
@@ -106,7 +108,8 @@ impl Int8Block<'_> {
             let height = PANEL_ROWS.min(self.m - panel);
             let mut i = 0;
             while i < height {
-                // SAFETY: the tile's rows lie in the panel, the rest is the caller's.
+                // SAFETY: `i + R <= height`, so the tile's rows are in the panel; the caller
+                // guarantees the columns.
                 i += unsafe {
                     let at = left.as_ptr().add(panel * self.quads * 4);
                     match (V, S::LANES, height - i) {
@@ -146,11 +149,12 @@ impl Int8Block<'_> {
         }
     }
 
-    /// The tile of `R` rows and `V` vectors at row `i` of a panel of so many, and at column `j`;
-    /// gives `R`.
+    /// Computes the tile of `R` rows and `V` vectors at row `i` of a panel of `height` rows, and at
+    /// column `j`. Returns `R`.
     ///
     /// # Safety
-    /// As for [`Int8Block::rows`]; the tile lies in the panels.
+    ///
+    /// The contract of [`Int8Block::rows`], and the tile is inside the panels.
     #[inline(always)]
     unsafe fn tile<
         S: Bytes,
@@ -173,9 +177,9 @@ impl Int8Block<'_> {
                 *sum = epilogue.start(s, first + i + r, self.first + j + v * lanes);
             }
         }
-        // SAFETY: the caller vouches for `quads` steps through both panels.
+        // SAFETY: by this function's contract, both panels have `quads` quads.
         unsafe {
-            // Where there are no quads, no byte is there.
+            // `wrapping_add`, because the panels may be empty if there are no quads.
             let mut left = panel.wrapping_add(i * row);
             let mut right = self.right.as_ptr().wrapping_add(4 * j);
             for _ in 0..self.quads {
@@ -198,19 +202,19 @@ impl Int8Block<'_> {
                 right = right.wrapping_add(4 * self.width);
             }
         }
-        // By way of memory: what is handed out by reference does not stay in registers.
+        // Stored to memory first: accumulators passed by reference do not stay in registers.
         let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MAX_TILE];
         let tile = tile.as_mut_ptr().cast::<u8>();
         for (r, sums) in sums.iter().enumerate() {
             for (v, &sum) in sums.iter().enumerate() {
-                // SAFETY: a tile has room for `R · V` vectors.
+                // SAFETY: `R * V <= MAX_TILE`, so vector `r * V + v` is inside the tile.
                 unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * apart)) };
             }
         }
         for r in 0..R {
             let mut row = [s.level().splat_i32(0); V];
             for (v, sum) in row.iter_mut().enumerate() {
-                // SAFETY: the vector was written above.
+                // SAFETY: the loop above initialized the vector.
                 *sum = unsafe { s.load_bytes_at(tile.add((r * V + v) * apart)) };
             }
             epilogue.take(s, first + i + r, self.first + j, &row);

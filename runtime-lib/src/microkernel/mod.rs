@@ -1,10 +1,10 @@
 //! Micro-kernels: the inner loops of products and convolutions, and the loops around them that
-//! walk packed panels and tiles. All of the crate's arithmetic with `unsafe` is here and in
+//! iterate over packed panels and tiles. All arithmetic with `unsafe` is here and in
 //! [`simd`](crate::simd).
 //!
-//! The operands of a product are copied into *panels*, in the order in which the innermost loop
-//! reads them: 12 rows of the left one, 64 bytes of columns of the right one. All SIMD levels read
-//! the same panels, so a constant operand can be packed once, when a model is compiled, for every
+//! The operands of a product are packed into *panels*, in the order in which the innermost loop
+//! reads them: 12 rows of the left operand, 64 bytes of columns of the right one. All SIMD levels
+//! read the same panels, so a constant operand is packed once, when a model is compiled, for every
 //! processor.
 
 #[cfg(target_arch = "x86_64")]

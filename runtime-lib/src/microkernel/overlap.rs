@@ -1,22 +1,22 @@
-//! Windows that overlap: what a tap reads for a pixel, the tap beside it reads for the pixel before. A
-//! tile of single vectors computes as much as it reads, so that it reads such numbers once.
+//! Overlapping windows: a tap reads for one pixel the element that its neighbor reads for the pixel
+//! before. A tile of single vectors is limited by its loads, so it loads these elements once.
 
 use super::conv_layout::{BLOCK, MAX_TILE};
 use crate::simd::Simd;
 
-/// How the taps of a row of the window follow each other in the input, where they share what they read.
+/// The order of a kernel row's taps in the input, if they share elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// Three, each an element behind the one before.
+    /// Three taps, each one element behind the one before.
     Three,
-    /// Five, likewise.
+    /// Five taps, each one element behind the one before.
     Five,
-    /// Three, the third an element behind the first: of windows that are two columns apart.
+    /// Three taps, the third one element behind the first: windows with a column stride of 2.
     ThreeApart,
 }
 
 impl Overlap {
-    /// What is so of all rows of a window, if anything.
+    /// Returns the overlap that all rows of a window have.
     pub fn of(taps: &[usize]) -> Option<Overlap> {
         let all = |row: usize, apart: usize| {
             let rows = taps.chunks_exact(row);
@@ -32,11 +32,12 @@ impl Overlap {
         }
     }
 
-    /// Adds the products of one channel to the sums of a tile, one vector for each pixel, and goes on
-    /// to the next one's weights.
+    /// Adds the products of one channel to the accumulators of a tile, one vector for each pixel,
+    /// and advances `w` to the next channel.
     ///
     /// # Safety
-    /// As for [`add_rows`]; the taps overlap so.
+    ///
+    /// The contract of [`add_rows`], and `taps` overlap like `self`.
     #[inline(always)]
     pub unsafe fn add<S: Simd, const R: usize, const C: usize, const V: usize>(
         self,
@@ -46,7 +47,7 @@ impl Overlap {
         x: (*const f32, usize),
         taps: &[usize],
     ) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the contract is that of this function, and the taps overlap as the arm says.
         unsafe {
             match self {
                 Overlap::Three => add_rows::<S, R, C, V, 3, 1>(s, sums, w, x, taps),
@@ -57,14 +58,14 @@ impl Overlap {
     }
 }
 
-/// Whether a tile of so many pixels, each one vector, is to share what it reads: a large one, which most
-/// pixels belong to.
+/// Returns whether a tile of `pixels` vectors shares its loads: only a large one, which most pixels
+/// belong to.
 pub(super) const fn pays<S: Simd>(pixels: usize) -> bool {
     S::LANES == BLOCK && pixels >= BLOCK
 }
 
-/// Writes down what is done for each pixel of a tile, of which there are at most [`MAX_TILE`]. A loop of so
-/// many steps would not be unrolled before the sums are given registers.
+/// Unrolls a loop over the pixels of a tile, at most [`MAX_TILE`]. The compiler would unroll it too
+/// late, after register allocation of the accumulators.
 macro_rules! each_pixel {
     (|$pixel:ident| $do:expr) => {
         each_pixel!(@ $pixel $do; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19)
@@ -75,12 +76,13 @@ macro_rules! each_pixel {
     })*};
 }
 
-/// Adds the products of one channel to the sums of a tile of `R` rows and `C` columns, one vector for each
-/// pixel. A row of the window is `K` taps, of which each is an element behind the one `APART` before it.
-/// `x` is what the tile reads, and how far apart its rows are in there.
+/// Adds the products of one channel to the accumulators of a tile of `R` rows and `C` columns, one
+/// vector for each pixel. A row of the window is `K` taps, each one element behind the tap `APART`
+/// before it. `x` is the tile's input and its row stride.
 ///
 /// # Safety
-/// What the taps read from `x` on is there, for all pixels, and so are their weights from `w` on.
+///
+/// Every tap of every pixel can be read from `x` on, and their weights from `w` on.
 #[inline(always)]
 unsafe fn add_rows<
     S: Simd,
@@ -98,8 +100,8 @@ unsafe fn add_rows<
 ) {
     const { assert!(R * C <= MAX_TILE) };
     for taps in taps.chunks_exact(K) {
-        // SAFETY: the caller vouches for what the taps read. Tap `k` is the one `APART` before it, for
-        // the pixel behind.
+        // SAFETY: by this function's contract, taps and weights can be read. Tap `k` reads for a
+        // pixel the element of tap `k - APART` for the next one, so the address is one of those.
         unsafe {
             let mut weights = [s.splat(0.0); K];
             for (k, weights) in weights.iter_mut().enumerate() {
@@ -133,7 +135,7 @@ mod tests {
     fn neighbors_are_told_from_others() {
         assert_eq!(Overlap::of(&[0, 1, 2, 34, 35, 36]), Some(Overlap::Three));
         assert_eq!(Overlap::of(&[7, 8, 9, 10, 11]), Some(Overlap::Five));
-        // One phase of the columns stands behind the other.
+        // The columns of one phase follow those of the other.
         assert_eq!(Overlap::of(&[0, 17, 1, 34, 51, 35]), Some(Overlap::ThreeApart));
         for others in [&[][..], &[0], &[0, 1], &[0, 2, 4], &[0, 1, 2, 34, 35, 37], &[0, 16, 32]] {
             assert_eq!(Overlap::of(others), None, "{others:?}");

@@ -1,46 +1,46 @@
-//! Factors in the order in which the tiles read them.
+//! Packing: copies operands in the order in which micro-kernels read them.
 
 use super::bf16_pairs::Pairs;
 use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
 use crate::Number;
 use crate::simd::{Simd, WithSimd};
 
-/// A factor of a product.
+/// An operand of a product.
 #[derive(Clone, Copy)]
 pub(crate) enum Operand<'a, T> {
-    /// As it stands in memory.
+    /// A matrix that is not packed.
     Matrix(Matrix<'a, T>),
-    /// In panels: of [`PANEL_ROWS`] rows on the left, of [`panel_cols`] columns on the right.
+    /// Panels: of [`PANEL_ROWS`] rows on the left, of [`panel_cols`] columns on the right.
     Panels(&'a [T]),
-    /// On the right only: the panels of so many rows as a block multiplies, then those of the next
-    /// ones, as [`pack_blocks`] leaves them.
+    /// On the right only: the panels of the rows that a block multiplies, then those of the next
+    /// rows, as [`pack_blocks`] packs them.
     Blocks(&'a [T]),
-    /// On the right only: in the order of blocks, but of other elements, which are widened.
+    /// On the right only: packed like `Blocks`, with elements of fewer bits, which are widened.
     Wide(Wide<'a>),
-    /// On the right only: in the order of blocks, but in pairs.
+    /// On the right only: packed like `Blocks`, in pairs.
     Pairs(Pairs<'a, T>),
-    /// On the right only: rows that start anywhere in `data`, at the offsets that are the bits of
-    /// the elements of `starts`. After the last row there is room for a panel.
+    /// On the right only: rows at arbitrary offsets in `data`, which are the bits of the elements
+    /// of `starts`. A panel can be read after the last row.
     Rows {
         /// All rows.
         data: &'a [T],
-        /// Where each starts.
+        /// The offset of each row.
         starts: &'a [T],
     },
 }
 
-/// What has the elements of a packed factor in fewer bits.
+/// A packed operand with elements of fewer bits.
 pub(crate) trait Widen: Sync {
-    /// The elements from `first` on.
+    /// Widens the elements from `first` on.
     fn widen(&self, first: usize, to: &mut [f32]);
 }
 
-/// Such a factor, which is one of `f32`.
+/// A packed operand that widens to `f32`.
 #[derive(Clone, Copy)]
 pub(crate) struct Wide<'a>(pub &'a dyn Widen);
 
-/// Writes these rows and columns of a left factor as panels of rows; zeros fill the last one. Rows in
-/// one piece, [`PACKED_ROWS`] at a time, are written by [`pack_rows`] or what does the same.
+/// Packs rows and columns of a left operand as panels of rows; the last panel is filled with zeros.
+/// Contiguous rows are packed by `pack_rows`, [`PACKED_ROWS`] at a time.
 pub(crate) fn pack_left<T: Number>(
     a: Matrix<'_, T>,
     (i, rows): Part,
@@ -60,7 +60,7 @@ pub(crate) fn pack_left<T: Number>(
         }
         let packed = if a.col == 1 { there - there % PACKED_ROWS } else { 0 };
         pack_rows(from, a.row, (packed, depth), panel);
-        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        // Plain indices, because unoptimized build scripts run this, too.
         for r in packed..there {
             let (mut at, mut to) = (r * a.row, r);
             while to < panel.len() {
@@ -71,8 +71,8 @@ pub(crate) fn pack_left<T: Number>(
     }
 }
 
-/// [`pack_left`] of columns in one piece: some of them at a time, for all panels, since what is read
-/// of a column for one panel ends within a line of the cache.
+/// Packs a left operand with contiguous columns: a few columns at a time for all panels, because a
+/// panel reads only a part of each cache line of a column.
 fn pack_left_turned<T: Number>(
     a: Matrix<'_, T>,
     (i, rows): Part,
@@ -93,7 +93,7 @@ fn pack_left_turned<T: Number>(
     }
 }
 
-/// Copies so many elements, and zeros for what is missing to a column of a panel.
+/// Copies `there` elements of a panel's column, and fills it with zeros.
 #[inline(always)]
 fn copy_column<T: Number>(from: &[T], there: usize, to: &mut [T]) {
     if there == PANEL_ROWS {
@@ -108,7 +108,7 @@ fn copy_column<T: Number>(from: &[T], there: usize, to: &mut [T]) {
     copy_whole::<PANEL_ROWS, T>(&column, to);
 }
 
-/// Copies so many elements. As that is a constant, no call is made for some dozens of bytes.
+/// Copies `N` elements. A constant length avoids a call to `memcpy`.
 #[inline(always)]
 fn copy_whole<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
     if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
@@ -116,10 +116,10 @@ fn copy_whole<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// A divisor of the columns of a panel, whatever its elements are.
+/// A divisor of the columns of a panel, for every element type.
 const COPIED: usize = 8;
 
-/// [`pack_rows`] of numbers that have vectors.
+/// [`pack_rows`] with vectors.
 pub(crate) struct PackRows<'a> {
     pub rows: &'a [f32],
     pub apart: usize,
@@ -147,8 +147,8 @@ impl WithSimd for PackRows<'_> {
     }
 }
 
-/// Writes some rows of a panel, a multiple of [`PACKED_ROWS`], as columns of [`PANEL_ROWS`] elements. They
-/// start so far apart, and are as long as `depth`.
+/// Packs contiguous rows of a panel, `count` of them (a multiple of [`PACKED_ROWS`]) with the
+/// stride `apart`, as `depth` columns of [`PANEL_ROWS`] elements.
 pub(crate) fn pack_rows<T: Number>(
     from: &[T],
     apart: usize,
@@ -158,7 +158,7 @@ pub(crate) fn pack_rows<T: Number>(
     let row = |r: usize| &from[r * apart..][..depth];
     for first in (0..count).step_by(PACKED_ROWS) {
         let (a, b, c, d) = (row(first), row(first + 1), row(first + 2), row(first + 3));
-        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        // Plain indices, because unoptimized build scripts run this, too.
         let mut at = first;
         for k in 0..depth {
             let to = &mut panel[at..at + 4];
@@ -168,8 +168,8 @@ pub(crate) fn pack_rows<T: Number>(
     }
 }
 
-/// Writes a right factor of so many rows and columns as panels, block by block of `depth` rows:
-/// what is read together lies together, however many rows there are.
+/// Packs a right operand as panels, in blocks of `depth` rows, so that the memory of a block is
+/// contiguous.
 pub(crate) fn pack_blocks<T: Number>(
     b: Matrix<'_, T>,
     (rows, cols): (usize, usize),
@@ -185,7 +185,8 @@ pub(crate) fn pack_blocks<T: Number>(
     }
 }
 
-/// Writes these rows and columns of a right factor as panels of columns; zeros fill the last one.
+/// Packs rows and columns of a right operand as panels of columns; the last panel is filled with
+/// zeros.
 pub(crate) fn pack_right<T: Number>(
     b: Matrix<'_, T>,
     (k, depth): Part,
@@ -211,7 +212,7 @@ pub(crate) fn pack_right<T: Number>(
     pack_each(b, (k, depth), (n, cols), panels);
 }
 
-/// [`pack_right`], element by element where need be.
+/// Packs a right operand without vectors, element by element if its rows are not contiguous.
 fn pack_each<T: Number>(b: Matrix<'_, T>, (k, depth): Part, (n, cols): Part, panels: &mut [T]) {
     let width = panel_cols::<T>();
     for r in 0..depth {
@@ -236,11 +237,11 @@ fn pack_each<T: Number>(b: Matrix<'_, T>, (k, depth): Part, (n, cols): Part, pan
     }
 }
 
-/// Writes the columns of a panel, which start so far apart, as rows.
+/// Packs the contiguous columns of a panel, which have the stride `apart`, as rows.
 pub(crate) fn pack_columns<T: Number>(from: &[T], apart: usize, depth: usize, panel: &mut [T]) {
     let width = panel_cols::<T>();
     for (c, column) in from.chunks(apart.max(1)).take(width).enumerate() {
-        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        // Plain indices, because unoptimized build scripts run this, too.
         let (mut at, mut to) = (0, c);
         while at < depth {
             panel[to] = column[at];
@@ -249,7 +250,7 @@ pub(crate) fn pack_columns<T: Number>(from: &[T], apart: usize, depth: usize, pa
     }
 }
 
-/// [`pack_columns`] of numbers that have vectors.
+/// [`pack_columns`] with vectors.
 pub(crate) struct PackColumns<'a> {
     pub columns: &'a [f32],
     pub apart: usize,
@@ -269,7 +270,7 @@ impl WithSimd for PackColumns<'_> {
             let column = |i: usize| &columns[(first + i) * apart..][..depth];
             let four = [column(0), column(1), column(2), column(3)];
             for k in (0..whole).step_by(S::LANES) {
-                // No closure: one that loads is not always inlined, and then costs as much as all else.
+                // No closure: one that loads vectors is not always inlined.
                 let [a, b, c, d] = four;
                 let four = [s.load(&a[k..]), s.load(&b[k..]), s.load(&c[k..]), s.load(&d[k..])];
                 s.store_columns(four, &mut panel[k * width + first..], width);

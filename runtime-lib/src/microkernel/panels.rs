@@ -1,14 +1,14 @@
-//! Matrices, and the panels that they are packed into.
+//! Matrices, and the sizes of the panels that they are packed into.
 
 use crate::simd::MAX_LANES;
 
-/// Rows in a panel of the left factor. All levels' tiles divide it.
+/// The rows of a panel of the left operand. The tile heights of all levels divide it.
 pub(crate) const PANEL_ROWS: usize = 12;
-/// Rows of a panel that packing writes at once.
+/// The number of rows of a panel that are packed at once.
 pub(super) const PACKED_ROWS: usize = 4;
 
-/// Columns in a panel of the right factor: as many as the widest vector has lanes, so that every
-/// level can take its tiles from the same panels.
+/// Returns the columns of a panel of the right operand: the lanes of the widest vector, so that all
+/// levels read the same panels.
 pub(crate) const fn panel_cols<T>() -> usize {
     MAX_LANES * size_of::<f32>() / size_of::<T>()
 }
@@ -16,13 +16,13 @@ pub(crate) const fn panel_cols<T>() -> usize {
 /// A matrix: element (i, j) is `data[i · row + j · col]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a, T> {
-    /// The matrix, from its first element on.
+    /// The elements, from the first one on.
     pub data: &'a [T],
-    /// How far one row starts from the next.
+    /// The row stride, in elements.
     pub row: usize,
-    /// How far one column starts from the next.
+    /// The column stride, in elements.
     pub col: usize,
 }
 
-/// A part of an axis: where it starts and how long it is.
+/// A range of an axis: its start and its length.
 pub(crate) type Part = (usize, usize);

@@ -1,16 +1,16 @@
-//! How the tiles of a layer go through its weights.
+//! The software-prefetch schedule of a layer's weights.
 
 use super::overlap::Overlap;
 
-/// How many weights a block has, and how many of those to come each tile asks for: the same for all tiles of
-/// a layer.
+/// The number of weights of a block, and the share of the next blocks' weights that each tile
+/// prefetches. It is the same for all tiles of a layer.
 #[derive(Clone, Copy)]
 pub(super) struct PrefetchSchedule {
-    /// How many weights a block has.
+    /// The weights of a block.
     pub w_block: usize,
-    /// How taps share what they read, if they do.
+    /// The overlap of the taps, if they share the elements that they read.
     pub overlap: Option<Overlap>,
-    /// A pixel's share of what all pixels do: so many parts of [`PrefetchSchedule::ALL`].
+    /// The share of one pixel, in units of 1 / [`PrefetchSchedule::ALL`].
     pixel: u64,
 }
 
@@ -22,19 +22,20 @@ impl PrefetchSchedule {
         PrefetchSchedule { w_block, overlap, pixel: PrefetchSchedule::ALL / pixels.max(1) as u64 }
     }
 
-    /// What so many pixels do of `all`. A division for each tile would take as long as some products.
+    /// Returns the share of `pixels` pixels in `all`. A division would cost a tile as much as some
+    /// products.
     #[inline(always)]
     pub fn share(self, pixels: usize, all: usize) -> usize {
         (pixels as u64 * self.pixel * all as u64 / PrefetchSchedule::ALL) as usize
     }
 }
 
-/// Where a tile is in the weights.
+/// A tile's position in the weights.
 pub(super) struct WeightStream {
-    /// Those that are multiplied next.
+    /// The next weights to multiply.
     pub w: *const f32,
-    /// Those of a later tile that are asked for meanwhile.
+    /// The next weights of a later tile to prefetch.
     pub later: *const f32,
-    /// How far apart those are.
+    /// The distance of two prefetches, in elements.
     pub step: usize,
 }

@@ -1,4 +1,4 @@
-//! Elements that have vectors at every SIMD level.
+//! Element types with vectors at every SIMD level.
 
 use crate::loops::epilogue::{Activation, cap_rows};
 use crate::simd::{self, MAX_LANES, Simd};
@@ -9,47 +9,49 @@ use crate::{Float, Number};
 pub(crate) trait SimdElem: Float<Wide = Self> + Own {
     /// A vector at the level `S`.
     type Vector<S: Simd>: Copy;
-    /// How many lanes of `f32` one element takes.
+    /// The number of lanes of `f32` that one element takes.
     const WIDTH: usize;
 
-    /// `x` in every lane.
+    /// Returns `x` in every lane.
     fn splat<S: Simd>(s: S, x: Self) -> Self::Vector<S>;
-    /// `a · b + c`.
+    /// Returns `a · b + c`.
     fn mul_add<S: Simd>(
         s: S,
         a: Self::Vector<S>,
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
-    /// `min(max(x, low), high)`; NaN where `x` is.
+    /// Returns `min(max(x, low), high)`, and NaN for NaN.
     fn clamp<S: Simd>(s: S, x: Self::Vector<S>, low: Self, high: Self) -> Self::Vector<S>;
-    /// The sum of all lanes.
+    /// Returns the sum of all lanes.
     fn sum<S: Simd>(s: S, x: Self::Vector<S>) -> Self;
-    /// A vector from an address.
+    /// Loads a vector from any address.
     ///
     /// # Safety
-    /// A vector's elements at the address can be read.
+    ///
+    /// A vector's elements can be read from `from`.
     unsafe fn load_at<S: Simd>(s: S, from: *const Self) -> Self::Vector<S>;
-    /// Writes a vector at an address.
+    /// Stores a vector at any address.
     ///
     /// # Safety
-    /// A vector's elements at the address can be written.
+    ///
+    /// A vector's elements can be written to `to`.
     unsafe fn store_at<S: Simd>(s: S, x: Self::Vector<S>, to: *mut Self);
-    /// The elements of a slice that may be shorter than a vector; zeros follow.
+    /// Loads a slice that may be shorter than a vector, filled with zeros.
     fn load_head<S: Simd>(s: S, from: &[Self]) -> Self::Vector<S>;
-    /// Writes as many lanes as a slice has room for.
+    /// Stores the first lanes, up to the length of the slice.
     fn store_head<S: Simd>(s: S, x: Self::Vector<S>, to: &mut [Self]);
 
-    /// The sums of the products of `x` and one panel's columns, where no vectors are.
+    /// Returns the products of `x` and a panel, without vectors.
     fn panel_sums(x: &[Self], panel: &[Self]) -> [Self; MAX_LANES];
 
-    /// The bits, as an offset.
+    /// Returns the bits, as an offset.
     fn offset(self) -> usize;
-    /// The element whose bits are an offset.
+    /// Returns the element whose bits are `offset`.
     fn of_offset(offset: usize) -> Self;
-    /// `y[i] = f(y[i])` for `rows` times `cols` elements, whose rows start `stride` apart.
+    /// Computes `y[i] = f(y[i])` for `rows` by `cols` elements with the row stride `stride`.
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
-    /// Keeps as many elements, which stand likewise, between two bounds.
+    /// Clamps `rows` by `cols` elements with the row stride `stride`.
     fn cap(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
 }
 
@@ -79,13 +81,13 @@ impl SimdElem for f32 {
 
     #[inline(always)]
     unsafe fn load_at<S: Simd>(s: S, from: *const f32) -> S::F32 {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: by this function's contract, a vector can be read.
         unsafe { s.load_at(from) }
     }
 
     #[inline(always)]
     unsafe fn store_at<S: Simd>(s: S, x: S::F32, to: *mut f32) {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: by this function's contract, a vector can be written.
         unsafe { s.store_at(x, to) }
     }
 
@@ -103,7 +105,7 @@ impl SimdElem for f32 {
     fn panel_sums(x: &[f32], panel: &[f32]) -> [f32; MAX_LANES] {
         let mut sums = [0.0; MAX_LANES];
         assert!(panel.len() >= x.len() * MAX_LANES);
-        // SAFETY: the panel has sixteen weights for each number.
+        // SAFETY: as asserted, the panel has `MAX_LANES` weights for each element of `x`.
         unsafe {
             simd::scalar_tile::add_products(&mut sums, panel.as_ptr(), x.as_ptr(), &[0], x.len())
         };
@@ -155,13 +157,13 @@ impl SimdElem for f64 {
 
     #[inline(always)]
     unsafe fn load_at<S: Simd>(s: S, from: *const f64) -> S::F64 {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: by this function's contract, a vector can be read.
         unsafe { s.load_f64_at(from) }
     }
 
     #[inline(always)]
     unsafe fn store_at<S: Simd>(s: S, x: S::F64, to: *mut f64) {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: by this function's contract, a vector can be written.
         unsafe { s.store_f64_at(x, to) }
     }
 

@@ -1,4 +1,4 @@
-//! What neighboring channels of the input add to the sums of a tile of pixels.
+//! The inner loops of NCHWc convolutions: a range of input channels for a tile of pixels.
 
 use super::conv_layout::{BLOCK, Span};
 use super::conv_tile::{NchwcConv, place};
@@ -6,14 +6,16 @@ use super::overlap;
 use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 use crate::simd::Simd;
 
-/// Weights are read so much ahead of their iteration: longer than a second-level cache takes.
+/// The number of rows of weights to prefetch ahead: more than the latency of an L2 cache.
 const AHEAD: usize = 6;
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
-    /// Adds the products of some channels to the sums of a tile, which starts at `pixel` in the input.
+    /// Adds the products of a span of channels to the accumulators of a tile, whose input starts at
+    /// `pixel`.
     ///
     /// # Safety
-    /// As for a tile, and `weights` are at the channels'.
+    ///
+    /// The contract of a tile, and `weights` is at the span's first weights.
     #[inline(always)]
     pub(super) unsafe fn add_span<S: Simd, const R: usize, const C: usize, const V: usize>(
         &self,
@@ -34,9 +36,9 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                     }
                 }
             }
-            // SAFETY: every address lies where `check` saw elements, as the tile lies inside.
+            // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
             unsafe {
-                // A constant, so that no other tile is compiled for it.
+                // A constant, so that the overlap is not compiled into other tiles.
                 if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) }
                     && let Some(overlap) = schedule.overlap
                 {
@@ -46,17 +48,18 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                     self.add_lanes(s, sums, weights, (schedule, x.add(first)), lanes);
                 }
             }
-            // Not past what `check` saw: the last block has nothing behind it.
+            // `wrapping_add`, because nothing may follow the last block.
             x = x.wrapping_add(self.x_block);
             left -= lanes;
             first = 0;
         }
     }
 
-    /// Adds the products of some channels of a block, the first of which is at `x`.
+    /// Adds the products of `lanes` channels of a block, the first of which is at `x`.
     ///
     /// # Safety
-    /// As for `add_span`.
+    ///
+    /// The contract of `add_span`.
     #[inline(always)]
     unsafe fn add_lanes<S: Simd, const R: usize, const C: usize, const V: usize>(
         &self,
@@ -68,7 +71,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     ) {
         for &tap in self.taps {
             for lane in 0..lanes {
-                // A tile of single vectors reads as much as it can: it has no time to ask.
+                // A tile of single vectors is limited by its loads, so it does not prefetch.
                 if V > 1 {
                     for block in 0..V * S::LANES / BLOCK {
                         s.prefetch(w.wrapping_add(block * w_block), AHEAD * BLOCK);
@@ -76,7 +79,8 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                     s.prefetch_for_later(*later);
                     *later = later.wrapping_add(*step);
                 }
-                // SAFETY: the caller vouches for the tap of the channel, and for its weights.
+                // SAFETY: by this function's contract, the taps of the channels and their weights
+                // can be read.
                 unsafe {
                     let mut weights = [s.splat(0.0); V];
                     for (v, weights) in weights.iter_mut().enumerate() {

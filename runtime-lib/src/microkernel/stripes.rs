@@ -1,22 +1,22 @@
-//! A row times a matrix that is read again and again, step by step, and has no room in the
-//! first-level cache. Its columns stand in stripes, so that it is read in order, in one stream; and
-//! every other time it is read backwards, so that what the cache still has of it comes first.
+//! GEMV with a matrix that is used at every time step and does not fit in the L1 cache. Its columns
+//! are in stripes, so that it is read in order, as one stream. Every other step reads it backwards,
+//! which starts with the part that the cache still holds.
 
 use super::panels::{Matrix, panel_cols};
 use crate::Number;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 
-/// Columns side by side in a stripe; in the last one, those that are left, padded as in a panel.
+/// The columns of a stripe. The last stripe has the remaining columns, padded like a panel.
 pub const STRIPE: usize = 64;
 
-/// `y = x · b + addend`: `y` has as many elements as `b` has columns, and so has the addend.
+/// The GEMV `y = x · b + addend`, where `y` and `addend` have one element for each column of `b`.
 pub(crate) struct Stripes<'a> {
     /// The row.
     pub x: &'a [f32],
-    /// The matrix, as [`pack_stripes`] leaves it.
+    /// The matrix, packed by [`pack_stripes`].
     pub b: &'a [f32],
-    /// What is added.
+    /// The vector to add.
     pub addend: &'a [f32],
     /// The result.
     pub y: &'a mut [f32],
@@ -24,7 +24,7 @@ pub(crate) struct Stripes<'a> {
     pub backwards: bool,
 }
 
-/// Writes a matrix of so many rows and columns in stripes. They have as many elements as panels.
+/// Packs a matrix in stripes, which have as many elements as its panels.
 pub(crate) fn pack_stripes<T: Number>(
     b: Matrix<'_, T>,
     (rows, cols): (usize, usize),
@@ -46,7 +46,7 @@ pub(crate) fn pack_stripes<T: Number>(
 }
 
 impl Stripes<'_> {
-    /// Multiplies, on several threads where that pays.
+    /// Computes the product, on several threads where that pays.
     #[inline(never)]
     pub fn multiply(self) {
         let Stripes { x, b, addend, y, backwards } = self;
@@ -59,7 +59,7 @@ impl Stripes<'_> {
         });
     }
 
-    /// All stripes, `WIDE` vectors of columns at a time, or `THIN` where no more are left.
+    /// Computes all stripes, `WIDE` vectors of columns at a time, or `THIN` if fewer are left.
     #[inline(always)]
     fn stripes<S: Simd, const WIDE: usize, const THIN: usize, const BACK: bool>(self, s: S) {
         let Stripes { x, b, addend, y, .. } = self;
@@ -111,8 +111,8 @@ impl WithSimd for Stripes<'_> {
 /// The number of independent sets of accumulators, which hides the latency of additions.
 const ROWS: usize = 2;
 
-/// Sums of `V` vectors of columns from column `j` on of a stripe, and what is added to them; `y` may
-/// have room for fewer.
+/// Computes the sums of `V` vectors of columns from column `j` of a stripe on, and adds `addend`.
+/// `y` may be shorter.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "sums stay in registers where constants index them")]
 fn sums<S: Simd, const V: usize, const BACK: bool>(
@@ -125,7 +125,7 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
     assert!(j + V * S::LANES <= width && b.len() == width * x.len());
     let b = b.as_ptr().wrapping_add(j);
     let mut sums = [[s.splat(0.0); V]; ROWS];
-    // As many vectors keep the sums apart, too.
+    // With 8 vectors, the accumulators of one row already hide the latency.
     let rows = if V < 8 { ROWS } else { 1 };
     let iterations = x.len() / rows;
     for iteration in 0..iterations {
@@ -136,7 +136,8 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
                 let (row, x) = (b.wrapping_add((first + r) * width), s.splat(x[first + r]));
                 for v in 0..V {
                     let v = if BACK { V - 1 - v } else { v };
-                    // SAFETY: the stripe has a row for each element of `x`, with these columns.
+                    // SAFETY: the stripe has a row of `width` columns for each element of `x`, and
+                    // `j + V` vectors are inside it.
                     let w = unsafe { s.load_at(row.add(v * S::LANES)) };
                     sums[r][v] = s.mul_add(x, w, sums[r][v]);
                 }
@@ -145,7 +146,8 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
     }
     for k in iterations * rows..x.len() {
         for v in 0..V {
-            // SAFETY: likewise.
+            // SAFETY: the stripe has a row of `width` columns for each element of `x`, and `j + V`
+            // vectors are inside it.
             let w = unsafe { s.load_at(b.add(k * width + v * S::LANES)) };
             sums[0][v] = s.mul_add(s.splat(x[k]), w, sums[0][v]);
         }
@@ -166,13 +168,13 @@ mod tests {
     use crate::simd::each_level;
     use std::{vec, vec::Vec};
 
-    /// `x · b + addend` of so many rows and columns, in either direction.
+    /// Checks `x · b + addend` for these sizes, in both directions.
     fn check(rows: usize, cols: usize) {
         let some =
             |n, seed| -> Vec<f32> { numbers(n, seed).into_iter().map(|x: f64| x as f32).collect() };
         let (x, b, addend) = (some(rows, 1), some(rows * cols, 2), some(cols, 3));
         let mut packed = vec![f32::NAN; rows * cols.next_multiple_of(16)];
-        // A column of the matrix is in one piece, as recurrent weights are.
+        // The columns of the matrix are contiguous, as recurrent weights are.
         pack_stripes(Matrix { data: &b, row: 1, col: rows }, (rows, cols), &mut packed);
         each_level(|level| {
             for backwards in [false, true] {

@@ -1,5 +1,5 @@
-//! Products of small matrices, as attention over a few places has many: to pack their factors takes
-//! longer than to multiply them.
+//! GEMM of small matrices, as in attention over a few positions, where packing the operands would
+//! cost more than the product.
 
 use super::epilogue::{Epilogue, finish_vector};
 use super::panels::{Matrix, panel_cols};
@@ -8,40 +8,41 @@ use crate::arena::Aligned;
 use crate::loops::bounds::reach;
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 
-/// The longest sums.
+/// The largest depth.
 const MAX_K: usize = 16;
-/// Rows of the result whose sums are in registers at once: enough of them to keep the processor busy.
+/// The rows of the result whose accumulators are in registers at once: enough to hide the latency
+/// of additions.
 const ROWS: usize = 8;
 
-/// `y = epilogue(a · b)`, for a right factor that [`fits`].
+/// The GEMM `y = epilogue(a · b)`, for a right operand that [`fits`].
 pub(crate) struct Tiny<'a, T> {
-    /// Rows of the result, of which there are some.
+    /// The rows of the result, at least 1.
     pub m: usize,
-    /// Columns of the result, likewise.
+    /// The columns of the result, at least 1.
     pub n: usize,
-    /// The length of the sums.
+    /// The depth.
     pub k: usize,
-    /// The left factor.
+    /// The left operand.
     pub a: Matrix<'a, T>,
-    /// The right factor.
+    /// The right operand.
     pub b: Matrix<'a, T>,
     /// The result.
     pub y: &'a mut [T],
-    /// How far one row of it starts from the next.
+    /// The row stride of `y`, in elements.
     pub y_row: usize,
-    /// What becomes of the sums.
+    /// The epilogue.
     pub epilogue: Epilogue<'a, T>,
 }
 
-/// Whether a right factor of `k` rows and `n` columns is so small.
+/// Returns whether a right operand of `k` rows and `n` columns is small enough.
 pub(crate) const fn fits<T>(n: usize, k: usize) -> bool {
     HAS_VECTORS && n <= panel_cols::<T>() && k <= MAX_K
 }
 
-/// The rows of the right factor, each in as many elements as the widest vector of `f32` has.
+/// The rows of the right operand, each padded to the lanes of the widest vector of `f32`.
 type Rows<T> = Aligned<[[T; MAX_LANES]; MAX_K]>;
 
-// By reference, as it takes long to hand over.
+// By reference, because the struct is expensive to move.
 impl<T: SimdElem> WithSimd for &mut Tiny<'_, T> {
     type Output = ();
 
@@ -65,7 +66,8 @@ impl<T: SimdElem> WithSimd for &mut Tiny<'_, T> {
         }
         for i in (0..m).step_by(ROWS) {
             for j in (0..n).step_by(S::LANES / T::WIDTH) {
-                // SAFETY: the left factor has its last element, as was just seen, and `i < m`.
+                // SAFETY: the assertion above covers the last element of the left operand, and `i <
+                // m`.
                 unsafe { self.tile(s, &rows, i, j) };
             }
         }
@@ -73,21 +75,24 @@ impl<T: SimdElem> WithSimd for &mut Tiny<'_, T> {
 }
 
 impl<T: SimdElem> Tiny<'_, T> {
-    /// A vector of columns from column `j` on of [`ROWS`] rows from row `i` on, or of those that are left.
+    /// Computes a vector of columns from column `j` on, for [`ROWS`] rows from row `i` on or the
+    /// remaining ones.
     ///
     /// # Safety
-    /// The left factor has an element for each of `m` rows and `k` columns, and `i < m`.
+    ///
+    /// The left operand has `m` rows and `k` columns, and `i < m`.
     #[inline(always)]
     unsafe fn tile<S: Simd>(&mut self, s: S, rows: &Rows<T>, i: usize, j: usize) {
         let Tiny { m, n, k, a, y_row, epilogue, .. } = *self;
         let lanes = S::LANES / T::WIDTH;
-        // Rows that are missing are the last one again.
+        // Missing rows repeat the last one; their results are not stored.
         let starts: [usize; ROWS] = core::array::from_fn(|r| (i + r).min(m - 1) * a.row);
         let mut sums = [T::splat(s, T::ZERO); ROWS];
         for (k, row) in rows.0.iter().take(k).enumerate() {
             let row = T::load_head(s, &row[j..j + lanes]);
             for (sum, start) in sums.iter_mut().zip(starts) {
-                // SAFETY: the caller vouches for the element.
+                // SAFETY: by this function's contract, row `start / a.row < m` has an element in
+                // column `k`.
                 let a = unsafe { *a.data.as_ptr().add(start + k * a.col) };
                 *sum = T::mul_add(s, T::splat(s, a), row, *sum);
             }

@@ -1,14 +1,14 @@
-//! How wide the tiles of a row of pixels are.
+//! Chooses the widths of tiles in a row of pixels.
 
 use crate::simd::Simd;
 
-/// The widths of tiles, where a block is one vector: the narrower ones are for what is left.
+/// The widths of tiles if a block is one vector. The narrower ones are for the remainder.
 const WIDE: [usize; 6] = [14, 8, 7, 4, 2, 1];
-/// Likewise, where a block is two vectors.
+/// The widths of tiles if a block is two vectors.
 const NARROW: [usize; 4] = [6, 4, 2, 1];
 
-/// The width of the next tile when `n` pixels of a row are left, and how many of those that are
-/// `done` it does again.
+/// Returns the width of the next tile if `n` pixels of a row are left, and the number of the `done`
+/// pixels that it recomputes.
 #[inline(always)]
 pub(super) fn widths<S: Simd>(n: usize, done: usize) -> (usize, usize) {
     match S::LANES {
@@ -18,10 +18,10 @@ pub(super) fn widths<S: Simd>(n: usize, done: usize) -> (usize, usize) {
     }
 }
 
-/// The same, of such widths. Heights of tiles are chosen likewise.
+/// Returns [`widths`] for a list of widths. The heights of tiles are chosen in the same way.
 #[inline(always)]
 pub(super) fn next(widths: &[usize], n: usize, done: usize) -> (usize, usize) {
-    // As many as two tiles of eight, which sixteen pixels are better cut into.
+    // Two tiles of eight are better than 14 and a remainder.
     if widths[0] == 14 && (n == 15 || n == 16) {
         return (8, 0);
     }

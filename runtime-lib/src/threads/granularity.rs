@@ -1,7 +1,9 @@
-//! What a part of a model's work must be worth to be handed to another thread. Between cores that share
-//! a cache a part of a microsecond pays; between those of a virtual machine that lie apart, or where
-//! other programs have the cores, one of ten may not. No rule knows, so it is tried: a model runs some
-//! times at each level, and goes on at the one that was fastest, until it is time to try again.
+//! Tunes the smallest part of a model's work that is worth another thread.
+//!
+//! Between cores that share a cache, a part of one microsecond is worth it; between distant cores
+//! of a virtual machine, or where other programs use the cores, a part of ten may not be. A model
+//! therefore runs a few times at each of several levels, continues at the fastest one, and repeats
+//! the trial after some thousand runs.
 
 use super::GRAIN;
 use core::cell::Cell;
@@ -9,37 +11,36 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::time::Instant;
 
-/// A part must be worth [`GRAIN`] at the first level, four times as much at each that follows, and at
-/// the last nothing is shared.
+/// The number of levels. A part must be worth [`GRAIN`] at level 0, four times as much at each
+/// level that follows; at the last level nothing is shared.
 const LEVELS: usize = 4;
-/// So many runs go by between trials.
+/// The number of runs between trials.
 const REST: u32 = 1 << 12;
-/// So many go by where one said nothing.
+/// The number of runs until the next trial if a run had no work to measure.
 const BRIEF: u32 = 1 << 6;
-/// So long a level is tried before its runs count, so that threads are awake and caches have what each
-/// thread reads.
+/// The time that a level warms up before its runs count: threads wake up, and caches fill.
 const WARM: Duration = Duration::from_micros(200);
-/// So many runs count at each level, and so many of those that take long.
+/// The number of runs that count at each level: of short and of long runs.
 const RUNS: [u32; 2] = [8, 2];
-/// Runs that take longer are never held on one thread for a trial.
+/// Longer runs are never tried on a single thread.
 const LONG: Duration = Duration::from_millis(1);
-/// Another level is to take so many parts less than the last one, of a hundred.
+/// The percentage by which a level must be faster than the current one to replace it.
 const LESS: u32 = 2;
 
-/// What was found so far, for one model. All zeros at first, so that an arena is.
+/// The tuning state of one model. The initial state is all zeros, as in an arena of zeros.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Granularity {
     /// The level of the runs between trials.
     level: usize,
-    /// How many runs are left until the next trial.
+    /// The number of runs until the next trial.
     rest: u32,
-    /// The level that is tried, and since how many runs and how many nanoseconds.
+    /// The level under trial, its number of runs, and the nanoseconds that it warmed up.
     tried: usize,
     runs: u32,
     spent: u32,
     /// The shortest run at each level, in nanoseconds.
     least: [u32; LEVELS],
-    /// Which run is measured, of all; 0 for none.
+    /// The number of the run that is measured; 0 for none. Numbers are unique in the process.
     measured: u64,
 }
 
@@ -50,31 +51,31 @@ std::thread_local! {
     };
 }
 
-/// A thread's run of a model.
+/// The current run of a thread.
 struct Run {
-    /// What a part must be worth.
+    /// The smallest worth of a part, in elements.
     grain: Cell<usize>,
     /// Whether any work was shared.
     shares: Cell<bool>,
-    /// The last measured run, of all.
+    /// The number of the last measured run.
     number: Cell<u64>,
-    /// When that started, as long as it is under way.
+    /// The start of the measured run, until the next run starts.
     start: Cell<Option<Instant>>,
-    /// How long it took until the last of its work that could be shared was done.
+    /// The time from the start to the end of the last shareable work.
     took: Cell<Duration>,
 }
 
-/// What a part must be worth in this thread's run.
+/// Returns the smallest worth of a part in this thread's run, in elements.
 pub fn grain() -> usize {
     RUN.with(|run| run.grain.get())
 }
 
-/// Takes note that work was shared.
+/// Records that work was shared.
 pub fn shares() {
     RUN.with(|run| run.shares.set(true));
 }
 
-/// Takes note that work that could be shared is done.
+/// Records that shareable work is complete.
 pub fn done() {
     RUN.with(|run| {
         if let Some(start) = run.start.get() {
@@ -84,7 +85,7 @@ pub fn done() {
 }
 
 impl Granularity {
-    /// Nothing was tried yet.
+    /// Creates the state before the first run.
     pub const fn new() -> Granularity {
         Granularity {
             level: 0,
@@ -97,7 +98,7 @@ impl Granularity {
         }
     }
 
-    /// Takes note that a run starts, and that the one before is over.
+    /// Records the run before, and starts a new one.
     pub fn start(&mut self) {
         RUN.with(|run| {
             if self.measured != 0 && self.measured == run.number.get() {
@@ -107,7 +108,7 @@ impl Granularity {
         });
     }
 
-    /// Decides on the run that starts.
+    /// Chooses the level of the run that starts, and whether it is measured.
     fn next(&mut self, run: &Run) {
         static MEASURED: AtomicU64 = AtomicU64::new(1);
         self.measured = 0;
@@ -126,16 +127,16 @@ impl Granularity {
         }
     }
 
-    /// Takes note of how long a run took at the level that is tried.
+    /// Records the time of a run at the level under trial.
     fn note(&mut self, took: Duration, shares: bool) {
         if took == Duration::ZERO {
-            // Nothing was done that could be shared: perhaps somebody only looked at the memory.
+            // There was no shareable work: perhaps the caller only read the memory.
             self.rest = BRIEF;
             return;
         }
         let nanos = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX).max(1);
         if self.tried == 0 && !shares {
-            // Nothing that could go better or worse.
+            // Nothing was worth sharing at the finest level, so all levels are the same.
             return self.settle(0);
         }
         if Duration::from_nanos(self.spent.into()) < WARM || self.runs < 2 {
@@ -155,7 +156,8 @@ impl Granularity {
         }
     }
 
-    /// The level that was fastest, of so many; the last one, if no other is faster by much.
+    /// Returns the fastest of the first `levels` levels; the current one unless another is at least
+    /// [`LESS`] percent faster.
     fn fastest(&self, levels: usize) -> usize {
         let least = |level: usize| u64::from(self.least[level]);
         let best = (0..levels).min_by_key(|&level| least(level)).unwrap_or(0);
@@ -169,7 +171,7 @@ impl Granularity {
     }
 }
 
-/// What a part must be worth at a level.
+/// Returns the smallest worth of a part at `level`, in elements.
 fn grain_of(level: usize) -> usize {
     if level + 1 < LEVELS { GRAIN << (2 * level) } else { usize::MAX }
 }
@@ -178,7 +180,7 @@ fn grain_of(level: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// What a model settles for whose runs take so many microseconds at each level.
+    /// Returns the level that a model settles on if its runs take `micros` at each level.
     fn settled(granularity: &mut Granularity, micros: [u64; LEVELS]) -> usize {
         for _ in 0..1000 {
             if granularity.rest > 0 {

@@ -1,6 +1,7 @@
-//! Work shared among threads, with the feature `threads`. Results are the same for any number of
-//! them: what a thread gets is a part of the output, and each element is computed by one thread as
-//! it would be without others.
+//! Runs kernels on several threads, with the feature `threads`.
+//!
+//! Results do not depend on the number of threads: a thread computes a part of the output, and each
+//! element is computed by one thread, by the same operations in the same order.
 
 #[cfg(feature = "threads")]
 mod granularity;
@@ -14,17 +15,18 @@ mod tests;
 
 pub(crate) use share::{By, Piece, Share, share_all};
 
-/// What a part of a kernel's work must be worth, in elements that are read, computed and written:
-/// about a microsecond, more than it takes to hand it over to a thread that is near.
+/// The smallest worth of a part, in elements that are read, computed and written: about a
+/// microsecond, more than the synchronization of two nearby cores.
 #[cfg(feature = "threads")]
 const GRAIN: usize = 1 << 12;
-/// So many multiplications and additions of a product of matrices take as long as one element.
+/// The number of multiply-adds of a GEMM that take as long as one element.
 pub(crate) const MACS_PER_ELEMENT: usize = 16;
 
-/// How many threads share work, the caller's own included: 1 without the feature `threads`.
+/// Returns the number of threads that share work, including the caller's: 1 without the feature
+/// `threads`.
 ///
-/// With it, as many as the environment variable `ONNXC_THREADS` says, or else as the system has
-/// processors for, unless `start` came first.
+/// Unless `start` was called first, it is the value of the environment variable `ONNXC_THREADS`, or
+/// else the number of processors that the system reports.
 pub fn count() -> usize {
     #[cfg(feature = "threads")]
     return shared::count();
@@ -32,16 +34,17 @@ pub fn count() -> usize {
     1
 }
 
-/// Settles that `count` threads share work, the caller's own included. Returns whether they do:
-/// it is settled once, at the latest when a kernel first shares its work.
+/// Sets the number of threads that share work, including the caller's. Returns whether `count` is
+/// the number in use: the first call of this function, or the first kernel that shares work, fixes
+/// it.
 #[cfg(feature = "threads")]
 pub fn start(count: usize) -> bool {
     shared::start(count)
 }
 
-/// Hands out the units of an output, so many elements each (the last may be shorter), in parts that
-/// threads fill at the same time. `part` is told at which unit its part starts. `cost` is what all
-/// is worth, in elements.
+/// Splits an output into parts that threads fill concurrently. A part consists of whole units of
+/// `unit` elements (the last unit may be shorter). `part` gets the index of its first unit. `cost`
+/// is the worth of all work, in elements.
 #[inline(always)]
 pub(crate) fn share<T: Send>(
     y: &mut [T],
@@ -57,7 +60,7 @@ pub(crate) fn share<T: Send>(
     Share::of(y, len).hand_out(unit, By::Rows, cost, fill);
 }
 
-/// What several threads may use: anything, where there is one.
+/// `Sync` with the feature `threads`; without it, every type.
 #[cfg(not(feature = "threads"))]
 pub(crate) trait MaybeSync {}
 #[cfg(not(feature = "threads"))]
@@ -66,19 +69,19 @@ impl<T> MaybeSync for T {}
 #[cfg(feature = "threads")]
 pub(crate) use core::marker::Sync as MaybeSync;
 
-/// How a model's work is best shared. There is nothing to find out without threads.
+/// The granularity of shared work. Without threads there is nothing to tune.
 #[cfg(not(feature = "threads"))]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Granularity;
 
 #[cfg(not(feature = "threads"))]
 impl Granularity {
-    /// Nothing is known.
+    /// Creates the state before the first run.
     pub const fn new() -> Granularity {
         Granularity
     }
 
-    /// Takes note that a run starts.
+    /// Records that a run starts.
     #[inline(always)]
     pub fn start(&mut self) {}
 }
@@ -86,19 +89,19 @@ impl Granularity {
 #[cfg(feature = "threads")]
 pub(crate) use granularity::Granularity;
 
-/// Takes note that work is done, in however many parts.
+/// Records that shareable work is complete.
 #[cfg(not(feature = "threads"))]
 #[inline(always)]
 fn done() {}
 
-/// In how many parts work is shared.
+/// Returns the number of parts of some work.
 #[cfg(not(feature = "threads"))]
 #[inline(always)]
 fn parts(_: usize, _: usize) -> usize {
     1
 }
 
-/// Does all parts.
+/// Runs all parts.
 #[cfg(not(feature = "threads"))]
 #[inline(always)]
 fn run(parts: usize, work: &dyn Fn(usize)) {
@@ -111,26 +114,26 @@ use {
     shared::{is_shared, parts, run},
 };
 
-/// Scratch memory of a caller who planned for one thread. Others have their own.
+/// Scratch memory that the caller planned for one thread. Other threads have their own.
 #[cfg(not(feature = "threads"))]
 pub(crate) struct Scratch<'a, T>(core::cell::RefCell<&'a mut [T]>);
 
 #[cfg(not(feature = "threads"))]
 impl<'a, T> Scratch<'a, T> {
-    /// What the caller planned.
+    /// Wraps the memory that the caller planned.
     #[inline(always)]
     pub fn new(planned: &'a mut [T]) -> Scratch<'a, T> {
         Scratch(planned.into())
     }
 
-    /// Scratch memory for one part.
+    /// Calls `part` with scratch memory.
     #[inline(always)]
     pub fn with(&self, part: impl FnOnce(&mut [T])) {
         part(&mut self.0.borrow_mut());
     }
 }
 
-/// What scratch memory is made of.
+/// An element type of scratch memory.
 #[cfg(not(feature = "threads"))]
 pub(crate) trait Own {}
 #[cfg(not(feature = "threads"))]
@@ -148,7 +151,8 @@ mod shared {
     use std::thread::LocalKey;
     use std::vec::Vec;
 
-    /// More do not help, and an accident in an environment variable does no harm.
+    /// The limit of the number of threads: more do not help, and a typing error in the environment
+    /// variable does no harm.
     const MOST: usize = 256;
 
     static POOL: OnceLock<(Pool, usize)> = OnceLock::new();
@@ -175,7 +179,7 @@ mod shared {
         pool(|| count).1 == count
     }
 
-    /// Does all parts, each once.
+    /// Runs all parts, each once.
     pub fn run(parts: usize, work: &(dyn Fn(usize) + Sync)) {
         #[cfg(test)]
         let work = &at_callers_level(work);
@@ -183,19 +187,19 @@ mod shared {
         pool(wanted).0.run(parts, work);
     }
 
-    /// Tests go through the levels of a processor.
+    /// Makes the other threads use the SIMD level that a test forces on the caller.
     #[cfg(test)]
     fn at_callers_level(work: &(dyn Fn(usize) + Sync)) -> impl Fn(usize) + Sync {
         let level = crate::simd::forced_level();
         move |i| crate::simd::at_level(level, || work(i))
     }
 
-    /// Whether there are several threads, and any work was worth asking for them.
+    /// Returns whether there are several threads, and any work was worth them.
     pub fn is_shared() -> bool {
         POOL.get().is_some_and(|pool| pool.1 > 1)
     }
 
-    /// In how many parts work is shared, so many units that are worth so many elements.
+    /// Returns the number of parts for `units` units that are worth `cost` elements together.
     pub fn parts(units: usize, cost: usize) -> usize {
         let most = units.min(cost / granularity::grain());
         if most <= 1 || AT_WORK.get() {
@@ -209,9 +213,9 @@ mod shared {
         len: usize,
     }
 
-    /// What scratch memory is made of: each thread keeps some.
+    /// An element type of scratch memory, which each thread keeps some of.
     pub trait Own: Copy + Default + Send + 'static {
-        /// The thread's own.
+        /// The thread's own scratch memory.
         const OWN: &'static LocalKey<RefCell<Vec<Self>>>;
     }
 
@@ -230,12 +234,13 @@ mod shared {
     own!(f32, f64, u8);
 
     impl<'a, T: Own> Scratch<'a, T> {
-        /// What the caller planned.
+        /// Wraps the memory that the caller planned.
         pub fn new(planned: &'a mut [T]) -> Scratch<'a, T> {
             Scratch { len: planned.len(), planned: Mutex::new(Some(planned)) }
         }
 
-        /// Scratch memory for one part.
+        /// Calls `part` with scratch memory: the planned memory for one thread at a time, the
+        /// thread's own for others.
         pub fn with(&self, part: impl FnOnce(&mut [T])) {
             let planned = self.planned.lock().map_or(None, |mut planned| planned.take());
             if let Some(planned) = planned {
@@ -243,7 +248,8 @@ mod shared {
                 let _ = self.planned.lock().map(|mut free| *free = Some(planned));
                 return;
             }
-            // Work that a part hands on is done by the thread itself, with memory taken apart.
+            // The part may itself use scratch memory on this thread, so the memory is taken out
+            // meanwhile.
             let mut own = T::OWN.take();
             own.resize(own.len().max(self.len), T::default());
             part(&mut own[..self.len]);

@@ -1,4 +1,4 @@
-//! Threads that wait for work, and share it with the one that has it.
+//! A pool of threads that wait for work and share it with the calling thread.
 
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
@@ -13,14 +13,14 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 use std::vec::Vec;
 
-/// So long a thread looks out for more work before it sleeps: kernels of one model follow each
+/// The time that a thread spins for more work before it sleeps: the kernels of a model follow each
 /// other faster.
 pub(super) const PATIENCE: Duration = Duration::from_micros(100);
-/// So often it looks before it asks for the time.
+/// The number of checks for work between two reads of the clock.
 const LOOKS: usize = 64;
 
 std::thread_local! {
-    /// Whether this thread does a part of a job: it shares no work meanwhile.
+    /// Whether this thread runs a part of a job. It then shares no work of its own.
     pub(super) static AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -31,58 +31,58 @@ struct Job {
     work: &'static Work<'static>,
 }
 
-/// Threads beside the caller's own.
+/// The threads that share work with the caller.
 pub struct Pool {
-    /// Which job is open, and how far: see [`Iteration`].
-    iteration: AtomicU64,
-    /// How many parts of it are done, beside the first.
+    /// The state of the open job, a [`JobState`].
+    state: AtomicU64,
+    /// The number of parts that are complete, except the first.
     done: AtomicUsize,
     job: UnsafeCell<Option<Job>>,
-    /// What a part that panicked left.
+    /// The payload of a part that panicked.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    /// Held by the thread whose job is open.
+    /// The lock that the thread whose job is open holds.
     owner: Mutex<()>,
     asleep: Box<[AtomicBool]>,
     threads: OnceLock<Box<[Thread]>>,
 }
 
-// SAFETY: `job` is written by the thread that holds `owner`, while no part is open or under way; it
-// is read only by threads that have claimed a part, which the write comes before (`iteration`).
+// SAFETY: only the thread that holds `owner` writes `job`, while no part is open or running. Only
+// threads that claimed a part read it, and the claim synchronizes with the write (`state`).
 unsafe impl Sync for Pool {}
 
-/// The state of a job in one word: its number, the next part, and how many parts there are.
+/// The state of a job in one word: its number, the next part, and the number of parts.
 #[derive(Clone, Copy)]
-struct Iteration(u64);
+struct JobState(u64);
 
-impl Iteration {
+impl JobState {
     const BITS: u32 = 16;
 
-    /// Of the job after this one. The first part is its owner's.
-    fn first(self, parts: usize) -> Iteration {
-        debug_assert!(parts < 1 << Iteration::BITS);
-        let number = (self.0 >> (2 * Iteration::BITS)).wrapping_add(1);
-        Iteration((number << (2 * Iteration::BITS)) | (1 << Iteration::BITS) | parts as u64)
+    /// Returns the state of the job after this one. Its owner runs part 0, so part 1 is next.
+    fn first(self, parts: usize) -> JobState {
+        debug_assert!(parts < 1 << JobState::BITS);
+        let number = (self.0 >> (2 * JobState::BITS)).wrapping_add(1);
+        JobState((number << (2 * JobState::BITS)) | (1 << JobState::BITS) | parts as u64)
     }
 
     fn parts(self) -> usize {
-        self.0 as usize & ((1 << Iteration::BITS) - 1)
+        self.0 as usize & ((1 << JobState::BITS) - 1)
     }
 
     fn next(self) -> usize {
-        (self.0 >> Iteration::BITS) as usize & ((1 << Iteration::BITS) - 1)
+        (self.0 >> JobState::BITS) as usize & ((1 << JobState::BITS) - 1)
     }
 
-    /// After the next part is taken; nothing where all are.
-    fn taken(self) -> Option<Iteration> {
-        (self.next() < self.parts()).then_some(Iteration(self.0 + (1 << Iteration::BITS)))
+    /// Returns the state after the next part is claimed; `None` if all are claimed.
+    fn claim_next(self) -> Option<JobState> {
+        (self.next() < self.parts()).then_some(JobState(self.0 + (1 << JobState::BITS)))
     }
 }
 
 impl Pool {
-    /// A pool whose threads are yet to be started.
+    /// Creates a pool without starting its threads.
     pub fn new(threads: usize) -> Pool {
         Pool {
-            iteration: AtomicU64::new(0),
+            state: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             job: UnsafeCell::new(None),
             panic: Mutex::new(None),
@@ -92,7 +92,7 @@ impl Pool {
         }
     }
 
-    /// Starts the threads, as far as the system allows.
+    /// Starts the threads, unless the system refuses.
     pub fn start(&'static self) {
         let start = |me| {
             let thread = thread::Builder::new().name("onnxc".into());
@@ -104,19 +104,19 @@ impl Pool {
         });
     }
 
-    /// Does all parts, each once, and returns when they are done; what a part has of an output, no
-    /// other has, by that. A thread that comes while another one's work is under way, or from within
-    /// such work, does its own alone.
+    /// Runs all parts, each once, and returns when they are complete. A thread that calls this
+    /// while another thread's job is open, or from within a part, runs all of its parts itself.
     pub fn run(&self, parts: usize, work: &Work<'_>) {
         let Ok(owner) = self.owner.try_lock() else { return (0..parts).for_each(work) };
-        // SAFETY: the reference is used by threads that have claimed a part alone, and this
-        // function returns when all parts that can be claimed are done.
+        // SAFETY: only threads that claimed a part use the reference, and this function returns
+        // after every part is complete.
         let shared = unsafe { transmute::<&Work<'_>, &'static Work<'static>>(work) };
-        // SAFETY: all parts of the last job are done, so no thread reads this.
+        // SAFETY: all parts of the last job are complete and `owner` is held, so no thread accesses
+        // `job`.
         unsafe { *self.job.get() = Some(Job { work: shared }) };
         self.done.store(0, Ordering::Relaxed);
-        let iteration = Iteration(self.iteration.load(Ordering::Relaxed)).first(parts);
-        self.iteration.store(iteration.0, Ordering::SeqCst);
+        let state = JobState(self.state.load(Ordering::Relaxed)).first(parts);
+        self.state.store(state.0, Ordering::SeqCst);
         self.wake(parts - 1);
         self.do_part(0, work);
         self.take_parts();
@@ -130,7 +130,7 @@ impl Pool {
         }
     }
 
-    /// Whether so many parts beside the first are done, or will be soon.
+    /// Returns whether `parts` parts besides the first are complete, after a short wait.
     fn is_done(&self, parts: usize) -> bool {
         (0..LOOKS).any(|_| {
             let done = self.done.load(Ordering::Acquire) >= parts;
@@ -150,11 +150,11 @@ impl Pool {
         }
     }
 
-    /// Does parts of the open job, as long as there are any.
+    /// Runs parts of the open job until none is left.
     fn take_parts(&self) {
         while let Some(i) = self.claim() {
-            // SAFETY: the job was written before the part could be claimed, and the next one is not
-            // before this part is done.
+            // SAFETY: `job` was written before the part could be claimed, and is not written again
+            // before this part is complete.
             let Some(job) = (unsafe { *self.job.get() }) else { return };
             self.do_part(i, job.work);
             self.done.fetch_add(1, Ordering::Release);
@@ -164,41 +164,42 @@ impl Pool {
     fn do_part(&self, i: usize, work: &Work<'_>) {
         AT_WORK.set(true);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(i))) {
-            // What another part left is not dropped, for that may panic, too, while others are under way.
+            // An earlier payload is not dropped, because its destructor may panic while other parts
+            // run.
             let _ = self.panic.lock().map(|mut kept| mem::forget(kept.replace(panic)));
         }
         AT_WORK.set(false);
     }
 
     fn claim(&self) -> Option<usize> {
-        let mut iteration = Iteration(self.iteration.load(Ordering::Acquire));
+        let mut state = JobState(self.state.load(Ordering::Acquire));
         loop {
-            let taken = iteration.taken()?;
+            let claimed = state.claim_next()?;
             let order = (Ordering::AcqRel, Ordering::Acquire);
-            match self.iteration.compare_exchange_weak(iteration.0, taken.0, order.0, order.1) {
-                Ok(_) => return Some(iteration.next()),
-                Err(now) => iteration = Iteration(now),
+            match self.state.compare_exchange_weak(state.0, claimed.0, order.0, order.1) {
+                Ok(_) => return Some(state.next()),
+                Err(now) => state = JobState(now),
             }
         }
     }
 
     fn is_open(&self) -> bool {
-        Iteration(self.iteration.load(Ordering::SeqCst)).taken().is_some()
+        JobState(self.state.load(Ordering::SeqCst)).claim_next().is_some()
     }
 
-    /// What a thread of the pool does.
+    /// The loop of a thread of the pool.
     fn serve(&self, me: usize) {
         loop {
-            let looked_out = self.look_out();
-            if !looked_out {
+            let has_work = self.spin_for_work();
+            if !has_work {
                 self.sleep(me);
             }
             self.take_parts();
         }
     }
 
-    /// Whether work comes soon.
-    fn look_out(&self) -> bool {
+    /// Spins for a while; returns whether there is work.
+    fn spin_for_work(&self) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
             for _ in 0..LOOKS {
@@ -215,8 +216,8 @@ impl Pool {
     fn sleep(&self, me: usize) {
         let asleep = &self.asleep[me];
         loop {
-            // First the flag, then the look: who opens a job does it the other way round, so that
-            // one of the two sees the other.
+            // This thread sets the flag before it checks for work; a thread that opens a job writes
+            // the job before it reads the flags. So one of the two sees the other's write.
             asleep.store(true, Ordering::SeqCst);
             if self.is_open() {
                 return asleep.store(false, Ordering::Relaxed);

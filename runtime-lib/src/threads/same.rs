@@ -1,4 +1,4 @@
-//! Kernels give the same bits, however many threads compute them.
+//! Tests that kernels give the same bits for any number of threads.
 
 use super::pool::AT_WORK;
 use crate::kernels::attention::tests::{rows_first, sizes};
@@ -20,8 +20,8 @@ use crate::loops::geometry::Axis;
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
-/// Holds what threads compute together against what one does.
-fn hold<T: Copy + Default + PartialEq>(name: &str, len: usize, compute: impl Fn(&mut [T])) {
+/// Compares the results of several threads with those of one.
+fn compare<T: Copy + Default + PartialEq>(name: &str, len: usize, compute: impl Fn(&mut [T])) {
     super::start(4);
     let [mut one, mut several] = [(); 2].map(|()| vec![T::default(); len]);
     AT_WORK.set(true);
@@ -61,7 +61,7 @@ fn products_are_the_same_for_any_number_of_threads() {
         let (a, b) = (Layout::Strides(k, 1), Layout::Strides(n, 1));
         let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
         let [a, b, c] = [m * k, k * n, n].map(numbers);
-        hold("gemm", m * n, |y| {
+        compare("gemm", m * n, |y| {
             let scratch = &mut vec![0.0; gemm_scratch(&g)];
             gemm_f32(&a, &b, Some(&c), y, scratch, g, f);
         });
@@ -75,7 +75,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     let groups = Conv { groups: 4, channels: 12, filters: 20, ..IMAGE };
     for g in [IMAGE, groups] {
         let (x, w) = (numbers(48 * pixels), numbers(80 * g.channels * 9));
-        hold("conv", 80 * pixels, |y| {
+        compare("conv", 80 * pixels, |y| {
             let scratch = &mut vec![0.0; conv::conv_scratch(&g)];
             conv::conv_f32(
                 conv::ConvOperands { x: &x, w: &w, bias: None, add: None },
@@ -89,7 +89,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     let (x, w, bias) = (numbers(48 * pixels), numbers(80 * 48 * 9), numbers(80));
     let mut packed = vec![0.0; conv::packed_blocks_len(&IMAGE)];
     conv::pack_blocks(&w, &mut packed, &IMAGE, 16);
-    hold("conv_nchwc", 80 * pixels, |y| {
+    compare("conv_nchwc", 80 * pixels, |y| {
         let scratch = &mut vec![0.0; conv::conv_nchwc_scratch(&IMAGE)];
         conv::conv_nchwc(
             conv::ConvOperands { x: &x, w: &packed, bias: Some(&bias), add: None },
@@ -102,7 +102,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     let (x, w) = (numbers(48 * pixels), numbers(80 * 12 * 9));
     let mut packed = vec![0.0; conv::packed_groups_len(&groups)];
     conv::pack_groups(&w, &mut packed, groups, 4);
-    hold("grouped_conv_nchwc", 80 * pixels, |y| {
+    compare("grouped_conv_nchwc", 80 * pixels, |y| {
         let scratch = &mut vec![0.0; conv::conv_nchwc_scratch(&groups)];
         conv::grouped_conv_nchwc(
             conv::ConvOperands { x: &x, w: &packed, bias: Some(&bias), add: None },
@@ -116,7 +116,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     let apart = Conv { strides: &[2, 2], out: &[15, 16], ..IMAGE };
     for (g, tile) in [(IMAGE, conv::Tile::Four), (apart, conv::Tile::TwoApart)] {
         let (x, w) = (numbers(48 * pixels), numbers(conv::packed_winograd_len(&g, tile)));
-        hold("winograd_nchwc", 80 * g.out.iter().product::<usize>(), |y| {
+        compare("winograd_nchwc", 80 * g.out.iter().product::<usize>(), |y| {
             let scratch = &mut vec![0.0; conv::winograd_nchwc_scratch(&g)];
             conv::winograd_nchwc(
                 conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
@@ -127,10 +127,10 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
             );
         });
     }
-    // Pixels stand in one row, whose parts are shared.
+    // Pixels are in one row, whose parts are shared.
     let g = Conv { kernel: &[1, 1], pads: &[0, 0], ..IMAGE };
     let (x, w, add) = (numbers(48 * pixels), numbers(80 * 48), numbers(80 * pixels));
-    hold("conv_nchwc of pixels", 80 * pixels, |y| {
+    compare("conv_nchwc of pixels", 80 * pixels, |y| {
         conv::conv_nchwc(
             conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: Some(&add) },
             y,
@@ -141,7 +141,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
     });
     let g = Conv { groups: 80, channels: 1, filters: 1, ..IMAGE };
     let (x, w) = (numbers(80 * pixels), numbers(80 * 9));
-    hold("depthwise_nchwc", 80 * pixels, |y| {
+    compare("depthwise_nchwc", 80 * pixels, |y| {
         conv::depthwise_nchwc(
             conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
             y,
@@ -154,7 +154,7 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
 #[test]
 fn pairs_are_the_same_for_any_number_of_threads() {
     each_level(|_| {
-        /// Pairs of twice the same number.
+        /// Pairs of equal `bf16` values.
         fn pairs(len: usize) -> Vec<u32> {
             let twice = |x: f32| x.to_bits() & 0xffff_0000 | x.to_bits() >> 16;
             numbers(len).into_iter().map(twice).collect()
@@ -165,7 +165,7 @@ fn pairs_are_the_same_for_any_number_of_threads() {
             let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
             let (a, c) = (numbers(m * k), numbers(n));
             let b = pairs(n.next_multiple_of(16) * k / 2);
-            hold("gemm_bf16", m * n, |y| {
+            compare("gemm_bf16", m * n, |y| {
                 let scratch = &mut vec![0.0; weight_precision::gemm_scratch(&g)];
                 weight_precision::gemm_bf16(&a, &b, Some(&c), y, scratch, g, f);
             });
@@ -175,7 +175,7 @@ fn pairs_are_the_same_for_any_number_of_threads() {
             let g = Conv { filters, ..IMAGE };
             let (x, bias) = (numbers(48 * pixels), numbers(filters));
             let w = pairs(conv::packed_blocks_len(&g) / 2);
-            hold("conv_bf16", filters * pixels, |y| {
+            compare("conv_bf16", filters * pixels, |y| {
                 let scratch = &mut vec![0.0; weight_precision::conv_scratch(&g)];
                 weight_precision::conv_bf16(
                     conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
@@ -186,7 +186,7 @@ fn pairs_are_the_same_for_any_number_of_threads() {
                 );
             });
             let w = pairs(conv::packed_winograd_len(&g, conv::Tile::Two) / 2);
-            hold("winograd_bf16", filters * pixels, |y| {
+            compare("winograd_bf16", filters * pixels, |y| {
                 let scratch = &mut vec![0.0; weight_precision::winograd_scratch(&g)];
                 weight_precision::winograd_bf16(
                     conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
@@ -213,8 +213,8 @@ fn pools_are_the_same_for_any_number_of_threads() {
         ends: &[0, 0],
     };
     let x = numbers(20 * 65 * 67 * 16);
-    hold("max_pool_nchwc", 20 * 32 * 33 * 16, |y| max_pool_nchwc(&x, y, geometry));
-    hold("average_pool", 20 * 32 * 33, |y| average_pool(&x, y, geometry));
+    compare("max_pool_nchwc", 20 * 32 * 33 * 16, |y| max_pool_nchwc(&x, y, geometry));
+    compare("average_pool", 20 * 32 * 33, |y| average_pool(&x, y, geometry));
 }
 
 #[test]
@@ -222,18 +222,18 @@ fn what_is_done_to_channels_is_the_same_for_any_number_of_threads() {
     let channels = Channels { batch: 2, channels: 40, pixels: 29 * 31 };
     let (len, blocked) = (2 * 40 * channels.pixels, 2 * 48 * channels.pixels);
     let (x, ones, few) = (numbers(blocked), vec![1.5; 48], numbers(48));
-    hold("block", blocked, |y| blocked::block(&x[..len], y, channels));
-    hold("unblock", len, |y| blocked::unblock(&x, y, channels));
-    hold("affine", blocked, |y| {
+    compare("block", blocked, |y| blocked::block(&x[..len], y, channels));
+    compare("unblock", len, |y| blocked::unblock(&x, y, channels));
+    compare("affine", blocked, |y| {
         blocked::affine(&x, &ones, &few, y, channels, Activation::Relu);
     });
-    hold("affine_in_place", blocked, |y| {
+    compare("affine_in_place", blocked, |y| {
         y.copy_from_slice(&x);
         blocked::affine_in_place(y, &ones, &few, channels, Activation::Relu);
     });
     let axis = Axis { outer: 2, len: 40, inner: channels.pixels };
     let of = Lrn { size: 5, alpha: 0.5, beta: 0.75, bias: 1.0 };
-    hold("lrn", len, |y| lrn(&x[..len], y, axis, of));
+    compare("lrn", len, |y| lrn(&x[..len], y, axis, of));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn attention_is_the_same_for_any_number_of_threads() {
         let g =
             Attention { rows, ..rows_first(sizes(batch, [heads, 1], [queries, keys], [size; 2])) };
         let [q, k] = [queries, keys].map(|len| numbers(batch * len * heads * size));
-        hold("attention", q.len(), |y| {
+        compare("attention", q.len(), |y| {
             let scratch = &mut vec![0.0; attention_scratch(&g, 4)];
             attention_f32(&q, &k, &k, None, None, None, y, None, scratch, g);
         });
@@ -260,7 +260,7 @@ fn a_cache_is_the_same_for_any_number_of_threads() {
         let q = numbers(batch * heads * size);
         let cache = numbers(q.len() * past);
         let each = q.len() * keys;
-        hold("cache", q.len() + 2 * each, |all| {
+        compare("cache", q.len() + 2 * each, |all| {
             let (y, present) = all.split_at_mut(q.len());
             let (k, v) = present.split_at_mut(each);
             let (past, scratch) = (Some(&*cache), &mut vec![0.0; attention_scratch(&g, 4)]);
@@ -278,7 +278,7 @@ fn bytes_are_the_same_for_any_number_of_threads() {
         for g in [IMAGE, Conv { groups: 48, channels: 1, filters: 2, ..IMAGE }] {
             let filters = g.groups * g.filters;
             let (x, w) = (bytes(48 * pixels), bytes(quantized::packed_weights_len(&g)));
-            hold("conv", filters * pixels, |y: &mut [i8]| {
+            compare("conv", filters * pixels, |y: &mut [i8]| {
                 let starts = &mut vec![0; quantized::conv_starts(&g)];
                 let scratch = &mut vec![0; quantized::conv_scratch(&g)];
                 quantized::int8_conv_nchw(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
@@ -287,7 +287,7 @@ fn bytes_are_the_same_for_any_number_of_threads() {
         for (m, n, k) in [(301, 130, 90), (1, 3000, 700)] {
             let g = quantized::Product { m, n, k };
             let (x, w) = (bytes(m * k), bytes(quantized::packed_columns_len(&g)));
-            hold("matmul", m * n, |y: &mut [i8]| {
+            compare("matmul", m * n, |y: &mut [i8]| {
                 let scratch = &mut vec![0; quantized::matmul_scratch(&g)];
                 quantized::matmul(&x, &w, &bias, &factor, None, y, scratch, g, to);
             });

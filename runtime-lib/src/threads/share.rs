@@ -1,40 +1,40 @@
-//! What threads get of an output: rows of its planes, or whole planes.
+//! Splits an output among threads: rows of its planes, or whole planes.
 
 use super::MaybeSync;
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::slice::from_raw_parts_mut;
 
-/// The same rows of some planes of an output, all of which are as long. Between those of one plane and
-/// the next there may be rows of others.
+/// A range of elements of each of several planes of an output. Between the ranges of two planes may
+/// be elements of other shares.
 pub(crate) struct Share<'a, T> {
     first: *mut T,
     planes: usize,
-    /// Elements of each plane.
+    /// The number of elements of each plane.
     len: usize,
-    /// From one plane to the next.
+    /// The distance of two planes, in elements.
     apart: usize,
     y: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it stands for slices of `T` that nobody else has.
+// SAFETY: a share stands for exclusive slices of `T`, and `&mut [T]` is `Send` if `T` is.
 unsafe impl<T: Send> Send for Share<'_, T> {}
-// SAFETY: one that is shared tells no more than sizes.
+// SAFETY: a shared reference gives access only to sizes.
 unsafe impl<T: Send> Sync for Share<'_, T> {}
 
-/// How an output is cut.
+/// The axis along which an output is split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
-    /// In rows of all planes, so that the next kernel finds at hand what its thread wrote; in planes
-    /// too, where rows are fewer than threads.
+    /// Rows of all planes, so that the next kernel finds in its cache the rows that its thread
+    /// wrote; also planes, if there are fewer rows than parts.
     Rows,
-    /// In rows of all planes alone.
+    /// Only rows of all planes.
     OnlyRows,
-    /// In planes; in rows too, where planes are fewer.
+    /// Planes; also rows, if there are fewer planes than parts.
     Planes,
 }
 
-/// What a thread gets, and what part of the whole it is.
+/// The part of one thread: its planes, its rows, and their elements.
 pub(crate) struct Piece<'a, T> {
     pub planes: Range<usize>,
     pub rows: Range<usize>,
@@ -42,61 +42,65 @@ pub(crate) struct Piece<'a, T> {
 }
 
 impl<'a, T> Share<'a, T> {
-    /// All planes of an output, so many elements each. What is less than one is left over.
+    /// Wraps all planes of an output, of `plane` elements each. The rest of an incomplete plane is
+    /// left out.
     #[inline(always)]
     pub fn of(y: &'a mut [T], plane: usize) -> Share<'a, T> {
         let planes = y.len().checked_div(plane).unwrap_or(0);
         Share { first: y.as_mut_ptr(), planes, len: plane, apart: plane, y: PhantomData }
     }
 
-    /// How many planes there are.
+    /// The number of planes.
     pub fn planes(&self) -> usize {
         self.planes
     }
 
-    /// How many elements of each plane it has.
+    /// The number of elements of each plane.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// How far the planes start from one another.
+    /// The distance of two planes, in elements.
     pub fn apart(&self) -> usize {
         self.apart
     }
 
-    /// Where the first plane starts. What is behind its elements may be another's.
+    /// Returns a pointer to the first plane. Elements behind `len` may belong to another share.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.first
     }
 
-    /// What it has of a plane.
+    /// Returns the elements of one plane.
     #[inline(always)]
     pub fn plane(&mut self, index: usize) -> &mut [T] {
         assert!(index < self.planes);
-        // SAFETY: such a plane is there, and nobody else has these elements of it.
+        // SAFETY: `index` is the number of a plane of this share, which is the only one of these
+        // elements; the result borrows the share exclusively.
         unsafe { from_raw_parts_mut(self.first.add(index * self.apart), self.len) }
     }
 
-    /// Some elements of some planes.
+    /// Returns a range of elements of some planes.
     #[inline(always)]
     pub fn part(&mut self, planes: Range<usize>, elements: Range<usize>) -> Share<'_, T> {
         assert!(planes.start <= planes.end && planes.end <= self.planes);
         assert!(elements.start <= elements.end && elements.end <= self.len);
-        // SAFETY: they are there, and nobody has them as long as this one is lent.
+        // SAFETY: the ranges are inside the share, as asserted, and the result borrows it
+        // exclusively.
         unsafe { self.piece(planes, elements) }
     }
 
-    /// Leaves the first planes out.
+    /// Removes the first planes.
     pub fn skip(&mut self, planes: usize) {
         assert!(planes <= self.planes);
         self.first = self.first.wrapping_add(planes * self.apart);
         self.planes -= planes;
     }
 
-    /// Some elements of some planes.
+    /// Returns a range of elements of some planes.
     ///
     /// # Safety
-    /// They are there, and nobody else has any of them meanwhile.
+    ///
+    /// The elements are inside this share, and nothing else accesses them for `'b`.
     #[inline(always)]
     unsafe fn piece<'b>(&self, planes: Range<usize>, elements: Range<usize>) -> Share<'b, T> {
         let first = self.first.wrapping_add(planes.start * self.apart + elements.start);
@@ -104,8 +108,8 @@ impl<'a, T> Share<'a, T> {
         Share { first, planes, len, apart: self.apart, y: PhantomData }
     }
 
-    /// Lets threads fill it at the same time, rows of so many elements (the last may be shorter) or
-    /// whole planes, if that is worth `cost` elements.
+    /// Lets threads fill the share concurrently: rows of `row` elements (the last may be shorter)
+    /// or whole planes, if `cost`, the worth of all work in elements, is high enough.
     #[inline(always)]
     pub fn hand_out(self, row: usize, by: By, cost: usize, fill: impl Fn(Piece<'_, T>) + MaybeSync)
     where
@@ -123,7 +127,8 @@ impl<'a, T> Share<'a, T> {
             let (planes, rows) =
                 (some(i % across, across, self.planes), some(i / across, down, rows));
             let elements = rows.start * row..self.len.min(rows.end * row);
-            // SAFETY: no two parts have elements in common, and each is given once.
+            // SAFETY: the ranges of two parts do not overlap, `run` runs each part once, and `self`
+            // is not used until `run` returns.
             let y = unsafe { self.piece(planes.clone(), elements) };
             fill(Piece { planes, rows, y });
         });
@@ -131,7 +136,7 @@ impl<'a, T> Share<'a, T> {
     }
 }
 
-/// [`share`](super::share), of several outputs of as many units each, none of them shorter.
+/// Splits several outputs as [`share`](super::share) splits one. All have the same number of units.
 #[inline(always)]
 pub(crate) fn share_all<T: Send, const N: usize>(
     ys: [&mut [T]; N],
@@ -151,7 +156,8 @@ pub(crate) fn share_all<T: Send, const N: usize>(
     super::run(parts, &|i| {
         let (start, end) = (i * count / parts, (i + 1) * count / parts);
         let mut own: [_; N] = core::array::from_fn(|y| {
-            // SAFETY: there are so many units, no two parts have any in common, and each is given once.
+            // SAFETY: every output has `count` units, as asserted; the ranges of two parts do not
+            // overlap, and `run` runs each part once.
             unsafe { all[y].piece(0..1, start * units[y]..end * units[y]) }
         });
         part(start, own.each_mut().map(|y| y.plane(0)));
@@ -159,7 +165,7 @@ pub(crate) fn share_all<T: Send, const N: usize>(
     super::done();
 }
 
-/// In how many parts planes and rows are cut: in at most so many together.
+/// Returns the numbers of parts along planes and rows: at most `parts` together.
 fn grid(parts: usize, by: By, planes: usize, rows: usize) -> [usize; 2] {
     match by {
         By::Rows => {

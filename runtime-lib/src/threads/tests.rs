@@ -78,7 +78,7 @@ fn all_parts_are_done_before_a_panic_reaches_the_caller() {
             panic!("what a panic leaves is dropped")
         }
     }
-    // No thread holds it, so it must not be leaked as others are.
+    // The pool has no threads, so it can be a local static; those of other tests are leaked.
     static POOL: OnceLock<Pool> = OnceLock::new();
     let (pool, done) = (POOL.get_or_init(|| Pool::new(0)), AtomicUsize::new(0));
     let run = || {
@@ -108,7 +108,7 @@ fn parts_are_whole_units_and_cover_all() {
     }
 }
 
-/// Fills rows of planes, of which each piece gets some, and returns in how many pieces.
+/// Fills rows of planes piece by piece, and returns the number of pieces.
 fn fill(y: &mut [usize], [planes, len, row]: [usize; 3], by: By) -> usize {
     let pieces = AtomicUsize::new(0);
     Share::of(y, len).hand_out(row, by, usize::MAX, |mut piece| {

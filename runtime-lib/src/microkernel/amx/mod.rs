@@ -1,5 +1,5 @@
-//! Products of narrow numbers by the processor's own tiles (AMX): rows are copied side by side, as many
-//! as some memory on the stack holds, and multiplied with all columns.
+//! Products of int8 and `bfloat16` numbers with AMX tiles: rows are copied to a buffer on the
+//! stack, as many as it holds, and multiplied with all columns.
 
 mod pairs;
 mod pixels;
@@ -12,33 +12,33 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 pub(super) use pairs::{PairRows, multiply_rows};
 
-/// Bytes of a row that have one sum.
+/// The bytes of a row that go into one accumulator.
 const UNIT: usize = 4;
-/// Columns whose sums are handed out together.
+/// The columns whose accumulators are passed to the epilogue together.
 pub(crate) const WIDE: usize = 64;
-/// Bytes of the rows that are copied at once.
+/// The bytes of rows that are copied at once.
 const ROOM: usize = 320 << 10;
-/// Fewer products of units are not worth that the processor gets its tiles ready. Tests are of small
-/// sizes, too.
+/// The fewest products of units that are worth setting up the tiles. Tests use small sizes, too.
 const LEAST_PRODUCTS: usize = if cfg!(test) { 1 } else { 200_000 };
-/// Columns of fewer pairs are not worth it, either.
+/// The fewest pairs of a column for which tiles pay.
 const LEAST_PAIRS: usize = if cfg!(test) { 1 } else { 32 };
-/// Fewer rows are not worth a tile.
+/// The fewest rows for which tiles pay.
 const LEAST_ROWS: usize = if cfg!(test) { 1 } else { 6 };
 
-/// What tiles multiply.
+/// An element type that tiles multiply.
 pub(crate) trait Narrow {
-    /// What products are summed up in.
+    /// The accumulator.
     type Sum: Copy + Default;
 
     /// Multiplies two tiles of rows with two of columns.
     ///
     /// # Safety
-    /// As for [`Tiles::multiply_bytes`].
+    ///
+    /// The contract of [`Tiles::multiply_bytes`].
     unsafe fn multiply(tiles: &Tiles, of: Factors, to: Sums<Self::Sum>);
 }
 
-/// Four bytes without a sign, with four that have one.
+/// Four unsigned bytes, times four signed ones.
 pub(crate) struct Quads;
 
 impl Narrow for Quads {
@@ -46,12 +46,12 @@ impl Narrow for Quads {
 
     #[inline(always)]
     unsafe fn multiply(tiles: &Tiles, of: Factors, to: Sums<i32>) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the contract is that of this function.
         unsafe { tiles.multiply_bytes(of, to) }
     }
 }
 
-/// Two numbers of `bfloat16`, with two.
+/// Two `bfloat16` numbers, times two.
 pub(crate) struct Pairs;
 
 impl Narrow for Pairs {
@@ -59,52 +59,51 @@ impl Narrow for Pairs {
 
     #[inline(always)]
     unsafe fn multiply(tiles: &Tiles, of: Factors, to: Sums<f32>) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the contract is that of this function.
         unsafe { tiles.multiply_pairs(of, to) }
     }
 }
 
-/// The packed columns. Those of a panel stand side by side: for each unit of their depth, the four
-/// bytes of one column after those of the other.
+/// The packed columns. A panel holds, for each unit of the depth, the four bytes of every column.
 #[derive(Clone, Copy)]
 pub(crate) struct Right<'a> {
     data: &'a [u8],
-    /// Units of a column.
+    /// The units of a column.
     units: usize,
-    /// A multiple of [`TILE_SUMS`].
+    /// The number of columns, a multiple of [`TILE_SUMS`].
     columns: usize,
-    /// Columns of a panel, of which the last one has only those that are there.
+    /// The columns of a panel; the last panel may have fewer.
     panel: usize,
 }
 
 impl<'a> Right<'a> {
-    /// Columns of so many pairs in panels of 16.
+    /// Wraps columns of pairs in panels of 16.
     pub fn of_pairs(pairs: &'a [f32], units: usize, columns: usize) -> Right<'a> {
-        // SAFETY: each number is four bytes, of which all bits are allowed.
+        // SAFETY: an `f32` is four bytes, all bit patterns of which are valid.
         let data =
             unsafe { core::slice::from_raw_parts(pairs.as_ptr().cast(), size_of_val(pairs)) };
         Right::new(data, units, columns, TILE_SUMS)
     }
 
-    /// Columns of so many units in panels of 16 or 64.
+    /// Wraps columns of `units` units in panels of 16 or 64.
     pub fn new(data: &'a [u8], units: usize, columns: usize, panel: usize) -> Right<'a> {
         assert!(columns.is_multiple_of(TILE_SUMS) && data.len() >= reach([[columns, units, UNIT]]));
         assert!(panel == TILE_SUMS || panel == WIDE);
         Right { data, units, columns, panel }
     }
 
-    /// Bytes from the start of a row to the next: an odd number of tiles' rows, so that those of a tile
-    /// do not compete for the same places of a cache.
+    /// Returns the row stride of the buffer, in bytes: an odd number of tile rows, so that the rows
+    /// of a tile do not compete for the same cache sets.
     fn row(&self) -> usize {
         (self.units * UNIT).next_multiple_of(TILE_BYTES) | TILE_BYTES
     }
 
-    /// Whether a block of rows has room.
+    /// Returns whether a block of rows fits in the buffer.
     fn fits(&self) -> bool {
         self.row() * BLOCK <= ROOM
     }
 
-    /// Whether tiles multiply so many rows of bytes faster than vectors do.
+    /// Returns whether tiles multiply `rows` rows of bytes faster than vectors do.
     pub fn pays(&self, rows: usize) -> bool {
         self.fits()
             && rows >= LEAST_ROWS
@@ -112,14 +111,14 @@ impl<'a> Right<'a> {
             && rows * self.columns * self.units >= LEAST_PRODUCTS
     }
 
-    /// Whether tiles multiply pairs faster than vectors do. Only the depth of columns decides: threads have
-    /// some of the rows or columns, and sums of tiles are not rounded as those of vectors are.
+    /// Returns whether tiles multiply pairs faster than vectors do. Only the depth decides, so that
+    /// every thread's part gives the same answer: tiles round differently from vectors.
     fn pays_for_pairs(&self) -> bool {
         self.fits() && self.units >= LEAST_PAIRS
     }
 
-    /// How many of so many rows, which start so many bytes behind each other, are whole blocks that can
-    /// be read with all that tiles read of them.
+    /// Returns how many of `rows` rows with the stride `row` bytes form whole blocks that tiles can
+    /// read in place, including the padding of each row.
     fn whole(&self, all: &[u8], row: usize, rows: usize) -> usize {
         let reach = (self.units * UNIT).next_multiple_of(TILE_BYTES);
         let there = all.len().checked_sub(reach).map_or(0, |last| last / row.max(1) + 1);
@@ -127,29 +126,31 @@ impl<'a> Right<'a> {
     }
 }
 
-/// Whose rows are multiplied, and who takes the sums.
+/// The source of the rows, and the consumer of the accumulators.
 pub(crate) trait TileEpilogue<T> {
-    /// All rows, each of as many units as a column and how many bytes behind the last, if they can be
-    /// read where they stand: for what is behind a row, columns have zeros.
+    /// Returns all rows and their stride in bytes, if tiles can read them in place: elements behind
+    /// a row are multiplied with zeros of the columns.
     fn rows(&self) -> Option<(&[u8], usize)> {
         None
     }
-    /// Writes a row. Rows come one after the other, from the first on that is not read where it stands.
+    /// Writes a row to the buffer. Rows are requested in order, from the first one that is not read
+    /// in place.
     fn fill(&mut self, row: usize, to: &mut Row<'_>);
-    /// What the sums of the columns from one on start with, as far as there are columns.
+    /// Writes the initial accumulators of the columns from `column` on, as far as there are
+    /// columns.
     fn start(&self, column: usize, to: &mut [T; WIDE]);
-    /// Takes the sums of the rows from one on, for the columns from one on.
+    /// Consumes the accumulators of the rows from `row` on for the columns from `column` on.
     fn take(&mut self, row: usize, column: usize, sums: &[[T; WIDE]]);
 }
 
-/// Memory that starts where a vector may.
+/// Memory aligned for vectors.
 #[repr(align(64))]
 struct Aligned<T>(T);
 
-/// Memory for rows, and for what a last vector writes too much.
+/// The buffer for rows, with a margin for the last vector.
 type RowBuffer = Aligned<MaybeUninit<[u8; ROOM + 2 * TILE_BYTES]>>;
 
-/// Multiplies so many rows with all columns, where that [`pays`](Right::pays).
+/// Multiplies `rows` rows with all columns, if that [`pays`](Right::pays).
 #[inline(always)]
 pub(crate) fn multiply<N: Narrow>(
     amx: Amx,
@@ -171,7 +172,7 @@ pub(crate) fn multiply<N: Narrow>(
     let placed = ends.rows().map(|(all, row)| (all.as_ptr(), row, right.whole(all, row, rows)));
     let mut first = 0;
     if let Some((at, row, count @ 1..)) = placed {
-        // SAFETY: `whole` saw so many rows, and what is behind the last.
+        // SAFETY: `whole` returned a number of rows that can be read with their padding.
         unsafe { blocks.run((at, row), (0, count), ends) };
         first = count;
     }
@@ -183,30 +184,31 @@ pub(crate) fn multiply<N: Narrow>(
             ends.fill(first + i, &mut to);
             to.finish();
         }
-        // SAFETY: a multiple of `BLOCK` rows are in the room. What those have that are not written
-        // becomes sums that nobody takes.
+        // SAFETY: the buffer holds a multiple of `BLOCK` rows. Bytes that were not written only
+        // affect accumulators that nothing consumes.
         unsafe { blocks.run((room, row), (first, count), ends) };
         first += count;
     }
 }
 
-/// Blocks of two tiles by two.
+/// The multiplication in blocks of two by two tiles.
 struct Blocks<'a, N: Narrow> {
     tiles: Tiles,
     right: Right<'a>,
-    /// What is left of some columns behind whole tiles, and zeros.
+    /// The last, incomplete tile of some columns, padded with zeros.
     tail: Aligned<[u8; WIDE * TILE_BYTES]>,
-    /// What is asked for next, and how far each step goes on.
+    /// The address to prefetch next, and the distance to the one after, in bytes.
     later: (*const u8, usize),
-    /// The sums of some rows and columns.
+    /// The accumulators of some rows and columns.
     sums: Aligned<[[N::Sum; WIDE]; BLOCK]>,
 }
 
 impl<N: Narrow> Blocks<'_, N> {
-    /// Multiplies so many rows, of which the first has a number, with all columns.
+    /// Multiplies `count` rows, the first of which is row `first`, with all columns.
     ///
     /// # Safety
-    /// The rows can be read, filled up to a multiple of [`BLOCK`], and each to a multiple of
+    ///
+    /// The rows can be read, padded to a multiple of [`BLOCK`] rows of a multiple of
     /// [`TILE_BYTES`].
     #[inline(always)]
     unsafe fn run(
@@ -224,7 +226,8 @@ impl<N: Narrow> Blocks<'_, N> {
             for strip in (0..count).step_by(BLOCK) {
                 for half in (0..width).step_by(BLOCK) {
                     let left = (left.0.wrapping_add(strip * left.1), left.1);
-                    // SAFETY: the caller vouches for the rows; there are such columns.
+                    // SAFETY: by this function's contract the rows can be read, and `half` is below
+                    // `width`.
                     unsafe { self.multiply(left, (column, half, width), &start.0) };
                 }
                 let sums = &self.sums.0[..BLOCK.min(count - strip)];
@@ -233,8 +236,8 @@ impl<N: Narrow> Blocks<'_, N> {
         }
     }
 
-    /// Has the columns behind these asked for while these are multiplied with so many rows. Behind the
-    /// last ones are those of the product that follows.
+    /// Schedules the prefetch of the columns behind these while these are multiplied with `rows`
+    /// rows. Behind the last columns are those of the next product.
     #[inline(always)]
     fn ask_for_next(&mut self, (column, width): (usize, usize), rows: usize) {
         let panel = self.right.panel(column).as_ptr();
@@ -243,10 +246,11 @@ impl<N: Narrow> Blocks<'_, N> {
         self.later = (panel.wrapping_add(width * self.right.units * UNIT), step);
     }
 
-    /// Multiplies [`BLOCK`] rows with as many columns, less those that there are not.
+    /// Multiplies [`BLOCK`] rows with as many columns, or the remaining ones.
     ///
     /// # Safety
-    /// The rows can be read; the columns from `half` on are some of the `width` from `column` on.
+    ///
+    /// The rows can be read; the columns from `half` on are among the `width` from `column` on.
     #[inline(always)]
     unsafe fn multiply(
         &mut self,
@@ -255,7 +259,7 @@ impl<N: Narrow> Blocks<'_, N> {
         start: &[N::Sum; WIDE],
     ) {
         let right = self.right;
-        // Where there is no second tile, the first one is multiplied twice.
+        // Without a second tile, the first one is multiplied twice.
         let other = if width - half > TILE_SUMS { half + TILE_SUMS } else { half };
         let tail = |column| self.tail.0[right.apart(column, TILE_ROWS)..].as_ptr();
         let has_tail = !right.units.is_multiple_of(TILE_ROWS);
@@ -274,13 +278,15 @@ impl<N: Narrow> Blocks<'_, N> {
             sums: self.sums.0.as_mut_ptr().cast::<N::Sum>().wrapping_add(half),
             row: size_of_val(&self.sums.0[0]),
         };
-        // SAFETY: the caller vouches for the rows, `Right` for the columns; two tiles of these have sums
-        // and what they start with, as `half` is a multiple of both.
+        // SAFETY: by this function's contract the rows can be read; `Right::new` checked the
+        // columns. Both column tiles have accumulators and initial values, as `half` is a multiple
+        // of two tiles.
         unsafe { N::multiply(&self.tiles, of, to) };
         self.later.0 = self.later.0.wrapping_add(of.steps * of.later.1);
     }
 
-    /// Copies what is left of a panel behind whole tiles, or of as many panels as are [`WIDE`].
+    /// Copies the incomplete tile of a panel, or of as many panels as have [`WIDE`] columns
+    /// together.
     fn keep_tail(&mut self, column: usize, width: usize) {
         let right = self.right;
         let (whole, rest) = (right.units / TILE_ROWS * TILE_ROWS, right.units % TILE_ROWS);
@@ -298,19 +304,19 @@ impl<N: Narrow> Blocks<'_, N> {
 }
 
 impl Right<'_> {
-    /// How many bytes behind a column one starts that is so many, a multiple of [`TILE_SUMS`], behind it,
-    /// where columns have so many units.
+    /// Returns the distance in bytes of two columns, `columns` apart (a multiple of [`TILE_SUMS`]),
+    /// if columns have `units` units.
     fn apart(&self, columns: usize, units: usize) -> usize {
         columns * UNIT * if self.panel == WIDE { 1 } else { units }
     }
 
-    /// Where a panel of columns starts.
+    /// Returns the panel that starts at `column`.
     fn panel(&self, column: usize) -> &[u8] {
         &self.data[column * self.units * UNIT..]
     }
 }
 
-/// Memory of a row.
+/// The memory of a row in the buffer.
 pub(crate) struct Row<'a> {
     to: *mut u8,
     left: usize,
@@ -318,14 +324,14 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Writes the next bytes, with some bits flipped.
+    /// Writes the next bytes, XORed with `flip`.
     #[inline(always)]
     pub fn push<S: Bytes>(&mut self, s: S, bytes: &[u8], flip: Vector<S>) {
         assert!(bytes.len() <= self.left);
         let (mut rest, mut to) = (bytes, self.to);
         loop {
             let x = s.xor(s.load_bytes(rest), flip);
-            // SAFETY: there is a place for each byte, and for a vector behind the last one.
+            // SAFETY: `left` covers the bytes, and the buffer has a margin of a vector.
             unsafe { s.store_bytes_at(x, to) };
             let Some((_, more)) = rest.split_at_checked(S::LANES * UNIT) else { break };
             (rest, to) = (more, to.wrapping_add(S::LANES * UNIT));
@@ -338,33 +344,33 @@ impl Row<'_> {
     fn push_vector<S: Simd>(&mut self, s: S, x: S::F32) {
         let n = S::LANES * size_of::<f32>();
         assert!(n <= self.left);
-        // SAFETY: there is a place for each number, and a row of numbers starts where one may.
+        // SAFETY: `left` covers the vector; rows of numbers are aligned to it.
         unsafe { s.store_at(x, self.to.cast()) };
         (self.to, self.left) = (self.to.wrapping_add(n), self.left - n);
     }
 
-    /// Writes the next numbers, of which the count is known.
+    /// Writes the next `N` numbers.
     #[inline(always)]
     fn push_few<const N: usize>(&mut self, x: &[f32; N]) {
         assert!(size_of_val(x) <= self.left);
-        // SAFETY: there is a place for each number; any address will do.
+        // SAFETY: `left` covers the numbers; the write is unaligned.
         unsafe { self.to.cast::<[f32; N]>().write_unaligned(*x) };
         (self.to, self.left) = (self.to.wrapping_add(size_of_val(x)), self.left - size_of_val(x));
     }
 
-    /// Fills up the row, and its last tile.
+    /// Fills the row and its last tile with zeros.
     #[inline(always)]
     fn finish(self) {
         for at in (0..self.left + TILE_BYTES).step_by(TILE_BYTES) {
             let to = self.to.wrapping_add(at).cast::<[u8; TILE_BYTES]>();
-            // SAFETY: there is a place for each byte that is left, and for a tile's row behind the last
-            // one; any address will do.
+            // SAFETY: `left` and the padding of the last tile cover the bytes; the write is
+            // unaligned.
             unsafe { to.write_unaligned([0; TILE_BYTES]) };
         }
     }
 }
 
-/// The first `V` vectors of sums.
+/// Returns the first `V` vectors of accumulators.
 #[inline(always)]
 pub(crate) fn vectors<S: Bytes, const V: usize>(s: S, sums: &[i32; WIDE]) -> [Vector<S>; V] {
     let mut vectors = [s.level().splat_i32(0); V];

@@ -1,4 +1,4 @@
-//! Products with a right factor of pairs of `bfloat16` numbers.
+//! GEMM with a right operand of `bfloat16` pairs.
 
 use super::{Pairs, Right, Row, TILE_SUMS, TileEpilogue, WIDE, multiply};
 use crate::microkernel::epilogue::{Epilogue, Target, store};
@@ -7,26 +7,26 @@ use crate::simd::amx::Amx;
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch_pairs, tiles};
 
-/// Some of the sums of a product.
+/// A part of a product.
 #[derive(Clone, Copy)]
 pub(crate) struct PairRows<'a, T> {
-    /// The rows, which are as wide as the sums are long: an even number.
+    /// The rows, of `k` elements, an even number.
     pub a: Matrix<'a, T>,
-    /// How many rows.
+    /// The number of rows.
     pub m: usize,
-    /// Columns of the right factor.
+    /// The columns of the right operand.
     pub n: usize,
-    /// How long the sums are.
+    /// The depth.
     pub k: usize,
-    /// The panels of the right factor.
+    /// The panels of the right operand.
     pub b: &'a [T],
-    /// Where the elements of the result are.
+    /// The layout of the result.
     pub to: Target,
-    /// What becomes of the sums.
+    /// The epilogue.
     pub epilogue: Epilogue<'a, T>,
 }
 
-/// Multiplies, if the processor has tiles, and they pay; says whether.
+/// Computes the product if the processor has tiles and they pay; returns whether it did.
 pub(in crate::microkernel) fn multiply_rows(of: &PairRows<'_, f32>, y: &mut [f32]) -> bool {
     let Some(amx) = tiles().filter(|_| right(of).pays_for_pairs()) else { return false };
     dispatch_pairs(ByTiles { amx, of, y });
@@ -55,7 +55,7 @@ impl WithSimd for ByTiles<'_> {
     }
 }
 
-/// The sums, at a level whose vectors are as wide as tiles.
+/// The epilogue, at a level whose vectors are as wide as tiles.
 struct Rows<'a, S> {
     s: S,
     of: &'a PairRows<'a, f32>,

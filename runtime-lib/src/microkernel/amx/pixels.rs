@@ -1,4 +1,4 @@
-//! Convolutions of channels in blocks, whose input and weights are pairs of `bfloat16` numbers.
+//! NCHWc convolutions whose input and weights are `bfloat16` pairs.
 
 use super::{Pairs, Right, Row, TileEpilogue, WIDE, multiply};
 use crate::loops::bounds::reach;
@@ -8,7 +8,7 @@ use crate::simd::amx::Amx;
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
 impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
-    /// Computes them from pairs, if the processor has tiles, and they pay; says whether.
+    /// Computes the convolutions if the processor has tiles and they pay; returns whether it did.
     pub(in crate::microkernel) fn by_tiles(&mut self) -> bool {
         let pays = PAIRED
             && self.blocks * self.rows * self.cols > 0
@@ -19,13 +19,13 @@ impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
         true
     }
 
-    /// How many units a window sees.
+    /// Returns the number of units that a window reads.
     fn unit_count(&self) -> usize {
         let blocks = |span: &Span| (span.first % UNIT + span.count).div_ceil(UNIT);
         self.taps.len() * self.spans.iter().map(blocks).sum::<usize>()
     }
 
-    /// What a window sees, in the order of the weights.
+    /// Returns the units that a window reads, in the order of the weights.
     fn units<'u>(&self, units: &'u mut [Unit]) -> &'u [Unit] {
         let mut n = 0;
         for span in self.spans {
@@ -45,13 +45,13 @@ impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
         &units[..n]
     }
 
-    /// The weights.
+    /// Returns the weights.
     fn right(&self) -> Right<'a> {
         Right::of_pairs(self.w, self.depth(), self.blocks * BLOCK)
     }
 }
 
-/// The pixels, by tiles.
+/// The convolution with tiles.
 struct ByTiles<'a, 'b, const UNIT: usize, const PAIRED: bool> {
     amx: Amx,
     of: &'a mut NchwcConv<'b, UNIT, PAIRED>,
@@ -75,22 +75,24 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for ByTiles<'_, '_, UNIT, P
     }
 }
 
-/// The most units of a window: more than the longest rows have, where units are whole.
+/// The largest number of units of a window: more than the longest rows that fit the buffer have, if
+/// units are whole.
 const MOST_UNITS: usize = 512;
 
-/// Neighboring pairs that a window sees.
+/// Neighboring pairs that a window reads.
 #[derive(Clone, Copy)]
 struct Unit {
-    /// Where they start, seen from the first element of the window.
+    /// Their offset from the first element of the window.
     at: u32,
-    /// How many they are, at most as many as a block has.
+    /// The number of pairs, at most those of a block.
     count: u32,
 }
 
 /// The pixels, at a level whose vectors are blocks.
 struct Blocks<'a, 'b, S, const UNIT: usize, const PAIRED: bool> {
     s: S,
-    /// What a window sees, in the order of the weights; all of it is in the input.
+    /// The units that a window reads, in the order of the weights; all of them are inside the
+    /// input.
     units: &'a [Unit],
     of: &'a mut NchwcConv<'b, UNIT, PAIRED>,
 }
@@ -115,7 +117,8 @@ impl<S: Simd, const UNIT: usize, const PAIRED: bool> TileEpilogue<f32>
         let x = x[row / cols * x_row + row % cols * UNIT..].as_ptr();
         for unit in self.units {
             let from = x.wrapping_add(unit.at as usize);
-            // SAFETY: `new` saw that the last window's units are in the input, as are all windows'.
+            // SAFETY: `new` checked that the units of the last window are inside the input, so
+            // those of all windows are.
             unsafe {
                 if unit.count as usize == UNIT {
                     to.push_few(&from.cast::<[f32; UNIT]>().read());

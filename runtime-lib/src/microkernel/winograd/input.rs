@@ -1,4 +1,4 @@
-//! What tiles read, transformed.
+//! The Winograd transform of the input.
 
 use super::transforms::load_row;
 use super::{Tiling, Transforms};
@@ -7,22 +7,22 @@ use crate::microkernel::conv_layout::{BLOCK, PAIRS};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 
-/// What a row of tiles reads of one block of channels, and the numbers that become of it, of neighboring
-/// channels in pairs where they are `PAIRED`.
+/// The input of a row of tiles, of one block of channels, and its transform. If `PAIRED`, the
+/// transform is stored as pairs of neighboring channels.
 pub(crate) struct WinogradInput<'a, const TILE: usize, const SPAN: usize, const PAIRED: bool> {
-    /// The rows of the input; nothing where there are only zeros.
+    /// The rows of the input; an empty row is all zeros.
     pub rows: [&'a [f32]; SPAN],
-    /// How many columns of zeros are before them. There are as many behind them as the tiles read.
+    /// The columns of zeros before the rows. Zeros also follow them, as far as the tiles read.
     pub before: usize,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub tiles: usize,
-    /// Scratch memory: `SPAN` pixels for each column that the tiles read, where pairs become of them.
+    /// Scratch memory for pairs: `SPAN` pixels for each column that the tiles read.
     pub scratch: &'a mut [f32],
-    /// The numbers of the first tile, and so on.
+    /// The transformed tiles.
     pub numbers: &'a mut [f32],
-    /// How far one number of a tile starts from the next.
+    /// The stride of the numbers of a tile, in elements.
     pub apart: usize,
-    /// How far one tile starts from the next: at least as far as a number has elements.
+    /// The stride of tiles, in elements; at least the elements of a number.
     pub step: usize,
 }
 
@@ -30,23 +30,23 @@ impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_,
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
-    /// From the columns that a tile reads to those of the next.
+    /// The distance of the input columns of two tiles.
     const STEP: usize = Tiling::<TILE, SPAN>::STEP;
-    /// Elements of a pixel of the numbers.
+    /// The elements of a number of one block.
     const UNIT: usize = if PAIRED { PAIRS } else { BLOCK };
 
-    /// Computes them at the best level that the processor has.
+    /// Computes the transform at the best SIMD level of the processor.
     pub fn compute(self) {
         if PAIRED { dispatch_pairs(self) } else { dispatch(self) }
     }
 
-    /// How many columns the tiles read.
+    /// Returns the number of columns that the tiles read.
     fn columns(&self) -> usize {
         self.tiles * Self::STEP + SPAN - Self::STEP
     }
 
-    /// How many columns of the input are read; all rows have as many, and there is room for what becomes
-    /// of them.
+    /// Returns the number of columns of the input that are read, after checking that all rows have
+    /// them and that the transform fits its slices.
     fn check(&self) -> usize {
         let columns = self.columns();
         assert!(self.before <= columns);
@@ -71,7 +71,7 @@ where
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let inside = self.check();
-        // SAFETY: `check` has passed, and `lane` is one of a vector in a block.
+        // SAFETY: `check` has passed, and a vector at `lane` is inside a block.
         unsafe {
             if !PAIRED {
                 return self.each_tile(s, inside);
@@ -84,21 +84,22 @@ where
     }
 }
 
-/// A pixel where there are only zeros.
+/// A pixel of zeros.
 const ZEROS: [f32; BLOCK] = [0.0; BLOCK];
 
 impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_, TILE, SPAN, PAIRED>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
-    /// Transforms one tile after the other, of which so many columns are of the input.
+    /// Transforms one tile at a time; `inside` columns are from the input.
     ///
     /// # Safety
+    ///
     /// `check` has passed.
     #[inline(always)]
     unsafe fn each_tile<S: Simd>(&mut self, s: S, inside: usize) {
         let WinogradInput { before, tiles, apart, step, .. } = *self;
-        // Rows of zeros are one pixel.
+        // A row of zeros is one pixel, with the stride 0.
         let mut rows = [(ZEROS.as_ptr(), 0); SPAN];
         for (to, row) in rows.iter_mut().zip(&self.rows) {
             if !row.is_empty() {
@@ -108,7 +109,7 @@ where
         for tile in 0..tiles {
             let first = (tile * Self::STEP).wrapping_sub(before);
             for lane in (0..BLOCK).step_by(S::LANES) {
-                // SAFETY: a column that is read is inside, or zeros are read; `check` saw room for all
+                // SAFETY: columns outside the input are replaced by zeros; `check` covered all
                 // numbers.
                 unsafe {
                     let to = self.numbers.as_mut_ptr().add(tile * step + lane);
@@ -138,11 +139,12 @@ where
     }
 }
 
-/// What a tile reads of a row, given where this starts and how far its pixels are apart: from column `first`
-/// on, zeros where that is not one of those `inside`.
+/// Loads the pixels that a tile reads of a row, given its address and pixel stride: from column
+/// `first` on, zeros for those that are not below `inside`.
 ///
 /// # Safety
-/// There are so many pixels, and such a vector in a block.
+///
+/// The row has `inside` pixels, and a vector at `lane` is inside a block.
 #[inline(always)]
 unsafe fn load_inside<S: Simd, const SPAN: usize>(
     s: S,
@@ -156,7 +158,7 @@ unsafe fn load_inside<S: Simd, const SPAN: usize>(
         let at = first.wrapping_add(j);
         let from = row.wrapping_add(at.wrapping_mul(pixel));
         let from = if at < inside { from } else { ZEROS.as_ptr() };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: `from` is a pixel of the row or `ZEROS`, both of which have a vector at `lane`.
         *x = unsafe { s.load_at(from.add(lane)) };
     }
     x
@@ -166,21 +168,23 @@ impl<const TILE: usize, const SPAN: usize, const PAIRED: bool> WinogradInput<'_,
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
-    /// Transforms each column, of which so many are of the input.
+    /// Transforms each column; `inside` columns are from the input.
     ///
     /// # Safety
-    /// `check` has passed, and a block has a vector at `lane`.
+    ///
+    /// `check` has passed, and a vector at `lane` is inside a block.
     #[inline(always)]
     unsafe fn down<S: Simd>(&mut self, s: S, lane: usize, inside: usize) {
         const ZEROS: [f32; BLOCK] = [0.0; BLOCK];
-        // Rows of zeros are one pixel.
+        // A row of zeros is one pixel, with the stride 0.
         let rows = self.rows.map(|row| match row {
             [] => (ZEROS.as_ptr(), 0),
             row => (row.as_ptr(), BLOCK),
         });
         let (columns, before) = (self.columns(), self.before);
         let to = self.scratch.as_mut_ptr();
-        // SAFETY: `check` saw that all rows have so many columns, and that there is room for all.
+        // SAFETY: `check` covered `inside` columns of all rows, and all columns of the scratch
+        // memory.
         unsafe {
             for col in 0..inside {
                 let column = each(
@@ -203,14 +207,16 @@ where
     /// Transforms the rows of each tile to pairs.
     ///
     /// # Safety
-    /// Likewise, and `down` has been there.
+    ///
+    /// `check` has passed, `down` has transformed the columns at `lane`, and a vector at `lane` is
+    /// inside a block.
     #[inline(always)]
     unsafe fn across<S: Simd>(&mut self, s: S, lane: usize) {
         let WinogradInput { tiles, apart, step, .. } = *self;
         let together = if S::LANES == BLOCK { PAIR } else { 1 };
         for i in 0..SPAN {
             for tile in (0..tiles).step_by(together) {
-                // SAFETY: a tile's columns are among all, and `check` saw room for its numbers.
+                // SAFETY: `check` covered the columns and the numbers of every tile.
                 unsafe {
                     let to = self.numbers.as_mut_ptr().add(i * SPAN * apart + tile * step);
                     let row = self.transformed(s, i, tile);
@@ -229,27 +235,30 @@ where
         }
     }
 
-    /// Row `i` of a tile's numbers, of a vector of channels.
+    /// Returns row `i` of a tile's transform, for one vector of channels.
     ///
     /// # Safety
-    /// `down` has been there, for that vector, and there is such a tile.
+    ///
+    /// `down` has transformed the columns of that vector, and the tile exists.
     #[inline(always)]
     unsafe fn transformed<S: Simd>(&self, s: S, i: usize, tile: usize) -> [S::F32; SPAN] {
         let at = (i * self.columns() + tile * Self::STEP) * S::LANES;
         let row = each(
             s,
             #[inline(always)]
-            // SAFETY: the columns of a tile are among all.
+            // SAFETY: by this function's contract, the columns of the tile are in the scratch
+            // memory.
             |j| unsafe { s.load_at(self.scratch.as_ptr().add(at + j * S::LANES)) },
         );
         Tiling::transform(s, row)
     }
 }
 
-/// Stores the pairs of a vector of channels.
+/// Stores a vector of channels as pairs.
 ///
 /// # Safety
-/// There is room for half as many elements.
+///
+/// Half a vector of elements can be written to `to`.
 #[inline(always)]
 unsafe fn store_pairs<S: Simd>(s: S, x: S::F32, to: *mut f32) {
     let mut pairs = [0.0; MAX_LANES];
@@ -262,11 +271,11 @@ unsafe fn store_pairs<S: Simd>(s: S, x: S::F32, to: *mut f32) {
             *pair = simd::bf16_pair::of(x);
         }
     }
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: by this function's contract, half a vector can be written.
     unsafe { to.copy_from_nonoverlapping(pairs.as_ptr(), S::LANES / PAIR) };
 }
 
-/// What a function gives for each row or column of a tile.
+/// Calls `f` for each row or column of a tile.
 #[inline(always)]
 fn each<S: Simd, const SPAN: usize>(s: S, f: impl Fn(usize) -> S::F32) -> [S::F32; SPAN] {
     let mut all = [s.splat(0.0); SPAN];

@@ -1,6 +1,6 @@
-//! The inner loops of F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3), and of the latter for windows two steps apart: what
-//! a row of tiles reads is transformed to the numbers of each, these are multiplied, and sums of products are
-//! transformed back to outputs.
+//! The inner loops of Winograd convolutions F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3), the latter also
+//! for windows with a stride of 2: transforms the input of a row of tiles, multiplies it with the
+//! transformed weights, and transforms the accumulators to outputs.
 
 mod input;
 mod output;
@@ -12,11 +12,11 @@ pub(crate) use output::WinogradOutput;
 pub(crate) use products::WinogradProducts;
 pub(crate) use transforms::Transforms;
 
-/// Tiles of `TILE` × `TILE` outputs, of which each reads `SPAN` × `SPAN` numbers.
+/// Tiles of `TILE` × `TILE` outputs, each of which reads `SPAN` × `SPAN` inputs.
 pub(crate) struct Tiling<const TILE: usize, const SPAN: usize>;
 
 impl<const TILE: usize, const SPAN: usize> Tiling<TILE, SPAN> {
-    /// From the columns that a tile reads to those of the next. So many windows, three columns wide each, read
-    /// as many columns as that only where they are so far apart.
+    /// The distance of the input columns of two tiles: `TILE` times the stride of the windows,
+    /// which follows from `SPAN = (TILE - 1) · stride + 3`.
     const STEP: usize = TILE * ((SPAN - 3) / (TILE - 1));
 }

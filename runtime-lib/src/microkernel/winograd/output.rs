@@ -1,4 +1,4 @@
-//! Sums of products, transformed back.
+//! The Winograd transform of the accumulators to outputs.
 
 use super::{Tiling, Transforms};
 use crate::loops::bounds::reach;
@@ -6,25 +6,25 @@ use crate::microkernel::conv_layout::BLOCK;
 use crate::microkernel::conv_tile::bound;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// The sums of a row of tiles of one block of channels, and the outputs that become of them.
+/// The accumulators of a row of tiles of one block of channels, and their outputs.
 pub(crate) struct WinogradOutput<'a, const TILE: usize, const SPAN: usize> {
-    /// The sums of the first tile, and so on.
+    /// The accumulators, tile after tile.
     pub sums: &'a [f32],
-    /// How far one number of a tile starts from the next.
+    /// The stride of the numbers of a tile, in elements.
     pub apart: usize,
-    /// How far one tile starts from the next: at least as far as a number has elements.
+    /// The stride of tiles, in elements; at least the elements of a number.
     pub step: usize,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub tiles: usize,
-    /// What is added to each channel.
+    /// The bias of each channel.
     pub bias: &'a [f32; BLOCK],
-    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    /// The residual, which is added to the output and has its layout; empty for none.
     pub add: &'a [f32],
-    /// The output: rows with nothing between them, as many as tiles have or fewer.
+    /// The output: contiguous rows, at most as many as a tile has.
     pub y: &'a mut [f32],
-    /// How many columns the output has.
+    /// The columns of the output.
     pub cols: usize,
-    /// The least and the largest result.
+    /// The minimum and the maximum of the result.
     pub clamp: Option<(f32, f32)>,
 }
 
@@ -32,12 +32,13 @@ impl<const TILE: usize, const SPAN: usize> WinogradOutput<'_, TILE, SPAN>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
-    /// Computes them at the best level that the processor has.
+    /// Computes the outputs at the best SIMD level of the processor.
     pub fn compute(self) {
         dispatch(self);
     }
 
-    /// How many rows the output has; every element which the tiles touch is there.
+    /// Returns the number of output rows, after checking that every element that the tiles access
+    /// is inside its slice.
     fn check(&self) -> usize {
         let row = reach([[self.cols, BLOCK]]);
         let rows = self.y.len() / row.max(1);
@@ -60,9 +61,9 @@ where
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let rows = self.check();
-        // SAFETY: `check` has passed.
+        // SAFETY: `check` has passed and returned `rows`.
         unsafe {
-            // Where neighbors are so near, all numbers of a tile are at known distances.
+            // With this constant stride, all numbers of a tile have constant offsets.
             match self.apart {
                 BLOCK => self.each_tile(s, rows, BLOCK),
                 apart => self.each_tile(s, rows, apart),
@@ -75,35 +76,38 @@ impl<const TILE: usize, const SPAN: usize> WinogradOutput<'_, TILE, SPAN>
 where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
-    /// All tiles, whose numbers are so far apart.
+    /// Computes all tiles, whose numbers have the stride `apart`.
     ///
     /// # Safety
-    /// `check` has passed, and said so many rows.
+    ///
+    /// `check` has passed and returned `rows`.
     #[inline(always)]
     unsafe fn each_tile<S: Simd>(&mut self, s: S, rows: usize, apart: usize) {
         for tile in 0..self.tiles {
             for lane in (0..BLOCK).step_by(S::LANES) {
-                // SAFETY: there are such a tile and such a vector in a block.
+                // SAFETY: `tile < tiles`, and a vector at `lane` is inside a block.
                 unsafe { self.tile(s, rows, [tile, lane], apart) };
             }
         }
     }
 
-    /// Some channels of a tile.
+    /// Computes a vector of channels of a tile.
     ///
     /// # Safety
-    /// `check` has passed, there is such a tile, and a block has a vector at `lane`.
+    ///
+    /// `check` has passed, the tile exists, and a vector at `lane` is inside a block.
     #[inline(always)]
     unsafe fn tile<S: Simd>(&mut self, s: S, rows: usize, [tile, lane]: [usize; 2], apart: usize) {
         let bias = s.load(&self.bias[lane..]);
-        // SAFETY: `check` saw all numbers of the tile.
+        // SAFETY: `check` covered all numbers of every tile.
         let mut pixels = unsafe {
             let sums = self.sums.as_ptr().add(tile * self.step + lane);
             Tiling::transform_tile_back(s, sums, apart, bias)
         };
         let (width, col) = (self.cols, tile * TILE);
         let cols = TILE.min(width - col);
-        // SAFETY: there are such rows, and such columns, of the output and of what is added.
+        // SAFETY: `check` covered `rows` rows and all columns of the output and the residual, and
+        // other pixels of the tile are skipped.
         unsafe {
             if !self.add.is_empty() {
                 let add = self.add.as_ptr().add(col * BLOCK + lane);

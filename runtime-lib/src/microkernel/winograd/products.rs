@@ -1,32 +1,32 @@
-//! Products of tiles that stay where their numbers are.
+//! Winograd products in place: the accumulators overwrite the transformed input.
 
 use crate::microkernel::conv_layout::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// Numbers of a tile that are multiplied together.
+/// The numbers of a tile that are multiplied together.
 const FOUR: usize = 4;
 
-/// The products of the numbers of some tiles with those of windows, summed over the channels, where these
-/// are a block, and so are the filters: sums take the places of what they were made of.
+/// The products of transformed tiles and transformed weights, accumulated over the channels of one
+/// block, for one block of filters. The accumulators overwrite the tiles.
 pub(crate) struct WinogradProducts<'a, const SPAN: usize> {
-    /// The numbers: `[tile, number, BLOCK]`.
+    /// The transformed tiles: `[tile, number, BLOCK]`.
     pub numbers: &'a mut [f32],
-    /// The weights: `[number, channel, BLOCK]`.
+    /// The transformed weights: `[number, channel, BLOCK]`.
     pub w: &'a [f32],
-    /// How many channels are multiplied.
+    /// The number of channels.
     pub channels: usize,
 }
 
 impl<const SPAN: usize> WinogradProducts<'_, SPAN> {
-    /// How many numbers a tile has.
+    /// The numbers of a tile.
     const COUNT: usize = SPAN * SPAN;
 
-    /// Computes them at the best level that the processor has.
+    /// Computes the products at the best SIMD level of the processor.
     pub fn compute(self) {
         dispatch(self);
     }
 
-    /// How many tiles there are; all that their products need is there.
+    /// Returns the number of tiles, after checking that the weights are complete.
     fn check(&self) -> usize {
         assert!(Self::COUNT.is_multiple_of(FOUR));
         assert!(self.channels <= BLOCK && self.w.len() >= Self::COUNT * self.channels * BLOCK);
@@ -40,7 +40,7 @@ impl<const SPAN: usize> WithSimd for WinogradProducts<'_, SPAN> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let tiles = self.check();
-        // SAFETY: `check` has passed.
+        // SAFETY: `check` has passed and returned `tiles`.
         unsafe {
             match S::LANES {
                 16 => self.wide(s, tiles),
@@ -52,16 +52,19 @@ impl<const SPAN: usize> WithSimd for WinogradProducts<'_, SPAN> {
 }
 
 impl<const SPAN: usize> WinogradProducts<'_, SPAN> {
-    /// All products, where a block is a vector: sixteen sums keep both units that multiply busy.
+    /// Computes all products if a block is a vector: sixteen accumulators keep both multiply units
+    /// busy.
     ///
     /// # Safety
-    /// `check` has seen so many tiles.
+    ///
+    /// `check` has passed and returned `tiles`.
     #[inline(always)]
     unsafe fn wide<S: Simd>(&mut self, s: S, tiles: usize) {
         for number in (0..Self::COUNT).step_by(FOUR) {
             let mut tile = 0;
             while tile < tiles {
-                // SAFETY: so many tiles are left, and four numbers are: there are a multiple of it.
+                // SAFETY: the arm's tiles are left, and four numbers are, because `COUNT` is a
+                // multiple of four.
                 unsafe {
                     match tiles - tile {
                         8.. => {
@@ -83,15 +86,16 @@ impl<const SPAN: usize> WinogradProducts<'_, SPAN> {
         }
     }
 
-    /// All products, where a block is `V` vectors: of `T` tiles at once.
+    /// Computes all products if a block is `V` vectors, for `T` tiles at once.
     ///
     /// # Safety
-    /// `check` has seen so many tiles.
+    ///
+    /// `check` has passed and returned `tiles`.
     #[inline(always)]
     unsafe fn narrow<S: Simd, const T: usize, const V: usize>(&mut self, s: S, tiles: usize) {
         for number in 0..Self::COUNT {
             let whole = tiles - tiles % T;
-            // SAFETY: there are as many tiles.
+            // SAFETY: `tile + T <= whole` in the first loop, `tile < tiles` in the second.
             unsafe {
                 for tile in (0..whole).step_by(T) {
                     self.sums::<S, 1, T, V>(s, number, tile);
@@ -103,10 +107,11 @@ impl<const SPAN: usize> WinogradProducts<'_, SPAN> {
         }
     }
 
-    /// The sums of `N` numbers of `T` tiles.
+    /// Computes the accumulators of `N` numbers of `T` tiles.
     ///
     /// # Safety
-    /// `check` has passed, there are so many of both, and a block is `V` vectors.
+    ///
+    /// `check` has passed, the numbers and tiles exist, and a block is `V` vectors.
     #[expect(
         clippy::needless_range_loop,
         reason = "sums stay in registers where constants index them"
@@ -120,7 +125,7 @@ impl<const SPAN: usize> WinogradProducts<'_, SPAN> {
     ) {
         let (step, weights) = (Self::COUNT * BLOCK, self.channels * BLOCK);
         let mut sums = [[[s.splat(0.0); V]; T]; N];
-        // SAFETY: all of it is where `check` saw elements.
+        // SAFETY: by this function's contract, `check` covered these numbers, tiles and weights.
         unsafe {
             let numbers = self.numbers.as_mut_ptr().add(tile * step + number * BLOCK);
             let w = self.w.as_ptr().add(number * weights);

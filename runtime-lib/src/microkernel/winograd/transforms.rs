@@ -1,20 +1,21 @@
-//! How tiles are transformed, and sums transformed back.
+//! The Winograd transforms of inputs and accumulators.
 
 use super::Tiling;
 use crate::simd::Simd;
 
-/// The transforms of a tile: along one axis, and of all of it.
+/// The transforms of a tile, along one axis and along both.
 pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
-    /// How many sums there are along an axis.
+    /// The number of accumulators along an axis.
     const SUMS: usize;
 
-    /// That of the input, along one axis.
+    /// Transforms the input along one axis.
     fn transform<S: Simd>(s: S, x: [S::F32; SPAN]) -> [S::F32; SPAN];
 
     /// Transforms a tile along both axes: all rows, then all columns.
     ///
     /// # Safety
-    /// There is room for a vector of all numbers, `apart` from one another.
+    ///
+    /// A vector of every number can be written to `to`, with the stride `apart`.
     #[expect(
         clippy::needless_range_loop,
         reason = "sums stay in registers where constants index them"
@@ -37,17 +38,18 @@ pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
             }
             let column = Self::transform(s, column);
             for i in 0..SPAN {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: by this function's contract, the number can be written.
                 unsafe { s.store_at(column[i], to.add((i * SPAN + j) * apart)) };
             }
         }
     }
 
-    /// Transforms sums back along both axes, and adds to each output the same: one of the sums is a part of
-    /// all.
+    /// Transforms accumulators to outputs along both axes, and adds `bias` to each output by adding
+    /// it to the one accumulator that contributes once to all of them.
     ///
     /// # Safety
-    /// There are such vectors of all sums of the tile, `apart` from one another.
+    ///
+    /// A vector of every accumulator can be read from `sums`, with the stride `apart`.
     unsafe fn transform_tile_back<S: Simd>(
         s: S,
         sums: *const f32,
@@ -56,10 +58,11 @@ pub(crate) trait Transforms<const TILE: usize, const SPAN: usize> {
     ) -> [[S::F32; TILE]; TILE];
 }
 
-/// The vectors of a row, from the first one on.
+/// Loads the vectors of a row.
 ///
 /// # Safety
-/// There are such vectors, `apart` from one another.
+///
+/// `SPAN` vectors can be read from `first`, with the stride `apart`.
 #[inline(always)]
 pub(super) unsafe fn load_row<S: Simd, const SPAN: usize>(
     s: S,
@@ -68,7 +71,7 @@ pub(super) unsafe fn load_row<S: Simd, const SPAN: usize>(
 ) -> [S::F32; SPAN] {
     let mut x = [s.splat(0.0); SPAN];
     for (j, x) in x.iter_mut().enumerate() {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, the vector can be read.
         *x = unsafe { s.load_at(first.add(j * apart)) };
     }
     x
@@ -91,8 +94,8 @@ impl Transforms<4, 6> for Tiling<4, 6> {
         ]
     }
 
-    /// What becomes of a row is added where it belongs before the next one is read, so that registers have
-    /// room for all.
+    /// Adds each transformed row to the results that need it before it reads the next one, so that
+    /// all values fit in registers.
     #[inline(always)]
     unsafe fn transform_tile<S: Simd>(
         s: S,
@@ -100,7 +103,7 @@ impl Transforms<4, 6> for Tiling<4, 6> {
         to: *mut f32,
         apart: usize,
     ) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, every number can be written.
         unsafe {
             let row = |i: usize| Self::transform(s, row(i));
             let store = |x: S::F32, i: usize, j: usize| s.store_at(x, to.add((i * 6 + j) * apart));
@@ -139,7 +142,7 @@ impl Transforms<4, 6> for Tiling<4, 6> {
         apart: usize,
         bias: S::F32,
     ) -> [[S::F32; 4]; 4] {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, every accumulator can be read.
         let row = |i: usize| unsafe { load_row::<S, 6>(s, sums.add(i * 6 * apart), apart) };
         let mut first = row(1);
         first[1] = s.add(first[1], bias);
@@ -167,7 +170,7 @@ impl Transforms<4, 6> for Tiling<4, 6> {
 }
 
 impl Tiling<4, 6> {
-    /// The transform of sums, along one axis.
+    /// Transforms accumulators along one axis.
     #[inline(always)]
     fn transform_back<S: Simd>(s: S, x: [S::F32; 6]) -> [S::F32; 4] {
         let [near, far] = [s.add(x[1], x[2]), s.add(x[3], x[4])];
@@ -196,7 +199,7 @@ impl Transforms<2, 4> for Tiling<2, 4> {
         apart: usize,
         bias: S::F32,
     ) -> [[S::F32; 2]; 2] {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, every accumulator can be read.
         let row = |i: usize| unsafe { load_row::<S, 4>(s, sums.add(i * 4 * apart), apart) };
         let mut first = row(1);
         first[1] = s.add(first[1], bias);
@@ -212,16 +215,17 @@ impl Transforms<2, 4> for Tiling<2, 4> {
 }
 
 impl Tiling<2, 4> {
-    /// The transform of sums, along one axis.
+    /// Transforms accumulators along one axis.
     #[inline(always)]
     fn transform_back<S: Simd>(s: S, x: [S::F32; 4]) -> [S::F32; 2] {
         [s.add(s.add(x[0], x[1]), x[2]), s.sub(s.sub(x[1], x[2]), x[3])]
     }
 }
 
-/// Windows two steps apart: their outer elements meet every other number, as windows of two, one step apart,
-/// do all. Those of two outputs have three products, where two windows have four. Middle elements meet the
-/// numbers between, each for one output, and are added to the sum of which only that output is made.
+/// The transform of windows with a stride of 2. Their outer taps read every other input, like
+/// windows of two taps with a stride of 1: two outputs take three products instead of four. The
+/// middle tap reads the inputs between, each for one output; its product is added to the
+/// accumulator that only this output uses.
 impl Transforms<2, 5> for Tiling<2, 5> {
     const SUMS: usize = 3;
 
@@ -237,7 +241,7 @@ impl Transforms<2, 5> for Tiling<2, 5> {
         apart: usize,
         bias: S::F32,
     ) -> [[S::F32; 2]; 2] {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: by this function's contract, every accumulator can be read.
         let row = |i: usize| unsafe { load_row::<S, 3>(s, sums.add(i * 3 * apart), apart) };
         let back = |x: [S::F32; 3]| [s.add(x[0], x[1]), s.add(x[1], x[2])];
         let mut middle = row(1);
@@ -248,7 +252,7 @@ impl Transforms<2, 5> for Tiling<2, 5> {
     }
 }
 
-/// `[x + y, x - y]`, one by one.
+/// Returns `[x + y, x - y]`, element by element.
 #[inline(always)]
 fn sum_and_difference<S: Simd, const N: usize>(
     s: S,
@@ -263,7 +267,7 @@ fn sum_and_difference<S: Simd, const N: usize>(
     [x, difference]
 }
 
-/// `x · by + and`.
+/// Returns `x · by + and`.
 #[inline(always)]
 fn times<S: Simd>(s: S, x: S::F32, by: f32, and: S::F32) -> S::F32 {
     s.mul_add(x, s.splat(by), and)
