@@ -88,36 +88,36 @@ impl fmt::Display for Error {
             Error::Size { input, axis, wanted, expected, found } => {
                 write!(
                     f,
-                    "input `{input}`: axis {axis} is {found}, but the model wants {expected}"
+                    "input `{input}`: expected size {expected} along axis {axis}, found {found}"
                 )?;
                 // A number adds nothing to `expected`, a dimension's name does.
                 if wanted.parse() == Ok(*expected) { Ok(()) } else { write!(f, " (`{wanted}`)") }
             }
             Error::Length { expected, found } => {
-                write!(f, "{expected} elements are wanted, but there are {found}")
+                write!(f, "expected {expected} elements, found {found}")
             }
             Error::Mismatch { node, left, right } => {
-                write!(f, "node `{node}`: the sizes {left} and {right} do not fit together")
+                write!(f, "node `{node}`: the sizes {left} and {right} do not match")
             }
             Error::Part { node, output, axis, expected, found } => {
                 write!(
                     f,
-                    "node `{node}`: a part of the output `{output}` has the size {found} along \
-                     axis {axis}, but those before it have {expected}"
+                    "node `{node}`: expected a part of the output `{output}` of size {expected} \
+                     along axis {axis}, as in the iterations before, found {found}"
                 )
             }
             Error::Bound { name, bound, found } => {
-                write!(f, "`{name}` is {found}, but the memory was planned for at most {bound}")
+                write!(f, "expected `{name}` to be at most {bound}, found {found}")
             }
             Error::Index { index, size } => {
                 write!(f, "the index {index} is outside an axis of size {size}")
             }
-            Error::Value(what) => f.write_str(what),
+            Error::Value(message) => f.write_str(message),
             Error::Weights { expected, found } => {
-                write!(f, "the model has {expected} bytes of weights, but {found} were given")
+                write!(f, "expected {expected} bytes of weights, found {found}")
             }
             Error::Alignment(bytes) => {
-                write!(f, "the weights must start at a multiple of {bytes} bytes")
+                write!(f, "expected weights that are aligned to {bytes} bytes")
             }
         }
     }
@@ -130,12 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_called_by_its_name_where_it_has_one() {
+    fn a_size_error_names_the_dimension() {
         let text = |wanted| {
             let error = Error::Size { input: "x", axis: 1, wanted, expected: 8, found: 3 };
             std::string::ToString::to_string(&error)
         };
-        assert_eq!(text("8"), "input `x`: axis 1 is 3, but the model wants 8");
-        assert_eq!(text("2 * n"), "input `x`: axis 1 is 3, but the model wants 8 (`2 * n`)");
+        assert_eq!(text("8"), "input `x`: expected size 8 along axis 1, found 3");
+        assert_eq!(text("2 * n"), "input `x`: expected size 8 along axis 1, found 3 (`2 * n`)");
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     fn maps_share_their_keys() {
         let maps = Maps::new(&["a", "b"], &[1.0, 2.0, 3.0, 4.0][..]);
         assert_eq!((maps.len(), maps.iter().count()), (2, 2));
-        let second = maps.get(1).expect("there are two");
+        let second = maps.get(1).expect("`maps` has two maps");
         assert_eq!((second.get(&"a"), second.get(&"c")), (Some(&3.0), None));
         assert!(maps.get(2).is_none() && Maps::new(&["a"], &[0u8; 0][..]).is_empty());
         assert!(Map::new(&[1, 2], &[0.0]).is_err());

@@ -257,6 +257,12 @@ mod tests {
         Variable::new::<f32>("w", "float", &[2, 1], 64),
     ];
 
+    /// The header of both variables. The name of the second is [`NAME`], escaped.
+    const HEADER: &str = concat!(
+        r#"{"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"#,
+        r#""\"seen\"\u000a\\ \uD83D\uDE00":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]}}"#,
+    );
+
     /// Returns a file with this header, padded as Python's package pads it, and these elements.
     fn file(head: &str, elements: &[u8]) -> Vec<u8> {
         let len = head.len().next_multiple_of(8);
@@ -274,8 +280,8 @@ mod tests {
         let mut arena = InlineArena::<2>::new();
         let mut variables = Variables::new(VARIABLES, arena.blocks());
         let two = [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat();
-        let said = r#"{"__metadata__" : {"format": "pt"}, "w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"\"seen\"\u000a\\ \uD83D\uDE00":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]}}"#;
-        let both = file(said, &[&two[..], &[0, 1]].concat());
+        let header = HEADER.replacen('{', r#"{"__metadata__" : {"format": "pt"}, "#, 1);
+        let both = file(&header, &[&two[..], &[0, 1]].concat());
         assert_eq!(variables.load_safetensors(&both), Ok(()));
         assert_eq!(variables.get("w"), Some(&two[..]));
         assert_eq!(variables.get(NAME), Some(&[0, 1][..]));
@@ -288,17 +294,16 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_changes_nothing() {
+    fn invalid_files_are_rejected_and_change_nothing() {
         let mut arena = InlineArena::<2>::new();
         let mut variables = Variables::new(VARIABLES, arena.blocks());
         assert_eq!(variables.load_safetensors(&file(&head("F32", "[2,1]", 8), &[1; 8])), Ok(()));
-        let odd = r#"{"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"\"seen\"\u000a\\ \uD83D\uDE00":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]}}"#;
         for file in [
             file(&head("F32", "[2]", 8), &[0; 8]),
             file(&head("I32", "[2,1]", 8), &[0; 8]),
             file(&head("F32", "[2,1]", 8), &[0; 7]),
             file(&head("F32", "[2,1]", 8).replace("\"w\"", "\"v\""), &[0; 8]),
-            file(odd, &[[0; 8].as_slice(), &[0, 2]].concat()),
+            file(HEADER, &[[0; 8].as_slice(), &[0, 2]].concat()),
             file(&head("F32", "[2,1]", 8).replace("0,8", "4,12"), &[0; 8]),
             file("{", &[]),
             file("{} {}", &[]),

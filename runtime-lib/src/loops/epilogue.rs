@@ -122,7 +122,7 @@ impl Activation {
 
     /// Whether the function only clamps.
     #[inline(always)]
-    pub(crate) fn only_caps(self) -> bool {
+    pub(crate) fn is_clamp(self) -> bool {
         matches!(self, Activation::Identity | Activation::Relu | Activation::Clip { .. })
     }
 

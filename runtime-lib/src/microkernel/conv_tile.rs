@@ -12,17 +12,22 @@ use crate::threads::Share;
 /// A convolution that writes rows and columns of all channel blocks of an output.
 ///
 /// The input is read without a copy: channel `c` and tap `t` of the output at row `i` and column
-/// `j` is `x[c / UNIT · x_block + c % UNIT + i · x_row + j · UNIT + taps[t]]`. `UNIT` is [`BLOCK`]
-/// for an NCHWc input and 1 for an NCHW input. If `PAIRED`, an element of the input and of the
-/// weights is a pair of `bfloat16` numbers: two neighboring channels, of which a block has
-/// [`PAIRS`] pairs, or two neighboring columns.
+/// `j` is
+///
+/// ```text
+/// x[c / UNIT · x_block_stride + c % UNIT + i · x_row_stride + j · UNIT + taps[t]]
+/// ```
+///
+/// `UNIT` is [`BLOCK`] for an NCHWc input and 1 for an NCHW input. If `PAIRED`, an element of the
+/// input and of the weights is a pair of `bfloat16` numbers: two neighboring channels, of which a
+/// block has [`PAIRS`] pairs, or two neighboring columns.
 pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The input.
     pub x: &'a [f32],
     /// The stride of a block of input channels, in elements.
-    pub x_block: usize,
+    pub x_block_stride: usize,
     /// The input stride of a row of the output, in elements.
-    pub x_row: usize,
+    pub x_row_stride: usize,
     /// The input offset of each tap.
     pub taps: &'a [usize],
     /// The ranges of input channels that are read.
@@ -36,9 +41,9 @@ pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The output: one plane for each block, those of one layer after another.
     pub y: Share<'a, f32>,
     /// The row stride of the output, in elements.
-    pub y_row: usize,
+    pub y_row_stride: usize,
     /// The column stride of the output, in elements.
-    pub y_col: usize,
+    pub y_col_stride: usize,
     /// The number of blocks of output channels.
     pub blocks: usize,
     /// The number of output rows.
@@ -52,7 +57,7 @@ pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The number of convolutions of the same shape, whose weights follow each other.
     pub layers: usize,
     /// The input stride of these convolutions, in elements.
-    pub x_layer: usize,
+    pub x_layer_stride: usize,
 }
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
@@ -64,7 +69,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
             return dispatch(self);
         }
         #[cfg(target_arch = "x86_64")]
-        if self.by_tiles() {
+        if self.compute_with_tiles() {
             return;
         }
         dispatch_pairs(self);
@@ -72,21 +77,31 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
 
     /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
-        let NchwcConv { x_block, x_row, y_row, y_col, blocks, rows, cols, .. } = *self;
+        let NchwcConv {
+            x_block_stride,
+            x_row_stride,
+            y_row_stride,
+            y_col_stride,
+            blocks,
+            rows,
+            cols,
+            ..
+        } = *self;
         let [row, col, layer] = [rows - 1, cols - 1, self.layers - 1];
-        let pixels = reach([[row, y_row], [col, y_col], [BLOCK, 1]]);
-        assert!(reach([[col, y_col], [BLOCK, 1]]) <= y_row || rows == 1);
+        let pixels = reach([[row, y_row_stride], [col, y_col_stride], [BLOCK, 1]]);
+        assert!(reach([[col, y_col_stride], [BLOCK, 1]]) <= y_row_stride || rows == 1);
         assert!(reach([[self.layers, blocks]]) <= self.y.planes() && pixels <= self.y.len());
         let addends = reach([[blocks - 1, self.y.apart()], [pixels, 1]]);
         assert!(self.add.is_empty() || addends <= self.add.len());
         assert!(self.bias.is_empty() || reach([[blocks, BLOCK]]) <= self.bias.len());
         assert!(reach([[self.layers, blocks, self.depth(), BLOCK]]) <= self.w.len());
         let Some(&tap) = self.taps.iter().max() else { return };
-        let first = reach([[layer, self.x_layer], [row, x_row], [col, UNIT], [tap, 1]]);
+        let first =
+            reach([[layer, self.x_layer_stride], [row, x_row_stride], [col, UNIT], [tap, 1]]);
         for span in self.spans.iter().filter(|span| span.count > 0) {
             let last = reach([[span.first, 1], [span.count - 1, 1]]);
             let lane = last.min(UNIT - 1);
-            assert!(reach([[first, 1], [last / UNIT, x_block], [lane, 1]]) < self.x.len());
+            assert!(reach([[first, 1], [last / UNIT, x_block_stride], [lane, 1]]) < self.x.len());
         }
     }
 
@@ -107,19 +122,19 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for NchwcConv<'_, UNIT, PAI
         }
         self.check();
         for _ in 0..self.layers {
-            // SAFETY: `check` has passed, and after `advance` the slices start at the current
+            // SAFETY: `check` has passed, and after `advance_layer` the slices start at the current
             // layer.
             unsafe { self.layer(s) };
-            self.pass();
+            self.advance_layer();
         }
     }
 }
 
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// Advances the slices to the next layer.
-    pub(super) fn pass(&mut self) {
+    pub(super) fn advance_layer(&mut self) {
         let w_layer = self.blocks * self.depth() * BLOCK;
-        self.x = self.x.get(self.x_layer..).unwrap_or(&[]);
+        self.x = self.x.get(self.x_layer_stride..).unwrap_or(&[]);
         self.w = self.w.get(w_layer..).unwrap_or(&[]);
         self.y.skip(self.blocks);
     }
@@ -133,7 +148,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     unsafe fn layer<S: Simd>(&mut self, s: S) {
         if S::IS_SCALAR && !PAIRED {
             // SAFETY: `check` has passed, by this function's contract.
-            return unsafe { self.each(s) };
+            return unsafe { self.compute_pixels(s) };
         }
         // Computed here, once for all tiles, so that no tile contains the loop that counts
         // channels.
@@ -171,20 +186,20 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     ///
     /// `check` has passed.
     #[inline(always)]
-    unsafe fn each<S: Simd>(&mut self, s: S) {
+    unsafe fn compute_pixels<S: Simd>(&mut self, s: S) {
         let depth = self.depth() * BLOCK;
         for block in 0..self.blocks {
             for row in 0..self.rows {
                 for col in 0..self.cols {
-                    let at = row * self.y_row + col * self.y_col;
+                    let at = row * self.y_row_stride + col * self.y_col_stride;
                     let bias = self.bias.get(block * BLOCK..).unwrap_or(&[]);
                     let add = self.add.get(block * self.y.apart() + at..).unwrap_or(&[]);
                     let mut sums = start(bias, add);
                     let mut w = block * depth;
                     for span in self.spans {
                         let (mut left, mut lane) = (span.count, span.first % UNIT);
-                        let mut x = row * self.x_row + col * UNIT;
-                        x += span.first / UNIT * self.x_block;
+                        let mut x = row * self.x_row_stride + col * UNIT;
+                        x += span.first / UNIT * self.x_block_stride;
                         while left > 0 {
                             let lanes = left.min(UNIT - lane);
                             let (from, weights) = (self.x.as_ptr(), self.w.as_ptr());
@@ -196,7 +211,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                                 );
                             }
                             w += self.taps.len() * lanes * BLOCK;
-                            x += self.x_block;
+                            x += self.x_block_stride;
                             left -= lanes;
                             lane = 0;
                         }
@@ -380,12 +395,12 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     ) {
         // Channels that must not change are restored after the store: a branch in the tile would
         // spill its accumulators.
-        let at = row * self.y_row + col * self.y_col;
+        let at = row * self.y_row_stride + col * self.y_col_stride;
         let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
         // SAFETY: the contract is that of this function.
         unsafe { self.whole_tile::<S, R, C, V>(s, schedule, [block, row, col]) };
         if let Some(before) = before {
-            self.put_back(at, [R, C], &before);
+            self.restore(at, [R, C], &before);
         }
     }
 
@@ -401,7 +416,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
 
     /// Restores the first channels of a tile's pixels.
     #[inline(never)]
-    fn put_back(&mut self, at: usize, tile: [usize; 2], before: &[[f32; BLOCK]; MAX_TILE]) {
+    fn restore(&mut self, at: usize, tile: [usize; 2], before: &[[f32; BLOCK]; MAX_TILE]) {
         for (pixel, at) in before.iter().zip(self.places(at, tile)) {
             self.y.plane(0)[at..][..self.kept].copy_from_slice(&pixel[..self.kept]);
         }
@@ -413,8 +428,8 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         at: usize,
         [rows, cols]: [usize; 2],
     ) -> impl Iterator<Item = usize> + use<UNIT, PAIRED> {
-        let (y_row, y_col) = (self.y_row, self.y_col);
-        (0..rows * cols).map(move |i| at + i / cols * y_row + i % cols * y_col)
+        let (y_row_stride, y_col_stride) = (self.y_row_stride, self.y_col_stride);
+        (0..rows * cols).map(move |i| at + i / cols * y_row_stride + i % cols * y_col_stride)
     }
 
     /// Computes a tile with all channels.
@@ -430,8 +445,9 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         [block, row, col]: [usize; 3],
     ) {
         let w_block = schedule.w_block;
-        let (y_block, y_row, y_col) = (self.y.apart(), self.y_row, self.y_col);
-        let at = block * y_block + row * y_row + col * y_col;
+        let (y_block, y_row_stride, y_col_stride) =
+            (self.y.apart(), self.y_row_stride, self.y_col_stride);
+        let at = block * y_block + row * y_row_stride + col * y_col_stride;
         // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
         unsafe {
             let mut start = [s.splat(0.0); V];
@@ -444,7 +460,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
             if !self.add.is_empty() {
                 for (r, sums) in sums.iter_mut().enumerate() {
                     for (c, sums) in sums.iter_mut().enumerate() {
-                        let add = self.add.as_ptr().add(at + r * y_row + c * y_col);
+                        let add = self.add.as_ptr().add(at + r * y_row_stride + c * y_col_stride);
                         for (v, sum) in sums.iter_mut().enumerate() {
                             *sum = s.add(*sum, s.load_at(add.add(place::<S>(v, y_block))));
                         }
@@ -455,11 +471,11 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
             // Together, the tiles of these blocks prefetch the weights of the next blocks, also if
             // those belong to the next convolution.
             let weights = V * S::LANES * (w_block / BLOCK);
-            let later = w.wrapping_add(weights + schedule.share(row * self.cols + col, weights));
+            let next = w.wrapping_add(weights + schedule.share(row * self.cols + col, weights));
             let step = schedule.share(R * C, V * S::LANES);
             // `wrapping_add`, because the input may be empty if there are no channels.
-            let pixel = self.x.as_ptr().wrapping_add(row * self.x_row + col * UNIT);
-            let mut weights = WeightStream { w, later, step };
+            let pixel = self.x.as_ptr().wrapping_add(row * self.x_row_stride + col * UNIT);
+            let mut weights = WeightStream { w, next, step };
             for &span in self.spans {
                 self.add_span(s, &mut sums, &mut weights, (schedule, pixel), span);
             }
@@ -469,7 +485,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
             let y = self.y.as_mut_ptr().add(at);
             for (r, sums) in sums.iter().enumerate() {
                 for (c, sums) in sums.iter().enumerate() {
-                    let y = y.add(r * y_row + c * y_col);
+                    let y = y.add(r * y_row_stride + c * y_col_stride);
                     for (v, &sum) in sums.iter().enumerate() {
                         s.store_at(sum, y.add(place::<S>(v, y_block)));
                     }

@@ -8,14 +8,18 @@ use crate::simd::{Simd, WithSimd, dispatch};
 /// The weight gradient, accumulated over the windows of some rows and columns.
 ///
 /// Weight `k` is that of channel `c = k / taps` and tap `t = k % taps`. For the window at row `i`
-/// and column `j` its input is `x[c / unit · x_block + c % unit + i · x_row + j · unit + taps[t]]`.
+/// and column `j` its input is
+///
+/// ```text
+/// x[c / unit · x_block_stride + c % unit + i · x_row_stride + j · unit + taps[t]]
+/// ```
 pub(crate) struct NchwcWeightGrad<'a> {
     /// The input, with the layout of [`super::NchwcConv`].
     pub x: &'a [f32],
     /// The stride of a block of input channels, in elements.
-    pub x_block: usize,
+    pub x_block_stride: usize,
     /// The input stride of a row of windows, in elements.
-    pub x_row: usize,
+    pub x_row_stride: usize,
     /// The number of contiguous input channels: [`BLOCK`], or 1 for NCHW.
     pub unit: usize,
     /// The input offset of each tap.
@@ -25,9 +29,9 @@ pub(crate) struct NchwcWeightGrad<'a> {
     /// The gradient of the output.
     pub dy: &'a [f32],
     /// The stride of a block of output channels, in elements.
-    pub dy_block: usize,
+    pub dy_block_stride: usize,
     /// The row stride of `dy`, in elements.
-    pub dy_row: usize,
+    pub dy_row_stride: usize,
     /// The number of blocks of output channels.
     pub blocks: usize,
     /// The number of output rows.
@@ -54,20 +58,30 @@ impl NchwcWeightGrad<'_> {
     #[inline(always)]
     fn start(&self, k: usize) -> usize {
         let (channel, tap) = (k / self.taps.len(), k % self.taps.len());
-        channel / self.unit * self.x_block + channel % self.unit + self.taps[tap]
+        channel / self.unit * self.x_block_stride + channel % self.unit + self.taps[tap]
     }
 
     /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
-        let NchwcWeightGrad { x_block, x_row, unit, dy_block, dy_row, blocks, rows, cols, .. } =
-            *self;
-        let gradients = reach([[blocks - 1, dy_block], [rows - 1, dy_row], [cols, BLOCK]]);
+        let NchwcWeightGrad {
+            x_block_stride,
+            x_row_stride,
+            unit,
+            dy_block_stride,
+            dy_row_stride,
+            blocks,
+            rows,
+            cols,
+            ..
+        } = *self;
+        let gradients =
+            reach([[blocks - 1, dy_block_stride], [rows - 1, dy_row_stride], [cols, BLOCK]]);
         assert!(gradients <= self.dy.len());
         assert!(reach([[blocks, self.count(), BLOCK]]) <= self.sums.len());
         let tap = self.taps.iter().max().copied().unwrap_or(0);
         let (last, lane) = ((self.channels - 1) / unit, (self.channels - 1).min(unit - 1));
-        let first = reach([[rows - 1, x_row], [cols - 1, unit], [tap, 1]]);
-        assert!(reach([[first, 1], [last, x_block], [lane, 1]]) < self.x.len());
+        let first = reach([[rows - 1, x_row_stride], [cols - 1, unit], [tap, 1]]);
+        assert!(reach([[first, 1], [last, x_block_stride], [lane, 1]]) < self.x.len());
     }
 }
 
@@ -167,12 +181,13 @@ impl NchwcWeightGrad<'_> {
         unsafe {
             let mut sums = [[s.splat(0.0); V]; K];
             for row in 0..self.rows {
-                let mut x = self.x.as_ptr().add(row * self.x_row);
-                let mut dy = self.dy.as_ptr().add(block * self.dy_block + row * self.dy_row);
+                let mut x = self.x.as_ptr().add(row * self.x_row_stride);
+                let mut dy =
+                    self.dy.as_ptr().add(block * self.dy_block_stride + row * self.dy_row_stride);
                 for _ in 0..self.cols {
                     let mut gradients = [s.splat(0.0); V];
                     for (v, gradient) in gradients.iter_mut().enumerate() {
-                        *gradient = s.load_at(dy.add(place(v, self.dy_block)));
+                        *gradient = s.load_at(dy.add(place(v, self.dy_block_stride)));
                     }
                     for (sums, &start) in sums.iter_mut().zip(&starts) {
                         let x = s.splat(*x.add(start));

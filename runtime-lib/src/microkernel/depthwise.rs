@@ -11,21 +11,24 @@ use crate::simd::{Simd, WithSimd};
 /// use the same part of the kernel.
 ///
 /// The input is read without a copy: the output at row `i` and column `j` multiplies the kernel's
-/// element at row `k` and column `l` with the channels from `x[i · x_steps[0] + j · x_steps[1] + k
-/// · tap_steps[0] + l · tap_steps[1]]` on.
+/// element at row `k` and column `l` with the channels from this element on:
+///
+/// ```text
+/// x[i · x_strides[0] + j · x_strides[1] + k · tap_strides[0] + l · tap_strides[1]]
+/// ```
 pub(crate) struct Depthwise<'a> {
     /// The input, from the first element that the first output reads.
     pub x: &'a [f32],
     /// The input strides of a row and of a column of the output, in elements.
-    pub x_steps: [usize; 2],
+    pub x_strides: [usize; 2],
     /// The number of rows and columns of the kernel that are used.
     pub kernel: [usize; 2],
     /// The input strides of a row and of a column of the kernel, in elements.
-    pub tap_steps: [usize; 2],
+    pub tap_strides: [usize; 2],
     /// The weights, from the first one that is used: `[kernel column, BLOCK]` for each row.
     pub w: &'a [f32],
     /// The stride of a kernel row in `w`, in elements.
-    pub w_row: usize,
+    pub w_row_stride: usize,
     /// The bias of each channel; empty for none.
     pub bias: &'a [f32],
     /// The residual, which is added to the output and has its layout; empty for none.
@@ -33,7 +36,7 @@ pub(crate) struct Depthwise<'a> {
     /// The output.
     pub y: &'a mut [f32],
     /// The row and column strides of the output, in elements.
-    pub y_steps: [usize; 2],
+    pub y_strides: [usize; 2],
     /// The number of output rows.
     pub rows: usize,
     /// The number of output columns.
@@ -47,15 +50,15 @@ impl Depthwise<'_> {
     fn check(&self) {
         let [rows, cols] = [self.rows - 1, self.cols - 1];
         let end = |[row, col]: [usize; 2]| reach([[rows, row], [cols, col], [BLOCK, 1]]);
-        assert!(end(self.y_steps) <= self.y.len());
-        assert!(self.add.is_empty() || end(self.y_steps) <= self.add.len());
+        assert!(end(self.y_strides) <= self.y.len());
+        assert!(self.add.is_empty() || end(self.y_strides) <= self.add.len());
         assert!(self.bias.is_empty() || BLOCK <= self.bias.len());
         let [height, width] = self.kernel;
         if height > 0 && width > 0 {
-            let [tap_row, tap_col] = self.tap_steps;
-            let last = reach([[height - 1, tap_row], [width - 1, tap_col]]);
-            assert!(reach([[end(self.x_steps), 1], [last, 1]]) <= self.x.len());
-            assert!(reach([[height - 1, self.w_row], [width, BLOCK]]) <= self.w.len());
+            let [tap_row_stride, tap_col_stride] = self.tap_strides;
+            let last = reach([[height - 1, tap_row_stride], [width - 1, tap_col_stride]]);
+            assert!(reach([[end(self.x_strides), 1], [last, 1]]) <= self.x.len());
+            assert!(reach([[height - 1, self.w_row_stride], [width, BLOCK]]) <= self.w.len());
         }
     }
 }
@@ -71,11 +74,11 @@ impl WithSimd for Depthwise<'_> {
         self.check();
         if S::IS_SCALAR {
             // SAFETY: `check` has passed.
-            return unsafe { self.each(s) };
+            return unsafe { self.compute_pixels(s) };
         }
         // SAFETY: `check` has passed.
         unsafe {
-            match self.x_steps[1] / BLOCK {
+            match self.x_strides[1] / BLOCK {
                 1 => self.rows::<S, 1>(s),
                 2 => self.rows::<S, 2>(s),
                 _ => self.rows::<S, 0>(s),
@@ -91,25 +94,26 @@ impl Depthwise<'_> {
     ///
     /// `check` has passed.
     #[inline(always)]
-    unsafe fn each<S: Simd>(&mut self, s: S) {
-        let [[x_row, x_col], [y_row, y_col]] = [self.x_steps, self.y_steps];
-        let ([height, width], [tap_row, tap_col]) = (self.kernel, self.tap_steps);
+    unsafe fn compute_pixels<S: Simd>(&mut self, s: S) {
+        let [[x_row_stride, x_col_stride], [y_row_stride, y_col_stride]] =
+            [self.x_strides, self.y_strides];
+        let ([height, width], [tap_row_stride, tap_col_stride]) = (self.kernel, self.tap_strides);
         let mut taps = [0; MAX_TAPS];
         let taps = &mut taps[..height * width];
         for (i, tap) in taps.iter_mut().enumerate() {
-            *tap = i / width * tap_row + i % width * tap_col;
+            *tap = i / width * tap_row_stride + i % width * tap_col_stride;
         }
         // Whole rows of weights are contiguous, so all taps are one run.
-        let run = if width * BLOCK == self.w_row { taps.len() } else { width };
+        let run = if width * BLOCK == self.w_row_stride { taps.len() } else { width };
         for row in 0..self.rows {
             for col in 0..self.cols {
-                let at = row * y_row + col * y_col;
+                let at = row * y_row_stride + col * y_col_stride;
                 let mut sums = start(self.bias, self.add.get(at..).unwrap_or(&[]));
                 for (i, taps) in taps.chunks(run.max(1)).enumerate() {
                     // SAFETY: `check` covered the channels of each tap, and their weights.
                     unsafe {
-                        let x = self.x.as_ptr().add(row * x_row + col * x_col);
-                        let w = self.w.as_ptr().add(i * self.w_row);
+                        let x = self.x.as_ptr().add(row * x_row_stride + col * x_col_stride);
+                        let w = self.w.as_ptr().add(i * self.w_row_stride);
                         simd::scalar_tile::add_pairs(&mut sums, w, x, taps);
                     }
                 }
@@ -205,9 +209,10 @@ impl Depthwise<'_> {
         s: S,
         [row, col]: [usize; 2],
     ) {
-        let [[x_row, x_col], [y_row, y_col]] = [self.x_steps, self.y_steps];
-        let [tap_row, tap_col] = self.tap_steps;
-        let at = row * y_row + col * y_col;
+        let [[x_row_stride, x_col_stride], [y_row_stride, y_col_stride]] =
+            [self.x_strides, self.y_strides];
+        let [tap_row_stride, tap_col_stride] = self.tap_strides;
+        let at = row * y_row_stride + col * y_col_stride;
         // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
         unsafe {
             let mut sums = [[[s.splat(0.0); V]; C]; R];
@@ -221,14 +226,14 @@ impl Depthwise<'_> {
             if !self.add.is_empty() {
                 for (r, sums) in sums.iter_mut().enumerate() {
                     for (c, sums) in sums.iter_mut().enumerate() {
-                        let add = self.add.as_ptr().add(at + r * y_row + c * y_col);
+                        let add = self.add.as_ptr().add(at + r * y_row_stride + c * y_col_stride);
                         for (v, sum) in sums.iter_mut().enumerate() {
                             *sum = s.add(*sum, s.load_at(add.add(v * S::LANES)));
                         }
                     }
                 }
             }
-            let mut x = self.x.as_ptr().wrapping_add(row * x_row + col * x_col);
+            let mut x = self.x.as_ptr().wrapping_add(row * x_row_stride + col * x_col_stride);
             let mut w = self.w.as_ptr();
             for _ in 0..self.kernel[0] {
                 let mut tap = (x, w);
@@ -236,7 +241,7 @@ impl Depthwise<'_> {
                     for v in 0..V {
                         let weights = s.load_at(tap.1.add(v * S::LANES));
                         for (r, sums) in sums.iter_mut().enumerate() {
-                            let x = tap.0.add(r * x_row + v * S::LANES);
+                            let x = tap.0.add(r * x_row_stride + v * S::LANES);
                             for (c, sums) in sums.iter_mut().enumerate() {
                                 let x = s.load_at(x.add(c * STEP * BLOCK));
                                 sums[v] = s.mul_add(x, weights, sums[v]);
@@ -244,17 +249,17 @@ impl Depthwise<'_> {
                         }
                     }
                     // `wrapping_add`, because nothing may follow the last tap and the last weights.
-                    tap = (tap.0.wrapping_add(tap_col), tap.1.wrapping_add(BLOCK));
+                    tap = (tap.0.wrapping_add(tap_col_stride), tap.1.wrapping_add(BLOCK));
                 }
-                x = x.wrapping_add(tap_row);
-                w = w.wrapping_add(self.w_row);
+                x = x.wrapping_add(tap_row_stride);
+                w = w.wrapping_add(self.w_row_stride);
             }
             if let Some((low, high)) = self.clamp {
                 bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);
             }
             for (r, sums) in sums.iter().enumerate() {
                 for (c, sums) in sums.iter().enumerate() {
-                    let y = self.y.as_mut_ptr().add(at + r * y_row + c * y_col);
+                    let y = self.y.as_mut_ptr().add(at + r * y_row_stride + c * y_col_stride);
                     for (v, &sum) in sums.iter().enumerate() {
                         s.store_at(sum, y.add(v * S::LANES));
                     }

@@ -8,19 +8,19 @@ use crate::simd::{Simd, WithSimd, dispatch};
 /// The weight gradient of one block of channels, accumulated over the windows of some rows and
 /// columns.
 ///
-/// For the window at row `i` and column `j`, the input of tap `t` is the channels from `x[i · x_row
-/// + j · BLOCK + taps[t]]` on.
+/// For the window at row `i` and column `j`, the input of tap `t` is the channels from
+/// `x[i · x_row_stride + j · BLOCK + taps[t]]` on.
 pub(crate) struct DepthwiseWeightGrad<'a> {
     /// The input.
     pub x: &'a [f32],
     /// The input stride of a row of windows, in elements.
-    pub x_row: usize,
+    pub x_row_stride: usize,
     /// The input offset of each tap.
     pub taps: &'a [usize],
     /// The gradient of the output.
     pub dy: &'a [f32],
     /// The row stride of `dy`, in elements.
-    pub dy_row: usize,
+    pub dy_row_stride: usize,
     /// The number of rows of windows.
     pub rows: usize,
     /// The number of columns of windows.
@@ -39,10 +39,10 @@ impl DepthwiseWeightGrad<'_> {
     /// Checks that every element that the tiles access is inside its slice.
     fn check(&self) {
         let (last, row) = (self.rows - 1, [self.cols, BLOCK]);
-        assert!(reach([[last, self.dy_row], row]) <= self.dy.len());
+        assert!(reach([[last, self.dy_row_stride], row]) <= self.dy.len());
         assert!(self.taps.len() * BLOCK <= self.sums.len());
         let tap = self.taps.iter().max().copied().unwrap_or(0);
-        assert!(reach([[last, self.x_row], [tap, 1], row]) <= self.x.len());
+        assert!(reach([[last, self.x_row_stride], [tap, 1], row]) <= self.x.len());
     }
 }
 
@@ -88,8 +88,8 @@ impl DepthwiseWeightGrad<'_> {
         }
         let mut sums = [s.splat(0.0); K];
         for row in 0..self.rows {
-            let x = self.x.as_ptr().wrapping_add(row * self.x_row);
-            let dy = self.dy.as_ptr().wrapping_add(row * self.dy_row + lane);
+            let x = self.x.as_ptr().wrapping_add(row * self.x_row_stride);
+            let dy = self.dy.as_ptr().wrapping_add(row * self.dy_row_stride + lane);
             for col in 0..self.cols {
                 // SAFETY: `check` covered the block of each tap at every pixel, and its gradient.
                 unsafe {

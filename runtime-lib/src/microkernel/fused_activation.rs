@@ -29,7 +29,7 @@ impl<T: SimdElem> FusedActivation<T> {
         [rows, cols, stride]: [usize; 3],
         compute: impl FnOnce(&mut [T], Self),
     ) {
-        if f.only_caps() {
+        if f.is_clamp() {
             return compute(y, FusedActivation { f, ..FusedActivation::NONE });
         }
         if HAS_VECTORS {
@@ -52,8 +52,8 @@ impl<T: SimdElem> FusedActivation<T> {
 
     /// Returns whether the activation only clamps.
     #[inline(always)]
-    pub fn only_caps(self) -> bool {
-        self.f.only_caps()
+    pub fn is_clamp(self) -> bool {
+        self.f.is_clamp()
     }
 
     /// Returns the bounds of an activation that only clamps.
@@ -76,7 +76,7 @@ impl<T: SimdElem> FusedActivation<T> {
     /// Applies the whole activation to accumulators that were not clamped.
     pub fn apply(self, y: &mut [T], rows: usize, cols: usize, stride: usize) {
         match self.clamp() {
-            Some(bounds) => T::cap(bounds, y, rows, cols, stride),
+            Some(bounds) => T::clamp_rows(bounds, y, rows, cols, stride),
             None => self.finish(y, rows, cols, stride),
         }
     }

@@ -153,7 +153,7 @@ impl<T: GemmElem> Product<'_, T> {
         let is_tiny = m * n > 0 && tiny::fits::<T>(n, k) && to.pitch == usize::MAX;
         if is_tiny {
             let epilogue = self.epilogue(0, (0, k));
-            T::multiply_tiny(&mut Tiny { m, n, k, a, b, y, y_row: to.row, epilogue });
+            T::multiply_tiny(&mut Tiny { m, n, k, a, b, y, y_row_stride: to.row, epilogue });
         }
         is_tiny
     }
@@ -315,7 +315,7 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// Applies the rest of the activation to these rows and columns.
     fn finish(&self, y: &mut [T], to: Target, (rows, (n, cols)): (usize, Part)) {
-        if self.f.only_caps() {
+        if self.f.is_clamp() {
             return;
         }
         let (first, last) = (to.place(n), to.place(n + cols));
@@ -392,15 +392,15 @@ impl<T: GemmElem> Product<'_, T> {
         for m in (0..self.m).step_by(height.max(1)) {
             let rows = height.min(self.m - m);
             let y = &mut y[m * to.row..];
-            let (a, a_panel) = self.left((m, rows), ks, left);
+            let (a, a_panel_stride) = self.left((m, rows), ks, left);
             let block = GemmBlock {
                 m: rows,
                 n: ns.1,
                 k: if self.is_paired() { ks.1 / PAIR } else { ks.1 },
                 a,
-                a_panel,
+                a_panel_stride,
                 b: right.data,
-                b_panel: right.panel,
+                b_panel_stride: right.panel,
                 b_rows: (),
                 y: &mut *y,
                 to,

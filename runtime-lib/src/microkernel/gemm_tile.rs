@@ -23,11 +23,11 @@ pub(crate) struct GemmBlock<'a, T, R> {
     /// The left operand: panels of [`PANEL_ROWS`] rows, column after column.
     pub a: &'a [T],
     /// The stride of the panels of `a`, in elements.
-    pub a_panel: usize,
+    pub a_panel_stride: usize,
     /// The right operand: panels of [`panel_cols`] columns, row after row.
     pub b: &'a [T],
     /// The stride of the panels of `b`, in elements.
-    pub b_panel: usize,
+    pub b_panel_stride: usize,
     /// The offsets of the rows of a panel of `b`.
     pub b_rows: R,
     /// The result, from the block's first row on.
@@ -131,8 +131,10 @@ impl<T: SimdElem> RowStarts<T> for Starts<'_, T> {
 impl<'a, T: SimdElem> GemmBlock<'a, T, ()> {
     /// Returns the block with other row offsets.
     pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> GemmBlock<'a, T, R> {
-        let GemmBlock { m, n, k, a, a_panel, b, b_panel, y, to, first, epilogue, .. } = self;
-        GemmBlock { m, n, k, a, a_panel, b, b_panel, b_rows, y, to, first, epilogue }
+        let GemmBlock {
+            m, n, k, a, a_panel_stride, b, b_panel_stride, y, to, first, epilogue, ..
+        } = self;
+        GemmBlock { m, n, k, a, a_panel_stride, b, b_panel_stride, b_rows, y, to, first, epilogue }
     }
 }
 
@@ -170,8 +172,10 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         let (down, across) = (self.m.div_ceil(PANEL_ROWS), self.n.div_ceil(cols));
         if self.k > 0 {
             let last = self.b_rows.last(self.k);
-            assert!(reach([[down - 1, self.a_panel], [self.k, PANEL_ROWS]]) <= self.a.len());
-            assert!(reach([[across - 1, self.b_panel], [last, 1], [cols, 1]]) <= self.b.len());
+            assert!(reach([[down - 1, self.a_panel_stride], [self.k, PANEL_ROWS]]) <= self.a.len());
+            assert!(
+                reach([[across - 1, self.b_panel_stride], [last, 1], [cols, 1]]) <= self.b.len()
+            );
         }
     }
 
@@ -213,7 +217,9 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
     #[inline(always)]
     fn later<const H: usize>(&self, i: usize, j: usize, cols: usize) -> (*const T, usize) {
         let next = j + cols;
-        if !next.is_multiple_of(panel_cols::<T>()) || self.b_panel != self.k * panel_cols::<T>() {
+        if !next.is_multiple_of(panel_cols::<T>())
+            || self.b_panel_stride != self.k * panel_cols::<T>()
+        {
             return (self.b.as_ptr(), 0);
         }
         (
@@ -224,7 +230,7 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
 
     /// Prefetches the part of the result that the tile of `H` rows and `V` vectors will overwrite.
     #[inline(always)]
-    fn ask_for_results<S: Simd, const H: usize, const V: usize>(&self, s: S, i: usize, j: usize) {
+    fn prefetch_result<S: Simd, const H: usize, const V: usize>(&self, s: S, i: usize, j: usize) {
         let first = self.y.as_ptr().wrapping_add(i * self.to.row + j);
         for row in 0..H {
             for v in 0..V {
@@ -266,16 +272,16 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         let lanes = S::LANES / T::WIDTH;
         let panel = panel_cols::<T>();
         // The stride of the vectors of a row: inside a panel, or from one panel to the next.
-        let apart = if lanes == panel { self.b_panel } else { lanes };
-        self.ask_for_results::<S, H, V>(s, i, self.first + j);
+        let apart = if lanes == panel { self.b_panel_stride } else { lanes };
+        self.prefetch_result::<S, H, V>(s, i, self.first + j);
         let mut sums = [[T::splat(s, T::ZERO); V]; H];
         // SAFETY: `check` covered `k` columns of the panel of `a` and `k` rows of the panels of
         // `b`.
         unsafe {
             // `wrapping_add`, because the panels may be empty if the depth is 0.
-            let at = i / PANEL_ROWS * self.a_panel + i % PANEL_ROWS;
+            let at = i / PANEL_ROWS * self.a_panel_stride + i % PANEL_ROWS;
             let mut a = self.a.as_ptr().wrapping_add(at);
-            let b = self.b.as_ptr().wrapping_add(j / panel * self.b_panel + j % panel);
+            let b = self.b.as_ptr().wrapping_add(j / panel * self.b_panel_stride + j % panel);
             let (mut later, step) = self.later::<H>(i, j, V * lanes);
             for k in 0..self.k {
                 let b = b.add(self.b_rows.start(k));
@@ -283,7 +289,7 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
                     for j in (0..V).step_by(panel / lanes) {
                         s.prefetch(b.wrapping_add(j * apart), ahead);
                     }
-                    s.prefetch_for_later(later);
+                    s.prefetch_l2(later);
                     later = later.wrapping_add(step);
                 }
                 let mut row = [T::splat(s, T::ZERO); V];

@@ -255,7 +255,7 @@ fn short_rows<S: Simd, T: SimdElem, const V: usize>(
     for (k, &x) in x.iter().enumerate() {
         let (x, row) = (T::splat(s, x), &b[k * row..][..V * lanes]);
         for (v, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the row has `V` vectors, as the caller chose `V` by its length.
+            // SAFETY: the row has `V` vectors, because its slice has `V · lanes` elements.
             let row = unsafe { T::load_at(s, row.as_ptr().add(v * lanes)) };
             *sum = T::mul_add(s, x, row, *sum);
         }

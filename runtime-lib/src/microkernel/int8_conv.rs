@@ -9,9 +9,9 @@ use core::mem::MaybeUninit;
 /// The number of bytes that are multiplied at once.
 const QUAD: usize = 4;
 /// The largest number of vectors of a tile.
-const MOST_TILE: usize = 24;
+const MAX_TILE: usize = 24;
 /// The largest number of addresses that stay in registers.
-const MOST_ADDRESSES: usize = 6;
+const MAX_ADDRESSES: usize = 6;
 
 /// The quads that windows read, and a panel of filters.
 pub(crate) struct Int8Windows<'a> {
@@ -163,7 +163,7 @@ unsafe fn add_quad<S: Bytes, const V: usize>(
 /// there are more windows than addresses that fit in registers.
 #[inline(always)]
 fn step_of_fours<const R: usize>(at: &[usize; R]) -> Option<usize> {
-    if R <= MOST_ADDRESSES || !R.is_multiple_of(4) {
+    if R <= MAX_ADDRESSES || !R.is_multiple_of(4) {
         return None;
     }
     let step = at[1].checked_sub(at[0])?;
@@ -185,15 +185,15 @@ pub(crate) fn each_window<S: Bytes, const R: usize, const V: usize>(
     sums: &Tile<S, R, V>,
     mut end: impl FnMut([Vector<S>; V]),
 ) {
-    let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MOST_TILE];
+    let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MAX_TILE];
     let tile = tile.as_mut_ptr().cast::<u8>();
     for (r, sums) in sums.iter().enumerate() {
         for (v, &sum) in sums.iter().enumerate() {
-            // SAFETY: `R * V <= MOST_TILE`, so vector `r * V + v` is inside the tile.
+            // SAFETY: `R * V <= MAX_TILE`, so vector `r * V + v` is inside the tile.
             unsafe { s.store_bytes_at(sum, tile.add((r * V + v) * QUAD * S::LANES)) };
         }
     }
-    const { assert!(R * V <= MOST_TILE) };
+    const { assert!(R * V <= MAX_TILE) };
     for r in 0..R {
         let mut row = [s.level().splat_i32(0); V];
         for (v, sum) in row.iter_mut().enumerate() {

@@ -203,6 +203,7 @@ impl Int8Block<'_> {
             }
         }
         // Stored to memory first: accumulators passed by reference do not stay in registers.
+        const { assert!(R * V <= MAX_TILE) };
         let mut tile = [MaybeUninit::<[u8; MAX_BYTES]>::uninit(); MAX_TILE];
         let tile = tile.as_mut_ptr().cast::<u8>();
         for (r, sums) in sums.iter().enumerate() {

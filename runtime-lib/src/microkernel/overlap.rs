@@ -95,7 +95,7 @@ unsafe fn add_rows<
     s: S,
     sums: &mut [[[S::F32; V]; C]; R],
     w: &mut *const f32,
-    (x, x_row): (*const f32, usize),
+    (x, x_row_stride): (*const f32, usize),
     taps: &[usize],
 ) {
     const { assert!(R * C <= MAX_TILE) };
@@ -114,7 +114,7 @@ unsafe fn add_rows<
                     read[k] = if col > 0 && k + APART < K {
                         read[k + APART]
                     } else {
-                        s.splat(*x.add(row * x_row + col + taps[k % APART] + k / APART))
+                        s.splat(*x.add(row * x_row_stride + col + taps[k % APART] + k / APART))
                     };
                 }
                 let sum = &mut sums[row][col][0];

@@ -49,7 +49,7 @@ pub(crate) fn pack_left<T: Number>(
     pack_rows: impl Fn(&[T], usize, Part, &mut [T]),
 ) {
     if a.row == 1 {
-        return pack_left_turned(a, (i, rows), (k, depth), panels);
+        return pack_left_transposed(a, (i, rows), (k, depth), panels);
     }
     for (p, panel) in panels.chunks_exact_mut((PANEL_ROWS * depth).max(1)).enumerate() {
         let first = p * PANEL_ROWS;
@@ -73,7 +73,7 @@ pub(crate) fn pack_left<T: Number>(
 
 /// Packs a left operand with contiguous columns: a few columns at a time for all panels, because a
 /// panel reads only a part of each cache line of a column.
-fn pack_left_turned<T: Number>(
+fn pack_left_transposed<T: Number>(
     a: Matrix<'_, T>,
     (i, rows): Part,
     (k, depth): Part,

@@ -34,8 +34,8 @@ impl PrefetchSchedule {
 pub(super) struct WeightStream {
     /// The next weights to multiply.
     pub w: *const f32,
-    /// The next weights of a later tile to prefetch.
-    pub later: *const f32,
+    /// The next weights of a next tile to prefetch.
+    pub next: *const f32,
     /// The distance of two prefetches, in elements.
     pub step: usize,
 }

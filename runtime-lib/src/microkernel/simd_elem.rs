@@ -52,7 +52,7 @@ pub(crate) trait SimdElem: Float<Wide = Self> + Own {
     /// Computes `y[i] = f(y[i])` for `rows` by `cols` elements with the row stride `stride`.
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
     /// Clamps `rows` by `cols` elements with the row stride `stride`.
-    fn cap(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
+    fn clamp_rows(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
 }
 
 impl SimdElem for f32 {
@@ -126,7 +126,7 @@ impl SimdElem for f32 {
         f.apply_rows(y, rows, cols, stride);
     }
 
-    fn cap((min, max): (f32, f32), y: &mut [f32], rows: usize, cols: usize, stride: usize) {
+    fn clamp_rows((min, max): (f32, f32), y: &mut [f32], rows: usize, cols: usize, stride: usize) {
         cap_rows((min, max), y, rows, cols, stride);
     }
 }
@@ -203,7 +203,7 @@ impl SimdElem for f64 {
         }
     }
 
-    fn cap((min, max): (f64, f64), y: &mut [f64], rows: usize, cols: usize, stride: usize) {
+    fn clamp_rows((min, max): (f64, f64), y: &mut [f64], rows: usize, cols: usize, stride: usize) {
         for row in y.chunks_mut(stride.max(1)).take(rows) {
             for y in &mut row[..cols] {
                 *y = Number::minimum(Number::maximum(*y, min), max);

@@ -25,14 +25,17 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         (schedule, pixel): (PrefetchSchedule, *const f32),
         span: Span,
     ) {
-        let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block);
+        let mut x = pixel.wrapping_add(span.first / UNIT * self.x_block_stride);
         let (mut left, mut first) = (span.count, span.first % UNIT);
         while left > 0 {
             let lanes = left.min(UNIT - first);
             if UNIT > 1 && left > lanes {
                 for r in 0..R {
                     for c in 0..C {
-                        s.prefetch(x.wrapping_add(r * self.x_row + c * UNIT), self.x_block);
+                        s.prefetch(
+                            x.wrapping_add(r * self.x_row_stride + c * UNIT),
+                            self.x_block_stride,
+                        );
                     }
                 }
             }
@@ -42,14 +45,14 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                 if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) }
                     && let Some(overlap) = schedule.overlap
                 {
-                    let x = (x, self.x_row);
+                    let x = (x, self.x_row_stride);
                     overlap.add(s, sums, &mut weights.w, x, self.taps);
                 } else {
                     self.add_lanes(s, sums, weights, (schedule, x.add(first)), lanes);
                 }
             }
             // `wrapping_add`, because nothing may follow the last block.
-            x = x.wrapping_add(self.x_block);
+            x = x.wrapping_add(self.x_block_stride);
             left -= lanes;
             first = 0;
         }
@@ -65,7 +68,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         &self,
         s: S,
         sums: &mut [[[S::F32; V]; C]; R],
-        WeightStream { w, later, step }: &mut WeightStream,
+        WeightStream { w, next, step }: &mut WeightStream,
         (PrefetchSchedule { w_block, .. }, x): (PrefetchSchedule, *const f32),
         lanes: usize,
     ) {
@@ -76,8 +79,8 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                     for block in 0..V * S::LANES / BLOCK {
                         s.prefetch(w.wrapping_add(block * w_block), AHEAD * BLOCK);
                     }
-                    s.prefetch_for_later(*later);
-                    *later = later.wrapping_add(*step);
+                    s.prefetch_l2(*next);
+                    *next = next.wrapping_add(*step);
                 }
                 // SAFETY: by this function's contract, the taps of the channels and their weights
                 // can be read.
@@ -87,7 +90,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                         *weights = s.load_at(w.add(place::<S>(v, w_block)));
                     }
                     for (r, sums) in sums.iter_mut().enumerate() {
-                        let x = x.add(tap + r * self.x_row + lane);
+                        let x = x.add(tap + r * self.x_row_stride + lane);
                         for (c, sums) in sums.iter_mut().enumerate() {
                             let x = s.splat(*x.add(c * UNIT));
                             for (sum, &w) in sums.iter_mut().zip(&weights) {

@@ -29,7 +29,7 @@ pub(crate) struct Tiny<'a, T> {
     /// The result.
     pub y: &'a mut [T],
     /// The row stride of `y`, in elements.
-    pub y_row: usize,
+    pub y_row_stride: usize,
     /// The epilogue.
     pub epilogue: Epilogue<'a, T>,
 }
@@ -83,7 +83,7 @@ impl<T: SimdElem> Tiny<'_, T> {
     /// The left operand has `m` rows and `k` columns, and `i < m`.
     #[inline(always)]
     unsafe fn tile<S: Simd>(&mut self, s: S, rows: &Rows<T>, i: usize, j: usize) {
-        let Tiny { m, n, k, a, y_row, epilogue, .. } = *self;
+        let Tiny { m, n, k, a, y_row_stride, epilogue, .. } = *self;
         let lanes = S::LANES / T::WIDTH;
         // Missing rows repeat the last one; their results are not stored.
         let starts: [usize; ROWS] = core::array::from_fn(|r| (i + r).min(m - 1) * a.row);
@@ -100,7 +100,7 @@ impl<T: SimdElem> Tiny<'_, T> {
         for (r, sum) in sums.into_iter().enumerate() {
             let i = i + r;
             if i < m {
-                let to = &mut self.y[i * y_row + j..][..lanes.min(n - j)];
+                let to = &mut self.y[i * y_row_stride + j..][..lanes.min(n - j)];
                 let start = T::splat(s, epilogue.for_row(i));
                 finish_vector(s, [sum, start], to, [i, j], &epilogue);
             }

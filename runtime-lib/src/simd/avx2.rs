@@ -4,14 +4,15 @@ use super::{Sealed, Simd, WithSimd, instructions};
 use crate::loops::bounds::reach;
 use core::arch::x86_64::*;
 
-/// Vectors of eight `f32`, on a processor that has AVX2 and FMA.
+/// The token of AVX2 and FMA: vectors of eight `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2(());
 
 impl Avx2 {
-    /// The level, without a look at the processor.
+    /// Creates the token without checking the processor.
     ///
     /// # Safety
+    ///
     /// The processor has AVX2 and FMA.
     #[inline(always)]
     pub const unsafe fn assume() -> Avx2 {
@@ -28,7 +29,7 @@ const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
 
-/// 2^n for `n` from -126 to 127.
+/// Returns 2^n for `n` from -126 to 127.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn exp2_whole(n: __m256i) -> __m256 {
@@ -38,7 +39,7 @@ fn exp2_whole(n: __m256i) -> __m256 {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn scale(x: __m256, n: __m256) -> __m256 {
-    // Two factors, because 2^n may lie outside the range of `f32` where x · 2^n does not.
+    // Two factors, because 2^n may be outside the range of `f32` although x · 2^n is not.
     let n = _mm256_cvtps_epi32(n);
     let half = _mm256_srai_epi32::<1>(n);
     let rest = _mm256_sub_epi32(n, half);
@@ -71,7 +72,7 @@ fn sum_f64(x: __m256d) -> f64 {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn evens_and_odds(a: __m256, b: __m256) -> [__m256; 2] {
-    // In each half of a vector there are two of `a` and two of `b`: the middle ones change places.
+    // Each half of a vector has two numbers of `a` and two of `b`, so the middle pairs are swapped.
     let evens = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(a, b));
     let odds = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(a, b));
     [
@@ -80,13 +81,13 @@ fn evens_and_odds(a: __m256, b: __m256) -> [__m256; 2] {
     ]
 }
 
-/// The mask of the first `n` lanes.
+/// Returns the mask of the first `n` lanes.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn head(n: usize) -> __m256i {
     const LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     let from = &LANES[8 - n.min(8)..];
-    // SAFETY: at least eight lanes are left.
+    // SAFETY: `from` starts at most at index 8 of 16, so eight lanes can be read.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
@@ -102,58 +103,58 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {
-        // SAFETY: whoever holds the token has the level.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         unsafe { compiled(self, op) }
     }
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> __m256 {
-        let from: &[f32; 8] = from.first_chunk().expect("a whole vector");
+        let from: &[f32; 8] = from.first_chunk().expect("the slice has `LANES` elements");
         // SAFETY: the array has eight elements.
         unsafe { self.load_at(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, x: __m256, to: &mut [f32]) {
-        let to: &mut [f32; 8] = to.first_chunk_mut().expect("a whole vector");
+        let to: &mut [f32; 8] = to.first_chunk_mut().expect("the slice has `LANES` elements");
         // SAFETY: the array has eight elements.
         unsafe { self.store_at(x, to.as_mut_ptr()) }
     }
 
     #[inline(always)]
     fn load_head(self, from: &[f32]) -> __m256 {
-        // SAFETY: the token; the mask lets no lane past the slice's end be read.
+        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm256_maskload_ps(from.as_ptr(), head(from.len())) }
     }
 
     #[inline(always)]
     fn store_head(self, x: __m256, to: &mut [f32]) {
-        // SAFETY: the token; the mask lets no lane past the slice's end be written.
+        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), head(to.len()), x) }
     }
 
     #[inline(always)]
     unsafe fn load_at(self, from: *const f32) -> __m256 {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm256_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn store_at(self, x: __m256, to: *mut f32) {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm256_storeu_ps(to, x) }
     }
 
     #[inline(always)]
     fn store_columns(self, [a, b, c, d]: [__m256; 4], to: &mut [f32], apart: usize) {
         let to = &mut to[..reach([[7, apart], [4, 1]])];
-        // SAFETY: the token; the slice above reaches to the end of the last column.
+        // SAFETY: `self` is a token; the slice above includes the last column.
         unsafe {
             let pairs =
                 [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)].map(|x| _mm256_castps_pd(x));
             let others =
                 [_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)].map(|x| _mm256_castps_pd(x));
-            // In each half of a vector there is a column: the first vector has 0 and 4.
+            // Each half of a vector is a column: the first vector has 0 and 4.
             let columns = [
                 _mm256_unpacklo_pd(pairs[0], others[0]),
                 _mm256_unpackhi_pd(pairs[0], others[0]),
@@ -170,23 +171,23 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn prefetch<T>(self, at: *const T, ahead: usize) {
-        super::prefetch::near(at, ahead);
+        super::prefetch::into_l1(at, ahead);
     }
 
     #[inline(always)]
-    fn prefetch_for_later<T>(self, at: *const T) {
-        super::prefetch::less_near(at);
+    fn prefetch_l2<T>(self, at: *const T) {
+        super::prefetch::into_l2(at);
     }
 
     #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> __m256d {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm256_loadu_pd(from) }
     }
 
     #[inline(always)]
     unsafe fn store_f64_at(self, x: __m256d, to: *mut f64) {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm256_storeu_pd(to, x) }
     }
 

@@ -6,22 +6,22 @@ use crate::simd;
 use core::arch::x86_64::*;
 use core::mem::transmute;
 
-/// Vectors of sixteen `f32`, on a processor that has AVX-512 F, BW, DQ and VL, and BF16 where that is
-/// said.
+/// The token of AVX-512 F, BW, DQ and VL, and of BF16 if `BF16`: vectors of sixteen `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512<const BF16: bool = false>(());
 
 impl Avx512 {
-    /// The level, without a look at the processor.
+    /// Creates the token without checking the processor.
     ///
     /// # Safety
+    ///
     /// The processor has AVX-512 F, BW, DQ and VL, AVX2 and FMA.
     #[inline(always)]
     pub const unsafe fn assume() -> Avx512 {
         Avx512(())
     }
 
-    /// The level with BF16, where the processor has that, too.
+    /// Returns the token with BF16, if the processor has it.
     #[inline(always)]
     pub fn with_bf16(self) -> Option<Avx512<true>> {
         #[cfg(feature = "std")]
@@ -42,21 +42,21 @@ fn compiled_with_bf16<O: WithSimd>(s: impl Simd, op: O) -> O::Output {
     op.run(s)
 }
 
-/// Vectors of pairs, as those of `f32`.
+/// Computes [`Simd::add_pairs`], with pairs in vectors of `f32`.
 #[target_feature(enable = "avx512f,avx512bf16")]
 #[inline]
 fn add_pairs(a: __m512, b: __m512, c: __m512) -> __m512 {
-    // SAFETY: all of these are 512 bits, all of which are allowed.
+    // SAFETY: the types are 512 bits, and all bit patterns of them are valid.
     unsafe {
         _mm512_dpbf16_ps(c, transmute::<__m512, __m512bh>(a), transmute::<__m512, __m512bh>(b))
     }
 }
 
-/// The numbers of two vectors, rounded, as pairs.
+/// Rounds the numbers of two vectors to pairs.
 #[target_feature(enable = "avx512f,avx512bf16")]
 #[inline]
 fn pairs([first, second]: [__m512; 2]) -> __m512 {
-    // SAFETY: likewise.
+    // SAFETY: the types are 512 bits, and all bit patterns of them are valid.
     unsafe { transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(second, first)) }
 }
 
@@ -72,23 +72,24 @@ fn evens_and_odds(a: __m512, b: __m512) -> [__m512; 2] {
     [_mm512_permutex2var_ps(a, evens, b), _mm512_permutex2var_ps(a, odds, b)]
 }
 
-/// The mask of the first `n` lanes.
+/// Returns the mask of the first `n` lanes.
 #[inline(always)]
 fn head(n: usize) -> __mmask16 {
-    // The shift leaves at least one bit, as `n` is capped.
+    // The shift is at most 15, because `n` is from 1 to 16.
     if n == 0 { 0 } else { u16::MAX >> (16 - n.min(16)) }
 }
 
-/// Places, none of which is behind the last of so many elements; there is one, and as places have a
-/// sign for the processor, those that it would take for negative are none.
+/// Limits indices to the last of `len` elements, of which there must be one, and to nonnegative
+/// `i32`, because the processor's indices are signed.
 ///
 /// # Safety
+///
 /// The processor has AVX-512 F.
 #[inline(always)]
 unsafe fn within(at: __m512i, len: usize) -> __m512i {
     assert!(len > 0);
     let last = (len - 1).min(i32::MAX as usize) as i32;
-    // SAFETY: the caller vouches for the level.
+    // SAFETY: by this function's contract, the processor has the instructions.
     unsafe { _mm512_min_epu32(at, _mm512_set1_epi32(last)) }
 }
 
@@ -105,23 +106,23 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {
-        // SAFETY: whoever holds the token has the level.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         unsafe { if BF16 { compiled_with_bf16(self, op) } else { compiled(self, op) } }
     }
 
     #[inline(always)]
     fn pairs(self, x: [__m512; 2]) -> __m512 {
         if BF16 {
-            // SAFETY: whoever holds the token has the level.
+            // SAFETY: `self` is a token with BF16, so the processor has the instructions.
             return unsafe { pairs(x) };
         }
-        simd::bf16_pair::rounded(self, x)
+        simd::bf16_pair::round_pairs(self, x)
     }
 
     #[inline(always)]
     fn add_pairs(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         if BF16 {
-            // SAFETY: whoever holds the token has the level.
+            // SAFETY: `self` is a token with BF16, so the processor has the instructions.
             return unsafe { add_pairs(a, b, c) };
         }
         simd::bf16_pair::add(self, a, b, c)
@@ -129,60 +130,60 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> __m512 {
-        let from: &[f32; 16] = from.first_chunk().expect("a whole vector");
+        let from: &[f32; 16] = from.first_chunk().expect("the slice has `LANES` elements");
         // SAFETY: the array has sixteen elements.
         unsafe { self.load_at(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, x: __m512, to: &mut [f32]) {
-        let to: &mut [f32; 16] = to.first_chunk_mut().expect("a whole vector");
+        let to: &mut [f32; 16] = to.first_chunk_mut().expect("the slice has `LANES` elements");
         // SAFETY: the array has sixteen elements.
         unsafe { self.store_at(x, to.as_mut_ptr()) }
     }
 
     #[inline(always)]
     fn gather(self, from: &[f32], at: __m512i) -> __m512 {
-        // SAFETY: the token; there is a last element, and no place is behind it.
+        // SAFETY: `self` is a token; `within` limits the indices to elements of the slice.
         unsafe { _mm512_i32gather_ps::<4>(within(at, from.len()), from.as_ptr()) }
     }
 
     #[inline(always)]
     fn gather_u32(self, from: &[u32], at: __m512i) -> __m512i {
-        // SAFETY: likewise.
+        // SAFETY: `self` is a token; `within` limits the indices to elements of the slice.
         unsafe { _mm512_i32gather_epi32::<4>(within(at, from.len()), from.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn load_head(self, from: &[f32]) -> __m512 {
-        // SAFETY: the token; the mask lets no lane past the slice's end be read.
+        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm512_maskz_loadu_ps(head(from.len()), from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store_head(self, x: __m512, to: &mut [f32]) {
-        // SAFETY: the token; the mask lets no lane past the slice's end be written.
+        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), head(to.len()), x) }
     }
 
     #[inline(always)]
     unsafe fn load_at(self, from: *const f32) -> __m512 {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm512_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn store_at(self, x: __m512, to: *mut f32) {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm512_storeu_ps(to, x) }
     }
 
     #[inline(always)]
     fn store_columns(self, [a, b, c, d]: [__m512; 4], to: &mut [f32], apart: usize) {
         let to = &mut to[..reach([[15, apart], [4, 1]])];
-        // SAFETY: the token; the slice above reaches to the end of the last column.
+        // SAFETY: `self` is a token; the slice above includes the last column.
         unsafe {
-            // No `map`: a closure is not always inlined.
+            // Not `map`, whose closure is not always inlined.
             let pairs = [
                 _mm512_castps_pd(_mm512_unpacklo_ps(a, b)),
                 _mm512_castps_pd(_mm512_unpackhi_ps(a, b)),
@@ -191,7 +192,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
                 _mm512_castps_pd(_mm512_unpacklo_ps(c, d)),
                 _mm512_castps_pd(_mm512_unpackhi_ps(c, d)),
             ];
-            // In each quarter of a vector there is a column: the first vector has 0, 4, 8 and 12.
+            // Each quarter of a vector is a column: the first vector has 0, 4, 8 and 12.
             let columns = [
                 _mm512_unpacklo_pd(pairs[0], others[0]),
                 _mm512_unpackhi_pd(pairs[0], others[0]),
@@ -210,23 +211,23 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
 
     #[inline(always)]
     fn prefetch<T>(self, at: *const T, ahead: usize) {
-        super::prefetch::near(at, ahead);
+        super::prefetch::into_l1(at, ahead);
     }
 
     #[inline(always)]
-    fn prefetch_for_later<T>(self, at: *const T) {
-        super::prefetch::less_near(at);
+    fn prefetch_l2<T>(self, at: *const T) {
+        super::prefetch::into_l2(at);
     }
 
     #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> __m512d {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm512_loadu_pd(from) }
     }
 
     #[inline(always)]
     unsafe fn store_f64_at(self, x: __m512d, to: *mut f64) {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm512_storeu_pd(to, x) }
     }
 
@@ -274,14 +275,14 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
 
     #[inline(always)]
     fn shl_i32<const N: i32>(self, x: __m512i) -> __m512i {
-        // SAFETY: whoever holds the token has the level. (The instruction that takes its count
-        // from a register: the one with a constant wants a `u32`, which `N` cannot become.)
+        // SAFETY: `self` is a token. (This instruction takes its count from a register: the one
+        // with an immediate takes a `u32`, to which the `i32` parameter `N` cannot be converted.)
         unsafe { _mm512_sll_epi32(x, _mm_cvtsi32_si128(N)) }
     }
 
     #[inline(always)]
     fn shr_i32<const N: i32>(self, x: __m512i) -> __m512i {
-        // SAFETY: as above.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         unsafe { _mm512_sra_epi32(x, _mm_cvtsi32_si128(N)) }
     }
 }

@@ -1,38 +1,37 @@
-//! Pairs of `bfloat16` numbers, each in the bits of an `f32`: what is multiplied at once where the
-//! processor has the instruction ([`Simd::add_pairs`]).
+//! Pairs of `bfloat16` numbers, stored in the bits of an `f32`. Processors with BF16 instructions
+//! multiply pairs at once ([`Simd::add_pairs`]).
 
 use super::{MAX_LANES, Simd};
 
-/// Numbers of a pair.
+/// The numbers of a pair.
 pub const PAIR: usize = 2;
 
-/// The nearest `bfloat16` number, of which an `f32` has the upper half; of two that are as near, the
-/// even one.
+/// Rounds to the nearest `bfloat16` number, which is the upper half of an `f32`; ties to even.
 #[inline(always)]
 fn round(x: f32) -> u32 {
     let bits = x.to_bits();
     if x.is_nan() {
-        // Its first bit below the exponent keeps it one.
+        // The highest mantissa bit keeps it a NaN.
         return bits >> 16 | 1 << 6;
     }
     bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16
 }
 
-/// The pair of two numbers, rounded.
+/// Rounds two numbers to a pair.
 #[inline(always)]
 pub fn of([first, second]: [f32; PAIR]) -> f32 {
     f32::from_bits(round(first) | round(second) << 16)
 }
 
-/// The numbers of a pair.
+/// Returns the numbers of a pair.
 #[inline(always)]
 pub fn split(pair: u32) -> [f32; PAIR] {
     [f32::from_bits(pair << 16), f32::from_bits(pair & !0xffff)]
 }
 
-/// [`Simd::pairs`] where it is no instruction.
+/// Computes [`Simd::pairs`] at levels without the instruction.
 #[inline(always)]
-pub fn rounded<S: Simd>(s: S, [first, second]: [S::F32; PAIR]) -> S::F32 {
+pub fn round_pairs<S: Simd>(s: S, [first, second]: [S::F32; PAIR]) -> S::F32 {
     let mut numbers = [0.0; PAIR * MAX_LANES];
     s.store(first, &mut numbers);
     s.store(second, &mut numbers[S::LANES..]);
@@ -43,15 +42,15 @@ pub fn rounded<S: Simd>(s: S, [first, second]: [S::F32; PAIR]) -> S::F32 {
     s.load(&pairs)
 }
 
-/// [`Simd::add_pairs`] where it is no instruction.
+/// Computes [`Simd::add_pairs`] at levels without the instruction.
 #[inline(always)]
 pub fn add<S: Simd>(s: S, a: S::F32, b: S::F32, c: S::F32) -> S::F32 {
     let [a, b] = [s.split(a), s.split(b)];
     s.mul_add(a[0], b[0], s.mul_add(a[1], b[1], c))
 }
 
-/// Pairs by their bits, as kernels take them.
+/// Returns the bits of pairs as `f32`, the type that kernels take.
 pub fn words(bits: &[u32]) -> &[f32] {
-    // SAFETY: both types are four bytes, of which all bits are allowed.
+    // SAFETY: both types are four bytes, and all bit patterns of both are valid.
     unsafe { core::slice::from_raw_parts(bits.as_ptr().cast(), bits.len()) }
 }

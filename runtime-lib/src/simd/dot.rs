@@ -1,6 +1,6 @@
-//! Sums of products of numbers that lie side by side, for small programs.
+//! Dot products of contiguous numbers, for small programs.
 
-/// `start`, and the sum of the products of as many numbers as both slices have.
+/// Returns `start` plus the dot product of `x` and `w`, up to the shorter length.
 #[inline(never)]
 pub(crate) fn dot(x: &[f32], w: &[f32], start: f32) -> f32 {
     level::dot(x, w) + start
@@ -11,7 +11,7 @@ pub(crate) fn dot(x: &[f32], w: &[f32], start: f32) -> f32 {
 mod level {
     use crate::simd::HAS_VECTORS;
 
-    /// So many sums are gathered side by side.
+    /// The number of independent accumulators.
     const LANES: usize = if HAS_VECTORS { 16 } else { 1 };
 
     #[inline(always)]
@@ -36,8 +36,8 @@ mod level {
     #[inline(always)]
     pub fn dot(x: &[f32], w: &[f32]) -> f32 {
         let sum: u32;
-        // SAFETY: the build script saw that the processor has the instructions. They read as many
-        // numbers as both slices have.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read `n`
+        // numbers of each slice, the shorter length.
         unsafe {
             asm!(
                 "vmov s0, {sum}",
@@ -88,7 +88,7 @@ mod level {
     }
 }
 
-/// A Cortex-M with Helium, whose vectors have four numbers.
+/// A Cortex-M with Helium, whose vectors have four lanes.
 #[cfg(arm_vectors)]
 mod level {
     use core::arch::asm;
@@ -96,8 +96,8 @@ mod level {
     #[inline(always)]
     pub fn dot(x: &[f32], w: &[f32]) -> f32 {
         let sum: u32;
-        // SAFETY: the build script saw that the processor has the instructions. They read as many
-        // numbers as both slices have: lanes that are left over do nothing.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions. The
+        // tail-predicated loop reads `n` numbers of each slice, the shorter length.
         unsafe {
             asm!(
                 "vmov.i32 q0, #0",

@@ -1,4 +1,4 @@
-//! Which level the processor has, and how work gets there.
+//! Detects the SIMD level of the processor, and runs code at it.
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::Neon;
@@ -8,7 +8,7 @@ use super::Simd128;
 use super::{Amx, Avx2, Avx512};
 use super::{Portable, Simd, WithSimd};
 
-/// A level, with the proof that the processor has it.
+/// A level, with its token.
 #[derive(Clone, Copy, Debug)]
 pub enum Level {
     /// Any processor.
@@ -19,22 +19,22 @@ pub enum Level {
     /// AVX-512.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
-    /// AVX-512, and AMX for products of narrow numbers.
+    /// AVX-512, with AMX for products of int8 and `bfloat16` numbers.
     #[cfg(target_arch = "x86_64")]
     Amx(Amx),
     /// NEON.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon(Neon),
-    /// WebAssembly's vectors.
+    /// WebAssembly's 128-bit vectors.
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     Simd128(Simd128),
 }
 
 /// Runs `op` at the best level that the processor has.
 ///
-/// With the feature `std` the level is found when it is first asked for, and the environment
-/// variable `ONNXC_SIMD` (`portable`, `avx2`, `avx512`, `amx`, `neon`) may lower it. Without `std` it is
-/// what the crate was compiled for.
+/// With the feature `std` the first call detects the level, and the environment variable
+/// `ONNXC_SIMD` (`portable`, `avx2`, `avx512`, `amx`, `neon`) may lower it. Without `std` it is the
+/// level that the crate was compiled for.
 #[inline(always)]
 pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
     match level() {
@@ -50,7 +50,7 @@ pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
     }
 }
 
-/// Whether the level has an instruction for pairs: [`dispatch_pairs`] is for those that have.
+/// Returns whether the level has an instruction for pairs, so that [`dispatch_pairs`] pays.
 #[inline(always)]
 pub(crate) fn has_pairs() -> bool {
     match level() {
@@ -60,7 +60,7 @@ pub(crate) fn has_pairs() -> bool {
     }
 }
 
-/// Runs `op` at the level that has an instruction for pairs, or at any.
+/// Runs `op` at the level that has an instruction for pairs, or at the portable one.
 #[inline(always)]
 pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
     match level() {
@@ -73,7 +73,7 @@ pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
     }
 }
 
-/// The processor's tiles, if the level has any.
+/// Returns the token of the processor's tiles, if the level has them.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn tiles() -> Option<Amx> {
@@ -85,7 +85,7 @@ pub(crate) fn tiles() -> Option<Amx> {
     }
 }
 
-/// The level that [`dispatch`] uses.
+/// Returns the level that [`dispatch`] uses.
 #[cfg(feature = "std")]
 #[inline]
 pub fn level() -> Level {
@@ -96,17 +96,18 @@ pub fn level() -> Level {
     found::level()
 }
 
-/// The level that [`dispatch`] uses.
+/// Returns the level that [`dispatch`] uses.
 #[cfg(not(feature = "std"))]
 #[inline(always)]
 pub fn level() -> Level {
     of_rank(native::compiled_rank())
 }
 
-/// The level of a rank: 0 is the portable one, the others are [`native`]'s. The processor has it.
+/// Returns the level of a rank, which the processor has: 0 is the portable one, the others are
+/// [`native`]'s.
 #[inline(always)]
 fn of_rank(rank: u8) -> Level {
-    // SAFETY: callers take ranks that are at most the best one, or that of tiles where these are emulated.
+    // SAFETY: callers pass ranks up to the best one, or that of tiles if these are emulated.
     unsafe { native::of_rank(rank) }.unwrap_or(Level::Portable(Portable))
 }
 
@@ -119,28 +120,29 @@ mod native {
     #[cfg(feature = "std")]
     use std::is_x86_feature_detected as has;
 
-    /// What `ONNXC_SIMD` calls the levels from rank 1 on.
+    /// The names of the levels from rank 1 on, for `ONNXC_SIMD`.
     #[cfg(feature = "std")]
     pub const NAMES: [&str; 3] = ["avx2", "avx512", "amx"];
 
-    /// The level of a rank above 0.
+    /// Returns the level of a rank above 0.
     ///
     /// # Safety
+    ///
     /// The processor has the level.
     #[inline(always)]
     pub unsafe fn of_rank(rank: u8) -> Option<Level> {
         match rank {
-            // SAFETY: the caller knows that the processor has it.
+            // SAFETY: by this function's contract, the processor has the level.
             1 => Some(Level::Avx2(unsafe { Avx2::assume() })),
-            // SAFETY: likewise.
+            // SAFETY: by this function's contract, the processor has the level.
             2 => Some(Level::Avx512(unsafe { Avx512::assume() })),
-            // SAFETY: likewise.
+            // SAFETY: by this function's contract, the processor has the level.
             3 => Some(Level::Amx(unsafe { Amx::assume() })),
             _ => None,
         }
     }
 
-    /// The best level that the processor has.
+    /// Returns the rank of the best level that the processor has.
     #[cfg(feature = "std")]
     pub fn best_rank() -> u8 {
         if !(has!("avx2") && has!("fma")) {
@@ -154,7 +156,8 @@ mod native {
         }
     }
 
-    /// The level of tiles, where the processor lacks nothing but their instructions, which then are emulated.
+    /// Returns the rank of the level with tiles if the processor lacks only their instructions,
+    /// which are emulated then.
     #[cfg(all(test, feature = "std"))]
     pub fn emulated_rank() -> Option<u8> {
         #[cfg(target_os = "linux")]
@@ -165,8 +168,8 @@ mod native {
         None
     }
 
-    /// The best level that every processor has which the crate is compiled for. Tiles are the system's to
-    /// grant, of which nothing is known.
+    /// Returns the rank of the best level that the crate is compiled for. Tiles are excluded: the
+    /// operating system has to grant them.
     #[cfg(not(feature = "std"))]
     pub const fn compiled_rank() -> u8 {
         if cfg!(not(all(target_feature = "avx2", target_feature = "fma"))) {
@@ -184,12 +187,12 @@ mod native {
     }
 }
 
-/// The level of a target that has one kind of vectors, which each of its processors has, or none.
+/// The level of a target that has one kind of vectors, on all of its processors, or none.
 #[cfg(not(target_arch = "x86_64"))]
 mod native {
     use super::*;
 
-    /// What `ONNXC_SIMD` calls the levels from rank 1 on.
+    /// The names of the levels from rank 1 on, for `ONNXC_SIMD`.
     #[cfg(feature = "std")]
     pub const NAMES: [&str; 1] = ["neon"];
 
@@ -203,28 +206,29 @@ mod native {
     )))]
     const LEVEL: Option<Level> = None;
 
-    /// The level of a rank above 0.
+    /// Returns the level of a rank above 0.
     ///
     /// # Safety
+    ///
     /// The processor has the level.
     #[inline(always)]
     pub unsafe fn of_rank(rank: u8) -> Option<Level> {
         if rank == 0 { None } else { LEVEL }
     }
 
-    /// The best level that the processor has.
+    /// Returns the rank of the best level that the processor has.
     #[cfg(feature = "std")]
     pub fn best_rank() -> u8 {
         compiled_rank()
     }
 
-    /// No level is emulated.
+    /// Returns `None`: no level is emulated.
     #[cfg(all(test, feature = "std"))]
     pub fn emulated_rank() -> Option<u8> {
         None
     }
 
-    /// The best level that every processor has which the crate is compiled for.
+    /// Returns the rank of the best level that the crate is compiled for.
     pub const fn compiled_rank() -> u8 {
         LEVEL.is_some() as u8
     }
@@ -245,7 +249,7 @@ mod found {
         if rank == UNKNOWN { look() } else { of_rank(rank) }
     }
 
-    /// Asks the processor and the environment. Threads that come at once find the same.
+    /// Reads the processor's features and the environment. Concurrent calls find the same level.
     #[cold]
     fn look() -> Level {
         let asked = std::env::var("ONNXC_SIMD").ok().and_then(|name| rank(&name));
@@ -255,7 +259,7 @@ mod found {
         of_rank(rank)
     }
 
-    /// The rank of a level of this name.
+    /// Returns the rank of the level with this name.
     fn rank(name: &str) -> Option<u8> {
         let names = ["portable"].into_iter().chain(native::NAMES);
         (0..).zip(names).find(|&(_, known)| known == name).map(|(rank, _)| rank)
@@ -269,7 +273,8 @@ mod forced {
 
     std::thread_local! {
         pub static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
-        /// Whether somebody has asked for tiles: a thread does the first part of all that it shares.
+        /// Whether the code under test asked for tiles on this thread, which runs the first part of
+        /// all shared work.
         pub static WANTS_TILES: Cell<bool> = const { Cell::new(false) };
     }
 
@@ -278,8 +283,8 @@ mod forced {
     }
 }
 
-/// Runs `f` once for each level that this processor has; what it dispatches goes there. If `f` asks for
-/// tiles, it is also run where they are emulated: all else is what it is at the level below.
+/// Runs `f` once for each level that this processor has, and makes [`dispatch`] use it. If `f` asks
+/// for tiles, it also runs with emulated ones, which differ from the level below in nothing else.
 #[cfg(all(test, feature = "std"))]
 pub(crate) fn each_level(f: impl Fn(Level)) {
     let run = |rank| {
@@ -295,13 +300,13 @@ pub(crate) fn each_level(f: impl Fn(Level)) {
     }
 }
 
-/// The level that [`each_level`] is at.
+/// Returns the level that [`each_level`] is at.
 #[cfg(all(test, feature = "threads"))]
 pub(crate) fn forced_level() -> Option<Level> {
     forced::level()
 }
 
-/// Runs `f` at a level, or at the best.
+/// Runs `f` at a level, or at the best one if `level` is `None`.
 #[cfg(all(test, feature = "std"))]
 pub(crate) fn at_level(level: Option<Level>, f: impl FnOnce()) {
     let before = forced::LEVEL.replace(level);

@@ -1,15 +1,15 @@
-//! Functions of one number, applied to slices.
+//! Applies functions of one number to slices.
 
 use super::{MAX_LANES, Simd, WithSimd, dispatch};
 use crate::threads;
 
 /// A function of one number, written once for vectors of any length.
 pub trait Pointwise: Copy + Sync {
-    /// The function's value. Every implementation must be `#[inline(always)]`.
+    /// Returns the function's value. Every implementation must be `#[inline(always)]`.
     fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32;
 }
 
-/// `y[i] = f(x[i])`.
+/// Computes `y[i] = f(x[i])`.
 #[inline(always)]
 pub fn map<F: Pointwise>(x: &[f32], y: &mut [f32], f: F) {
     debug_assert_eq!(x.len(), y.len());
@@ -20,14 +20,14 @@ pub fn map<F: Pointwise>(x: &[f32], y: &mut [f32], f: F) {
     });
 }
 
-/// `y[i] = f(y[i])`.
+/// Computes `y[i] = f(y[i])`.
 #[inline(always)]
 pub fn map_in_place<F: Pointwise>(y: &mut [f32], f: F) {
     let cost = y.len();
     threads::share(y, MAX_LANES, cost, |_, y| dispatch(MapInPlace { y, f }));
 }
 
-/// `y[i] = f(x[i])`, at a level.
+/// Computes `y[i] = f(x[i])`, at a level.
 #[inline(always)]
 pub fn map_at<S: Simd, F: Pointwise>(s: S, x: &[f32], y: &mut [f32], f: F) {
     let mut xs = x.chunks_exact(S::LANES);
@@ -41,7 +41,7 @@ pub fn map_at<S: Simd, F: Pointwise>(s: S, x: &[f32], y: &mut [f32], f: F) {
     }
 }
 
-/// `y[i] = f(y[i])`, at a level.
+/// Computes `y[i] = f(y[i])`, at a level.
 #[inline(always)]
 pub fn map_in_place_at<S: Simd, F: Pointwise>(s: S, y: &mut [f32], f: F) {
     let mut ys = y.chunks_exact_mut(S::LANES);

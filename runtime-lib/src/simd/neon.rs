@@ -3,11 +3,11 @@
 use super::{Sealed, Simd, WithSimd, instructions};
 use core::arch::aarch64::*;
 
-/// Vectors of four `f32`, on a target that has NEON.
+/// The token of NEON: vectors of four `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct Neon;
 
-/// 2^n for `n` from -126 to 127.
+/// Returns 2^n for `n` from -126 to 127.
 #[target_feature(enable = "neon")]
 #[inline]
 fn exp2_whole(n: int32x4_t) -> float32x4_t {
@@ -17,7 +17,7 @@ fn exp2_whole(n: int32x4_t) -> float32x4_t {
 #[target_feature(enable = "neon")]
 #[inline]
 fn scale(x: float32x4_t, n: float32x4_t) -> float32x4_t {
-    // Two factors, because 2^n may lie outside the range of `f32` where x · 2^n does not.
+    // Two factors, because 2^n may be outside the range of `f32` although x · 2^n is not.
     let n = vcvtnq_s32_f32(n);
     let half = vshrq_n_s32::<1>(n);
     let rest = vsubq_s32(n, half);
@@ -41,43 +41,43 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> float32x4_t {
-        let from: &[f32; 4] = from.first_chunk().expect("a whole vector");
+        let from: &[f32; 4] = from.first_chunk().expect("the slice has `LANES` elements");
         // SAFETY: the array has four elements.
         unsafe { self.load_at(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, x: float32x4_t, to: &mut [f32]) {
-        let to: &mut [f32; 4] = to.first_chunk_mut().expect("a whole vector");
+        let to: &mut [f32; 4] = to.first_chunk_mut().expect("the slice has `LANES` elements");
         // SAFETY: the array has four elements.
         unsafe { self.store_at(x, to.as_mut_ptr()) }
     }
 
     #[inline(always)]
     unsafe fn load_at(self, from: *const f32) -> float32x4_t {
-        // SAFETY: the target has NEON, and the caller vouches for the address.
+        // SAFETY: the target has NEON; the caller guarantees the elements.
         unsafe { vld1q_f32(from) }
     }
 
     #[inline(always)]
     unsafe fn store_at(self, x: float32x4_t, to: *mut f32) {
-        // SAFETY: the target has NEON, and the caller vouches for the address.
+        // SAFETY: the target has NEON; the caller guarantees the elements.
         unsafe { vst1q_f32(to, x) }
     }
 
     #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> float64x2_t {
-        // SAFETY: the target has NEON, and the caller vouches for the address.
+        // SAFETY: the target has NEON; the caller guarantees the elements.
         unsafe { vld1q_f64(from) }
     }
 
     #[inline(always)]
     unsafe fn store_f64_at(self, x: float64x2_t, to: *mut f64) {
-        // SAFETY: the target has NEON, and the caller vouches for the address.
+        // SAFETY: the target has NEON; the caller guarantees the elements.
         unsafe { vst1q_f64(to, x) }
     }
 
-    // NEON's own maximum and minimum are NaN where either number is.
+    // NEON's own maximum and minimum return NaN if either number is NaN.
     instructions! {
         splat(x: f32) -> float32x4_t = vdupq_n_f32(x);
         add(a: float32x4_t, b: float32x4_t) -> float32x4_t = vaddq_f32(a, b);

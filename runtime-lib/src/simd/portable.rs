@@ -1,10 +1,10 @@
-//! The level that every processor has: arrays, left to rustc to vectorise. It is also the
-//! microcontrollers' level.
+//! The level of every processor: arrays, which rustc vectorizes where it can. It is also the level
+//! of microcontrollers.
 
 use super::{Sealed, Simd, WithSimd};
 use core::array::from_fn;
 
-/// Vectors of four elements, without any instruction of a particular processor.
+/// Vectors of four elements, without processor-specific instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable;
 
@@ -13,7 +13,7 @@ type F32 = [f32; N];
 type I32 = [i32; N];
 type F64 = [f64; N / 2];
 
-/// Numbers from here on are whole.
+/// 2²³: every `f32` from here on is an integer.
 const WHOLE: f32 = 8_388_608.0;
 
 /// Rounds toward zero, for numbers below [`WHOLE`].
@@ -22,13 +22,13 @@ fn trunc_small(x: f32) -> f32 {
     x as i32 as f32
 }
 
-/// `f(x)` with the sign of `x`, or `x` where it is whole already.
+/// Returns `f(x)` with the sign of `x`, or `x` if it is an integer because of its size.
 #[inline(always)]
-fn rounded(x: f32, f: impl Fn(f32) -> f32) -> f32 {
+fn round_with(x: f32, f: impl Fn(f32) -> f32) -> f32 {
     if x.abs() < WHOLE { f(x).copysign(x) } else { x }
 }
 
-/// 2^n for `n` from -126 to 127.
+/// Returns 2^n for `n` from -126 to 127.
 #[inline(always)]
 fn exp2_whole(n: i32) -> f32 {
     f32::from_bits(((n + 127) << 23) as u32)
@@ -56,23 +56,23 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> F32 {
-        *from.first_chunk().expect("a whole vector")
+        *from.first_chunk().expect("the slice has `LANES` elements")
     }
 
     #[inline(always)]
     fn store(self, x: F32, to: &mut [f32]) {
-        *to.first_chunk_mut().expect("a whole vector") = x;
+        *to.first_chunk_mut().expect("the slice has `LANES` elements") = x;
     }
 
     #[inline(always)]
     unsafe fn load_at(self, from: *const f32) -> F32 {
-        // SAFETY: an array is aligned as its elements; the caller vouches for these.
+        // SAFETY: an array has the alignment of its elements; the caller guarantees the elements.
         unsafe { from.cast::<F32>().read() }
     }
 
     #[inline(always)]
     unsafe fn store_at(self, x: F32, to: *mut f32) {
-        // SAFETY: an array is aligned as its elements; the caller vouches for these.
+        // SAFETY: an array has the alignment of its elements; the caller guarantees the elements.
         unsafe { to.cast::<F32>().write(x) }
     }
 
@@ -123,14 +123,14 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn round(self, x: F32) -> F32 {
-        // 2^23, added to and taken from a number, leaves no room for a fraction.
-        from_fn(|i| rounded(x[i], |x| (x.abs() + WHOLE) - WHOLE))
+        // Adding and subtracting 2²³ rounds to an integer.
+        from_fn(|i| round_with(x[i], |x| (x.abs() + WHOLE) - WHOLE))
     }
 
     #[inline(always)]
     fn floor(self, x: F32) -> F32 {
         from_fn(|i| {
-            rounded(x[i], |x| {
+            round_with(x[i], |x| {
                 let t = trunc_small(x);
                 if t > x { t - 1.0 } else { t }
             })
@@ -140,7 +140,7 @@ impl Simd for Portable {
     #[inline(always)]
     fn ceil(self, x: F32) -> F32 {
         from_fn(|i| {
-            rounded(x[i], |x| {
+            round_with(x[i], |x| {
                 let t = trunc_small(x);
                 if t < x { t + 1.0 } else { t }
             })
@@ -149,7 +149,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn scale(self, x: F32, n: F32) -> F32 {
-        // Two factors, because 2^n may lie outside the range of `f32` where x · 2^n does not.
+        // Two factors, because 2^n may be outside the range of `f32` although x · 2^n is not.
         from_fn(|i| {
             let n = n[i] as i32;
             x[i] * exp2_whole(n >> 1) * exp2_whole(n - (n >> 1))
@@ -243,13 +243,13 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> F64 {
-        // SAFETY: an array is aligned as its elements; the caller vouches for these.
+        // SAFETY: an array has the alignment of its elements; the caller guarantees the elements.
         unsafe { from.cast::<F64>().read() }
     }
 
     #[inline(always)]
     unsafe fn store_f64_at(self, x: F64, to: *mut f64) {
-        // SAFETY: an array is aligned as its elements; the caller vouches for these.
+        // SAFETY: an array has the alignment of its elements; the caller guarantees the elements.
         unsafe { to.cast::<F64>().write(x) }
     }
 

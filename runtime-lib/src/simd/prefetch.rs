@@ -1,14 +1,14 @@
-//! Memory that is asked for before its iteration, on x86-64.
+//! Software prefetching on x86-64.
 //!
-//! Not by intrinsics: the compiler takes those for reads of any memory, and then keeps sums that
-//! should stay in registers there.
+//! It uses inline assembly, because the compiler treats the intrinsics as reads of arbitrary memory
+//! and spills accumulators that should stay in registers.
 
 use core::arch::asm;
 
-/// Asks for the line that so many elements behind an address has, as near as a first-level cache.
+/// Prefetches the cache line that is `ahead` elements behind an address into the L1 cache.
 #[inline(always)]
-pub fn near<T>(at: *const T, ahead: usize) {
-    // SAFETY: the instruction changes nothing but caches, and any address will do.
+pub fn into_l1<T>(at: *const T, ahead: usize) {
+    // SAFETY: the instruction only affects caches, and accepts any address.
     unsafe {
         asm!(
             "prefetcht0 [{at} + {ahead}]",
@@ -19,10 +19,10 @@ pub fn near<T>(at: *const T, ahead: usize) {
     }
 }
 
-/// Asks for the line of an address, as near as a second-level cache.
+/// Prefetches the cache line of an address into the L2 cache.
 #[inline(always)]
-pub fn less_near<T>(at: *const T) {
-    // SAFETY: as above.
+pub fn into_l2<T>(at: *const T) {
+    // SAFETY: the instruction only affects caches, and accepts any address.
     unsafe {
         asm!("prefetcht1 [{at}]", at = in(reg) at.addr(), options(nomem, nostack, preserves_flags));
     }

@@ -1,17 +1,17 @@
-//! Sixteen sums of products at a time, for processors without vectors: they stay in the registers
-//! of a floating-point unit while taps and channels run.
+//! A tile of sixteen scalar accumulators, for processors without vectors: they stay in the
+//! registers of a floating-point unit while the loop iterates over taps and channels.
 //!
-//! Of the Cortex-M the loops are written in its own language: rustc neither contracts products and
-//! sums nor reads several numbers by one instruction.
+//! The loops for Cortex-M are in assembly: rustc neither contracts products and sums nor loads
+//! several numbers with one instruction.
 
-/// How many sums there are.
+/// The number of accumulators.
 pub(crate) const SUMS: usize = 16;
 
-/// To each sum, for each tap and each of `lanes` neighboring numbers from `x + tap` on, the number
-/// times its weight. The weights of a number are [`SUMS`] neighboring ones; they stand in the order
-/// of taps, then lanes.
+/// For each tap and each of the `lanes` numbers from `x + tap` on, adds the number times [`SUMS`]
+/// weights to the accumulators. The weights are in the order of taps, then lanes.
 ///
 /// # Safety
+///
 /// From `x + tap` on, `lanes` elements can be read, and from `w` on [`SUMS`] for each of them.
 #[inline(always)]
 pub(crate) unsafe fn add_products(
@@ -24,15 +24,16 @@ pub(crate) unsafe fn add_products(
     if taps.is_empty() || lanes == 0 {
         return;
     }
-    // SAFETY: the caller vouches for the numbers; there is a tap, and a lane.
+    // SAFETY: the contract is that of this function; there are at least one tap and one lane.
     unsafe { level::add_products(sums, w, x, taps, lanes) }
 }
 
-/// To each sum, for each tap, the number at its place behind `x + tap` times the weight at its
-/// place. The weights of a tap are [`SUMS`] neighboring ones.
+/// For each tap, adds the [`SUMS`] numbers from `x + tap` on, each times its own weight, to the
+/// accumulators. The weights are in the order of taps.
 ///
 /// # Safety
-/// From `x + tap` on, [`SUMS`] elements can be read, and from `w` on as many for each tap.
+///
+/// From `x + tap` on, [`SUMS`] elements can be read, and from `w` on [`SUMS`] for each tap.
 #[inline(always)]
 pub(crate) unsafe fn add_pairs(
     sums: &mut [f32; SUMS],
@@ -43,7 +44,7 @@ pub(crate) unsafe fn add_pairs(
     if taps.is_empty() {
         return;
     }
-    // SAFETY: the caller vouches for the numbers; there is a tap.
+    // SAFETY: the contract is that of this function; there is at least one tap.
     unsafe { level::add_pairs(sums, w, x, taps) }
 }
 
@@ -53,7 +54,8 @@ mod level {
     use super::SUMS;
 
     /// # Safety
-    /// As for the function above.
+    ///
+    /// The contract of the function above.
     #[inline(always)]
     pub unsafe fn add_products(
         sums: &mut [f32; SUMS],
@@ -64,7 +66,7 @@ mod level {
     ) {
         for &tap in taps {
             for lane in 0..lanes {
-                // SAFETY: the caller vouches for the number and its weights.
+                // SAFETY: by this function's contract, the number and its weights can be read.
                 unsafe {
                     let x = *x.add(tap + lane);
                     for (i, sum) in sums.iter_mut().enumerate() {
@@ -77,7 +79,8 @@ mod level {
     }
 
     /// # Safety
-    /// As for the function above.
+    ///
+    /// The contract of the function above.
     #[inline(always)]
     pub unsafe fn add_pairs(
         sums: &mut [f32; SUMS],
@@ -86,7 +89,7 @@ mod level {
         taps: &[usize],
     ) {
         for &tap in taps {
-            // SAFETY: the caller vouches for the numbers and their weights.
+            // SAFETY: by this function's contract, the numbers and their weights can be read.
             unsafe {
                 for (i, sum) in sums.iter_mut().enumerate() {
                     *sum += *x.add(tap + i) * *w.add(i);
@@ -104,7 +107,8 @@ mod level {
     use core::arch::asm;
 
     /// # Safety
-    /// As for the function above, with a tap and a lane at least.
+    ///
+    /// The contract of the function above, with at least one tap and one lane.
     #[inline(always)]
     pub unsafe fn add_products(
         sums: &mut [f32; SUMS],
@@ -114,7 +118,8 @@ mod level {
         lanes: usize,
     ) {
         let taps = taps.as_ptr_range();
-        // SAFETY: reads what the caller vouches for, and writes the sums.
+        // SAFETY: the instructions read the elements of this function's contract, and write only
+        // `sums`.
         unsafe {
             asm!(
                 "vldmia {sums}, {{s0-s15}}",
@@ -166,11 +171,13 @@ mod level {
     }
 
     /// # Safety
-    /// As for the function above, with a tap at least.
+    ///
+    /// The contract of the function above, with at least one tap.
     #[inline(always)]
     pub unsafe fn add_pairs(sums: &mut [f32; SUMS], w: *const f32, x: *const f32, taps: &[usize]) {
         let taps = taps.as_ptr_range();
-        // SAFETY: reads what the caller vouches for, and writes the sums.
+        // SAFETY: the instructions read the elements of this function's contract, and write only
+        // `sums`.
         unsafe {
             asm!(
                 "vldmia {sums}, {{s0-s15}}",
@@ -218,14 +225,15 @@ mod level {
     }
 }
 
-/// A Cortex-M with Helium, whose vectors have four numbers.
+/// A Cortex-M with Helium, whose vectors have four lanes.
 #[cfg(arm_vectors)]
 mod level {
     use super::SUMS;
     use core::arch::asm;
 
     /// # Safety
-    /// As for the function above, with a tap and a lane at least.
+    ///
+    /// The contract of the function above, with at least one tap and one lane.
     #[inline(always)]
     pub unsafe fn add_products(
         sums: &mut [f32; SUMS],
@@ -235,7 +243,8 @@ mod level {
         lanes: usize,
     ) {
         let taps = taps.as_ptr_range();
-        // SAFETY: reads what the caller vouches for, and writes the sums.
+        // SAFETY: the instructions read the elements of this function's contract, and write only
+        // `sums`.
         unsafe {
             asm!(
                 "vldmia {sums}, {{s0-s15}}",
@@ -279,11 +288,13 @@ mod level {
     }
 
     /// # Safety
-    /// As for the function above, with a tap at least.
+    ///
+    /// The contract of the function above, with at least one tap.
     #[inline(always)]
     pub unsafe fn add_pairs(sums: &mut [f32; SUMS], w: *const f32, x: *const f32, taps: &[usize]) {
         let taps = taps.as_ptr_range();
-        // SAFETY: reads what the caller vouches for, and writes the sums.
+        // SAFETY: the instructions read the elements of this function's contract, and write only
+        // `sums`.
         unsafe {
             asm!(
                 "vldmia {sums}, {{s0-s15}}",

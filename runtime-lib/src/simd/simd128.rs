@@ -1,14 +1,14 @@
-//! WebAssembly's vectors, which every engine has had since 2023. A module either uses them or not:
-//! there is nothing to ask when it runs.
+//! WebAssembly's 128-bit vectors, which every engine has had since 2023. The level is fixed when a
+//! module is compiled.
 
 use super::{Sealed, Simd, WithSimd, instructions};
 use core::arch::wasm32::*;
 
-/// Vectors of four `f32`, in a module compiled with the feature `simd128`.
+/// The token of `simd128`: vectors of four `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct Simd128;
 
-/// 2^n for `n` from -126 to 127.
+/// Returns 2^n for `n` from -126 to 127.
 #[inline(always)]
 fn exp2_whole(n: v128) -> v128 {
     i32x4_shl(i32x4_add(n, i32x4_splat(127)), 23)
@@ -16,7 +16,7 @@ fn exp2_whole(n: v128) -> v128 {
 
 #[inline(always)]
 fn scale(x: v128, n: v128) -> v128 {
-    // Two factors, because 2^n may lie outside the range of `f32` where x · 2^n does not.
+    // Two factors, because 2^n may be outside the range of `f32` although x · 2^n is not.
     let n = i32x4_trunc_sat_f32x4(n);
     let half = i32x4_shr(n, 1);
     let rest = i32x4_sub(n, half);
@@ -45,43 +45,43 @@ impl Simd for Simd128 {
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> v128 {
-        let from: &[f32; 4] = from.first_chunk().expect("a whole vector");
+        let from: &[f32; 4] = from.first_chunk().expect("the slice has `LANES` elements");
         // SAFETY: the array has four elements.
         unsafe { self.load_at(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, x: v128, to: &mut [f32]) {
-        let to: &mut [f32; 4] = to.first_chunk_mut().expect("a whole vector");
+        let to: &mut [f32; 4] = to.first_chunk_mut().expect("the slice has `LANES` elements");
         // SAFETY: the array has four elements.
         unsafe { self.store_at(x, to.as_mut_ptr()) }
     }
 
     #[inline(always)]
     unsafe fn load_at(self, from: *const f32) -> v128 {
-        // SAFETY: the caller vouches for the address; it need not be aligned.
+        // SAFETY: the caller guarantees the elements; the load may be unaligned.
         unsafe { v128_load(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store_at(self, x: v128, to: *mut f32) {
-        // SAFETY: the caller vouches for the address; it need not be aligned.
+        // SAFETY: the caller guarantees the elements; the store may be unaligned.
         unsafe { v128_store(to.cast(), x) }
     }
 
     #[inline(always)]
     unsafe fn load_f64_at(self, from: *const f64) -> v128 {
-        // SAFETY: the caller vouches for the address; it need not be aligned.
+        // SAFETY: the caller guarantees the elements; the load may be unaligned.
         unsafe { v128_load(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store_f64_at(self, x: v128, to: *mut f64) {
-        // SAFETY: the caller vouches for the address; it need not be aligned.
+        // SAFETY: the caller guarantees the elements; the store may be unaligned.
         unsafe { v128_store(to.cast(), x) }
     }
 
-    // `pmax(b, a)` is `a` where `b < a`, else `b`; `pmin` likewise.
+    // `pmax(b, a)` is `a` if `b < a`, otherwise `b`; `pmin(b, a)` is `a` if `a < b`, otherwise `b`.
     instructions! {
         splat(x: f32) -> v128 = f32x4_splat(x);
         add(a: v128, b: v128) -> v128 = f32x4_add(a, b);

@@ -1,4 +1,4 @@
-//! Every operation of every level, against the same on one number.
+//! Compares every vector operation of every level with the scalar operation.
 
 use super::*;
 use std::panic::catch_unwind;
@@ -89,7 +89,7 @@ impl Agree {
         self.same(s, "splat_i32", s.with_bits(s.splat_i32(i)), a);
     }
 
-    /// What depends on the place of a lane.
+    /// Tests the operations whose result depends on the order of lanes.
     #[inline(always)]
     fn lanes<S: Simd>(&self, s: S) {
         let x: Vec<f32> = (1..).map(|i| i as f32).take(MAX_LANES).collect();
@@ -130,7 +130,8 @@ fn every_level_does_the_same() {
     each_level(|level| dispatch(Agree(level)));
 }
 
-/// Stores columns of which the last one is next to the first, as numbers go round.
+/// Stores columns with a stride that overflows the address space, so that column addresses wrap
+/// around.
 struct FarColumns;
 
 impl WithSimd for FarColumns {

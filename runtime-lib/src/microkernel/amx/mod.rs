@@ -6,7 +6,9 @@ mod pixels;
 
 use crate::loops::bounds::reach;
 use crate::simd::Simd;
-use crate::simd::amx::{ASKED, Amx, BLOCK, Factors, Sums, TILE_BYTES, TILE_ROWS, TILE_SUMS, Tiles};
+use crate::simd::amx::{
+    Accumulators, Amx, BLOCK, Operands, PREFETCH_BYTES, TILE_BYTES, TILE_ROWS, TILE_SUMS, Tiles,
+};
 use crate::simd::int8::{Bytes, Vector};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -17,13 +19,13 @@ const UNIT: usize = 4;
 /// The columns whose accumulators are passed to the epilogue together.
 pub(crate) const WIDE: usize = 64;
 /// The bytes of rows that are copied at once.
-const ROOM: usize = 320 << 10;
+const BUFFER_BYTES: usize = 320 << 10;
 /// The fewest products of units that are worth setting up the tiles. Tests use small sizes, too.
-const LEAST_PRODUCTS: usize = if cfg!(test) { 1 } else { 200_000 };
+const MIN_PRODUCTS: usize = if cfg!(test) { 1 } else { 200_000 };
 /// The fewest pairs of a column for which tiles pay.
-const LEAST_PAIRS: usize = if cfg!(test) { 1 } else { 32 };
+const MIN_PAIRS: usize = if cfg!(test) { 1 } else { 32 };
 /// The fewest rows for which tiles pay.
-const LEAST_ROWS: usize = if cfg!(test) { 1 } else { 6 };
+const MIN_ROWS: usize = if cfg!(test) { 1 } else { 6 };
 
 /// An element type that tiles multiply.
 pub(crate) trait Narrow {
@@ -35,7 +37,7 @@ pub(crate) trait Narrow {
     /// # Safety
     ///
     /// The contract of [`Tiles::multiply_bytes`].
-    unsafe fn multiply(tiles: &Tiles, of: Factors, to: Sums<Self::Sum>);
+    unsafe fn multiply(tiles: &Tiles, of: Operands, to: Accumulators<Self::Sum>);
 }
 
 /// Four unsigned bytes, times four signed ones.
@@ -45,7 +47,7 @@ impl Narrow for Quads {
     type Sum = i32;
 
     #[inline(always)]
-    unsafe fn multiply(tiles: &Tiles, of: Factors, to: Sums<i32>) {
+    unsafe fn multiply(tiles: &Tiles, of: Operands, to: Accumulators<i32>) {
         // SAFETY: the contract is that of this function.
         unsafe { tiles.multiply_bytes(of, to) }
     }
@@ -58,7 +60,7 @@ impl Narrow for Pairs {
     type Sum = f32;
 
     #[inline(always)]
-    unsafe fn multiply(tiles: &Tiles, of: Factors, to: Sums<f32>) {
+    unsafe fn multiply(tiles: &Tiles, of: Operands, to: Accumulators<f32>) {
         // SAFETY: the contract is that of this function.
         unsafe { tiles.multiply_pairs(of, to) }
     }
@@ -100,21 +102,21 @@ impl<'a> Right<'a> {
 
     /// Returns whether a block of rows fits in the buffer.
     fn fits(&self) -> bool {
-        self.row() * BLOCK <= ROOM
+        self.row() * BLOCK <= BUFFER_BYTES
     }
 
     /// Returns whether tiles multiply `rows` rows of bytes faster than vectors do.
     pub fn pays(&self, rows: usize) -> bool {
         self.fits()
-            && rows >= LEAST_ROWS
+            && rows >= MIN_ROWS
             && self.columns > TILE_SUMS
-            && rows * self.columns * self.units >= LEAST_PRODUCTS
+            && rows * self.columns * self.units >= MIN_PRODUCTS
     }
 
     /// Returns whether tiles multiply pairs faster than vectors do. Only the depth decides, so that
     /// every thread's part gives the same answer: tiles round differently from vectors.
     fn pays_for_pairs(&self) -> bool {
-        self.fits() && self.units >= LEAST_PAIRS
+        self.fits() && self.units >= MIN_PAIRS
     }
 
     /// Returns how many of `rows` rows with the stride `row` bytes form whole blocks that tiles can
@@ -148,7 +150,7 @@ pub(crate) trait TileEpilogue<T> {
 struct Aligned<T>(T);
 
 /// The buffer for rows, with a margin for the last vector.
-type RowBuffer = Aligned<MaybeUninit<[u8; ROOM + 2 * TILE_BYTES]>>;
+type RowBuffer = Aligned<MaybeUninit<[u8; BUFFER_BYTES + 2 * TILE_BYTES]>>;
 
 /// Multiplies `rows` rows with all columns, if that [`pays`](Right::pays).
 #[inline(always)]
@@ -156,37 +158,37 @@ pub(crate) fn multiply<N: Narrow>(
     amx: Amx,
     right: Right<'_>,
     rows: usize,
-    ends: &mut impl TileEpilogue<N::Sum>,
+    epilogue: &mut impl TileEpilogue<N::Sum>,
 ) {
     let row = right.row();
     assert!(right.fits());
-    let mut room: RowBuffer = Aligned(MaybeUninit::uninit());
-    let room = (&raw mut room.0).cast::<u8>();
+    let mut buffer: RowBuffer = Aligned(MaybeUninit::uninit());
+    let buffer = (&raw mut buffer.0).cast::<u8>();
     let mut blocks = Blocks::<N> {
         tiles: amx.tiles(),
         right,
         tail: Aligned([0; WIDE * TILE_BYTES]),
-        later: (core::ptr::null(), 0),
+        prefetch: (core::ptr::null(), 0),
         sums: Aligned([[N::Sum::default(); WIDE]; BLOCK]),
     };
-    let placed = ends.rows().map(|(all, row)| (all.as_ptr(), row, right.whole(all, row, rows)));
+    let placed = epilogue.rows().map(|(all, row)| (all.as_ptr(), row, right.whole(all, row, rows)));
     let mut first = 0;
     if let Some((at, row, count @ 1..)) = placed {
         // SAFETY: `whole` returned a number of rows that can be read with their padding.
-        unsafe { blocks.run((at, row), (0, count), ends) };
+        unsafe { blocks.run((at, row), (0, count), epilogue) };
         first = count;
     }
     while first < rows {
-        let count = (ROOM / row / BLOCK * BLOCK).min(rows - first);
+        let count = (BUFFER_BYTES / row / BLOCK * BLOCK).min(rows - first);
         for i in 0..count {
             let left = right.units * UNIT;
-            let mut to = Row { to: room.wrapping_add(i * row), left, all: PhantomData };
-            ends.fill(first + i, &mut to);
+            let mut to = Row { to: buffer.wrapping_add(i * row), left, all: PhantomData };
+            epilogue.fill(first + i, &mut to);
             to.finish();
         }
         // SAFETY: the buffer holds a multiple of `BLOCK` rows. Bytes that were not written only
         // affect accumulators that nothing consumes.
-        unsafe { blocks.run((room, row), (first, count), ends) };
+        unsafe { blocks.run((buffer, row), (first, count), epilogue) };
         first += count;
     }
 }
@@ -198,7 +200,7 @@ struct Blocks<'a, N: Narrow> {
     /// The last, incomplete tile of some columns, padded with zeros.
     tail: Aligned<[u8; WIDE * TILE_BYTES]>,
     /// The address to prefetch next, and the distance to the one after, in bytes.
-    later: (*const u8, usize),
+    prefetch: (*const u8, usize),
     /// The accumulators of some rows and columns.
     sums: Aligned<[[N::Sum; WIDE]; BLOCK]>,
 }
@@ -215,14 +217,14 @@ impl<N: Narrow> Blocks<'_, N> {
         &mut self,
         left: (*const u8, usize),
         (first, count): (usize, usize),
-        ends: &mut impl TileEpilogue<N::Sum>,
+        epilogue: &mut impl TileEpilogue<N::Sum>,
     ) {
         for column in (0..self.right.columns).step_by(WIDE) {
             let mut start = Aligned([N::Sum::default(); WIDE]);
-            ends.start(column, &mut start.0);
+            epilogue.start(column, &mut start.0);
             let width = WIDE.min(self.right.columns - column);
             self.keep_tail(column, width);
-            self.ask_for_next((column, width), count);
+            self.plan_prefetch((column, width), count);
             for strip in (0..count).step_by(BLOCK) {
                 for half in (0..width).step_by(BLOCK) {
                     let left = (left.0.wrapping_add(strip * left.1), left.1);
@@ -231,7 +233,7 @@ impl<N: Narrow> Blocks<'_, N> {
                     unsafe { self.multiply(left, (column, half, width), &start.0) };
                 }
                 let sums = &self.sums.0[..BLOCK.min(count - strip)];
-                ends.take(first + strip, column, sums);
+                epilogue.take(first + strip, column, sums);
             }
         }
     }
@@ -239,11 +241,12 @@ impl<N: Narrow> Blocks<'_, N> {
     /// Schedules the prefetch of the columns behind these while these are multiplied with `rows`
     /// rows. Behind the last columns are those of the next product.
     #[inline(always)]
-    fn ask_for_next(&mut self, (column, width): (usize, usize), rows: usize) {
+    fn plan_prefetch(&mut self, (column, width): (usize, usize), rows: usize) {
         let panel = self.right.panel(column).as_ptr();
         let blocks = rows.div_ceil(BLOCK) * width.div_ceil(BLOCK);
-        let step = (TILE_ROWS * width * UNIT / blocks).next_multiple_of(TILE_BYTES).min(ASKED);
-        self.later = (panel.wrapping_add(width * self.right.units * UNIT), step);
+        let step =
+            (TILE_ROWS * width * UNIT / blocks).next_multiple_of(TILE_BYTES).min(PREFETCH_BYTES);
+        self.prefetch = (panel.wrapping_add(width * self.right.units * UNIT), step);
     }
 
     /// Multiplies [`BLOCK`] rows with as many columns, or the remaining ones.
@@ -263,17 +266,17 @@ impl<N: Narrow> Blocks<'_, N> {
         let other = if width - half > TILE_SUMS { half + TILE_SUMS } else { half };
         let tail = |column| self.tail.0[right.apart(column, TILE_ROWS)..].as_ptr();
         let has_tail = !right.units.is_multiple_of(TILE_ROWS);
-        let of = Factors {
+        let of = Operands {
             left,
             left_row,
             right: right.panel(column)[right.apart(half, right.units)..].as_ptr(),
             right_row: right.panel.min(width) * UNIT,
-            others: right.apart(other - half, right.units),
+            second: right.apart(other - half, right.units),
             steps: right.units / TILE_ROWS,
             tail: if has_tail { [tail(half), tail(other)] } else { [core::ptr::null(); 2] },
-            later: self.later,
+            prefetch: self.prefetch,
         };
-        let to = Sums {
+        let to = Accumulators {
             start: start[half..].as_ptr(),
             sums: self.sums.0.as_mut_ptr().cast::<N::Sum>().wrapping_add(half),
             row: size_of_val(&self.sums.0[0]),
@@ -282,7 +285,7 @@ impl<N: Narrow> Blocks<'_, N> {
         // columns. Both column tiles have accumulators and initial values, as `half` is a multiple
         // of two tiles.
         unsafe { N::multiply(&self.tiles, of, to) };
-        self.later.0 = self.later.0.wrapping_add(of.steps * of.later.1);
+        self.prefetch.0 = self.prefetch.0.wrapping_add(of.steps * of.prefetch.1);
     }
 
     /// Copies the incomplete tile of a panel, or of as many panels as have [`WIDE`] columns

@@ -9,10 +9,10 @@ use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 
 impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
     /// Computes the convolutions if the processor has tiles and they pay; returns whether it did.
-    pub(in crate::microkernel) fn by_tiles(&mut self) -> bool {
+    pub(in crate::microkernel) fn compute_with_tiles(&mut self) -> bool {
         let pays = PAIRED
             && self.blocks * self.rows * self.cols > 0
-            && self.unit_count() <= MOST_UNITS
+            && self.unit_count() <= MAX_UNITS
             && self.right().pays_for_pairs();
         let Some(amx) = tiles().filter(|_| pays) else { return false };
         dispatch_pairs(ByTiles { amx, of: self });
@@ -30,14 +30,14 @@ impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
         let mut n = 0;
         for span in self.spans {
             let (mut left, mut first) = (span.count, span.first % UNIT);
-            let mut from = span.first / UNIT * self.x_block;
+            let mut from = span.first / UNIT * self.x_block_stride;
             while left > 0 {
                 let count = left.min(UNIT - first);
                 for &tap in self.taps {
                     units[n] = Unit { at: (from + tap + first) as u32, count: count as u32 };
                     n += 1;
                 }
-                from += self.x_block;
+                from += self.x_block_stride;
                 left -= count;
                 first = 0;
             }
@@ -63,13 +63,13 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for ByTiles<'_, '_, UNIT, P
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         if S::LANES == BLOCK {
-            let mut units = [Unit { at: 0, count: 0 }; MOST_UNITS];
+            let mut units = [Unit { at: 0, count: 0 }; MAX_UNITS];
             let units = self.of.units(&mut units);
             for _ in 0..self.of.layers {
                 let (right, pixels) = (self.of.right(), self.of.rows * self.of.cols);
-                let mut ends = Blocks::new(s, units, self.of);
-                multiply::<Pairs>(self.amx, right, pixels, &mut ends);
-                self.of.pass();
+                let mut epilogue = Blocks::new(s, units, self.of);
+                multiply::<Pairs>(self.amx, right, pixels, &mut epilogue);
+                self.of.advance_layer();
             }
         }
     }
@@ -77,7 +77,7 @@ impl<const UNIT: usize, const PAIRED: bool> WithSimd for ByTiles<'_, '_, UNIT, P
 
 /// The largest number of units of a window: more than the longest rows that fit the buffer have, if
 /// units are whole.
-const MOST_UNITS: usize = 512;
+const MAX_UNITS: usize = 512;
 
 /// Neighboring pairs that a window reads.
 #[derive(Clone, Copy)]
@@ -102,7 +102,9 @@ impl<'a, 'b, S: Simd, const UNIT: usize, const PAIRED: bool> Blocks<'a, 'b, S, U
     fn new(s: S, units: &'a [Unit], of: &'a mut NchwcConv<'b, UNIT, PAIRED>) -> Self {
         let end =
             units.iter().map(|unit| unit.at as usize + unit.count as usize).max().unwrap_or(0);
-        assert!(reach([[of.rows - 1, of.x_row], [of.cols - 1, UNIT], [end, 1]]) <= of.x.len());
+        assert!(
+            reach([[of.rows - 1, of.x_row_stride], [of.cols - 1, UNIT], [end, 1]]) <= of.x.len()
+        );
         Blocks { s, units, of }
     }
 }
@@ -112,9 +114,9 @@ impl<S: Simd, const UNIT: usize, const PAIRED: bool> TileEpilogue<f32>
 {
     #[inline(always)]
     fn fill(&mut self, row: usize, to: &mut Row<'_>) {
-        let NchwcConv { x, x_row, rows, cols, .. } = *self.of;
+        let NchwcConv { x, x_row_stride, rows, cols, .. } = *self.of;
         assert!(row < rows * cols);
-        let x = x[row / cols * x_row + row % cols * UNIT..].as_ptr();
+        let x = x[row / cols * x_row_stride + row % cols * UNIT..].as_ptr();
         for unit in self.units {
             let from = x.wrapping_add(unit.at as usize);
             // SAFETY: `new` checked that the units of the last window are inside the input, so
@@ -142,7 +144,7 @@ impl<S: Simd, const UNIT: usize, const PAIRED: bool> TileEpilogue<f32>
         let apart = of.y.apart();
         let blocks = column / BLOCK..of.blocks.min((column + WIDE) / BLOCK);
         for (row, sums) in (row..).zip(sums) {
-            let first = row / of.cols * of.y_row + row % of.cols * of.y_col;
+            let first = row / of.cols * of.y_row_stride + row % of.cols * of.y_col_stride;
             for (block, sums) in blocks.clone().zip(sums.chunks_exact(BLOCK)) {
                 let y = &mut of.y.plane(block)[first..];
                 let mut sum = [s.load(sums)];

@@ -1,8 +1,8 @@
-//! The instructions of tiles where the processor lacks them, so that tests run the kernels that are made of
-//! them there, too.
+//! Emulates AMX instructions on processors without them, so that tests can run the kernels that use
+//! them.
 //!
-//! To such a processor they are illegal, of which the system tells a process by a signal. The signal's handler
-//! reads the instruction, does what it would have done, and goes on behind it.
+//! The instructions are illegal on these processors, which the operating system reports by the
+//! signal `SIGILL`. The handler decodes the instruction, executes it, and continues behind it.
 
 use super::{TILE_BYTES, TILE_ROWS, TILE_SUMS};
 use core::arch::x86_64::{
@@ -14,12 +14,12 @@ use core::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use libc::{c_int, c_void, greg_t, siginfo_t, ucontext_t};
 use std::sync::Once;
 
-/// Has this process go on behind instructions of tiles. Its processor has AVX-512 with VNNI, and FMA.
+/// Installs the handler for this process. Its processor has AVX-512 with VNNI, and FMA.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: an action of zeros holds no signal back, and any address may be that of a handler; this
-        // one is of the kind that the flag tells of.
+        // SAFETY: a zeroed `sigaction` blocks no signals; `handle` has the signature that
+        // `SA_SIGINFO` requires.
         let failed = unsafe {
             let mut action: libc::sigaction = zeroed();
             action.sa_sigaction = handle as *const () as usize;
@@ -30,29 +30,29 @@ pub fn install() {
     });
 }
 
-/// A tile whose rows are all there, four bytes at a time.
+/// A full tile, in units of four bytes.
 type Tile = [[u32; TILE_SUMS]; TILE_ROWS];
 
-/// The tiles, where they have shapes.
+/// The tiles, once they are configured.
 type State = Option<[Tile; 8]>;
 
 std::thread_local! {
-    /// Nothing is to be done when a thread ends, so a handler may ask for it at any time.
+    /// The value needs no destructor, so the handler may access it at any time.
     static TILES: UnsafeCell<State> = const { UnsafeCell::new(None) };
 }
 
-/// Carries out the instruction that is illegal, and those of tiles that follow at once, which saves them
-/// signals of their own.
+/// Executes the illegal instruction and the AMX instructions that directly follow it, which saves
+/// their signals.
 extern "C" fn handle(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the system hands over what the thread was at, of which nobody else knows.
+    // SAFETY: the system passes the interrupted thread's context, which nothing else accesses.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let mut is_known = false;
     let numbered = REGISTERS.map(|at| registers[at as usize] as usize);
     let next = &mut registers[libc::REG_RIP as usize];
-    // SAFETY: the thread is to carry out what is there.
+    // SAFETY: the instruction pointer is at code that the thread was about to execute.
     while let Some((instruction, end)) = unsafe { Code::at(*next as usize) }.decode(&numbered) {
-        // SAFETY: the tiles are this thread's, which does nothing else meanwhile; whoever wrote the
-        // instruction vouches for the memory.
+        // SAFETY: the tiles belong to this thread, which the signal interrupted; the code that
+        // contains the instruction guarantees its memory.
         if TILES.with(|tiles| unsafe { instruction.run(&mut *tiles.get()) }).is_none() {
             break;
         }
@@ -60,13 +60,13 @@ extern "C" fn handle(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
         is_known = true;
     }
     if !is_known {
-        // SAFETY: this is how the signal was handled before. The instruction is tried again, and ends the
+        // SAFETY: this restores the default action, so the instruction is retried and ends the
         // process.
         unsafe { libc::signal(libc::SIGILL, libc::SIG_DFL) };
     }
 }
 
-/// Where the registers are that instructions know by number.
+/// The registers in `gregs`, in the order of their numbers in instructions.
 const REGISTERS: [c_int; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -86,21 +86,22 @@ const REGISTERS: [c_int; 16] = [
     libc::REG_R15,
 ];
 
-/// An instruction of tiles, which have numbers.
+/// An AMX instruction. Tiles are numbers.
 #[derive(Debug, PartialEq)]
 enum Instruction {
-    /// Gives tiles the shapes that stand at an address.
+    /// Configures the tiles with the shapes at an address.
     Configure(usize),
     Release,
     Load(usize, Rows),
     Store(usize, Rows),
-    /// Adds products of bytes to a tile, those of the rows of one with the columns of another.
+    /// Adds the products of unsigned bytes of one tile's rows and signed bytes of another's columns
+    /// to a tile.
     AddBytes([usize; 3]),
-    /// Likewise of pairs of `bfloat16`.
+    /// Adds the products of pairs of `bfloat16` numbers to a tile.
     AddPairs([usize; 3]),
 }
 
-/// The address of the first row of a tile, and how far each row is from the next.
+/// The address of the first row of a tile, and the stride of rows in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rows {
     at: usize,
@@ -112,44 +113,48 @@ impl Rows {
         (0..TILE_ROWS).map(move |row| self.at.wrapping_add(row.wrapping_mul(self.apart)))
     }
 
-    /// Reads a tile.
+    /// Loads a tile.
     ///
     /// # Safety
+    ///
     /// The rows can be read.
     unsafe fn load(self, tile: &mut Tile) {
         for (row, at) in tile.iter_mut().zip(self.addresses()) {
-            // SAFETY: the caller vouches for it.
+            // SAFETY: by this function's contract, the row can be read.
             *row = unsafe { with_exposed_provenance::<[u32; TILE_SUMS]>(at).read_unaligned() };
         }
     }
 
-    /// Writes a tile.
+    /// Stores a tile.
     ///
     /// # Safety
+    ///
     /// The rows can be written.
     unsafe fn store(self, tile: &Tile) {
         for (row, at) in tile.iter().zip(self.addresses()) {
             let to = with_exposed_provenance_mut::<[u32; TILE_SUMS]>(at);
-            // SAFETY: the caller vouches for it.
+            // SAFETY: by this function's contract, the row can be written.
             unsafe { to.write_unaligned(*row) };
         }
     }
 }
 
-/// Machine code, which is read byte by byte, as there may be nothing behind the last one.
+/// Machine code. It is read byte by byte, because memory may end after the last instruction.
 struct Code(*const u8);
 
 impl Code {
-    /// The code at an address.
+    /// Wraps the code at an address.
     ///
     /// # Safety
-    /// An instruction is there.
+    ///
+    /// An instruction starts at the address.
     unsafe fn at(address: usize) -> Code {
         Code(with_exposed_provenance(address))
     }
 
     fn byte(&mut self) -> u8 {
-        // SAFETY: no more is read than an instruction that starts likewise has.
+        // SAFETY: `decode` reads only bytes that belong to an instruction with the bytes read so
+        // far.
         let byte = unsafe { self.0.read() };
         self.0 = self.0.wrapping_add(1);
         byte
@@ -159,9 +164,9 @@ impl Code {
         i32::from_le_bytes([(); 4].map(|()| self.byte()))
     }
 
-    /// The instruction, if it is one of tiles, and where the next one starts.
+    /// Decodes an AMX instruction; returns it and the address of the next one.
     fn decode(mut self, registers: &[usize; 16]) -> Option<(Instruction, usize)> {
-        /// The prefix of all of them, and the table of theirs.
+        /// The prefix of all AMX instructions, and their opcode map.
         const VEX: u8 = 0xc4;
         const TABLE: u8 = 2;
         if self.byte() != VEX {
@@ -172,7 +177,7 @@ impl Code {
             return None;
         }
         let (second, opcode, form) = (self.byte(), self.byte(), self.byte());
-        // Bits that lengthen numbers of registers are flipped.
+        // The prefix's high bits of register numbers are inverted.
         let [reg, index, base] = [7, 6, 5].map(|bit| usize::from(!first >> bit & 1) << 3);
         let (tile, other) = (reg | usize::from(form >> 3 & 7), base | usize::from(form & 7));
         let third = usize::from(!second >> 3 & 15);
@@ -198,10 +203,10 @@ impl Code {
         Some((instruction, self.0.addr()))
     }
 
-    /// What the rest of an instruction tells of memory: an address, and what is added to it, which tiles
-    /// take as how far rows are apart.
+    /// Decodes a memory operand: an address, and the index part, which tiles use as the stride of
+    /// rows.
     fn memory(&mut self, form: u8, [index, base]: [usize; 2], registers: &[usize; 16]) -> Rows {
-        /// These numbers stand for one more byte, no register, and an address with none.
+        /// The values that mean: a SIB byte follows, no index register, and no base register.
         const MORE: u8 = 4;
         const NONE: usize = 4;
         const PLAIN: u8 = 5;
@@ -220,7 +225,7 @@ impl Code {
         };
         let start = match is_plain {
             false => registers[base | usize::from(short)],
-            // Without the byte, it is seen from the next instruction.
+            // Without a SIB byte, the offset is relative to the next instruction.
             true if form & 7 == PLAIN => self.0.addr(),
             true => 0,
         };
@@ -229,32 +234,33 @@ impl Code {
 }
 
 impl Instruction {
-    /// Carries it out, unless a processor would not.
+    /// Executes the instruction; `None` if a processor would reject it.
     ///
     /// # Safety
-    /// The memory that it tells of can be read and written.
+    ///
+    /// The memory operand can be read and written.
     unsafe fn run(self, tiles: &mut State) -> Option<()> {
         match self {
             Instruction::Configure(at) => {
-                // SAFETY: the caller vouches for the memory.
+                // SAFETY: by this function's contract, the configuration can be read.
                 let shapes = unsafe { with_exposed_provenance::<[u8; 64]>(at).read_unaligned() };
                 *tiles = (shapes == whole()).then_some([[[0; TILE_SUMS]; TILE_ROWS]; 8]);
                 tiles.as_ref()?;
             }
             Instruction::Release => *tiles = None,
-            // SAFETY: likewise.
+            // SAFETY: by this function's contract, the rows can be read.
             Instruction::Load(tile, rows) => unsafe { rows.load(tiles.as_mut()?.get_mut(tile)?) },
-            // SAFETY: likewise.
+            // SAFETY: by this function's contract, the rows can be written.
             Instruction::Store(tile, rows) => unsafe { rows.store(tiles.as_ref()?.get(tile)?) },
-            // That three are different, processors want, too.
+            // Processors also require three different tiles.
             Instruction::AddBytes(three) => {
                 let [sums, left, right] = tiles.as_mut()?.get_disjoint_mut(three).ok()?;
-                // SAFETY: `install` is for processors that have the instructions.
+                // SAFETY: `install` requires a processor with AVX-512 and VNNI.
                 unsafe { add_bytes(sums, left, right) };
             }
             Instruction::AddPairs(three) => {
                 let [sums, left, right] = tiles.as_mut()?.get_disjoint_mut(three).ok()?;
-                // SAFETY: likewise.
+                // SAFETY: `install` requires a processor with AVX-512 and FMA.
                 unsafe { add_pairs(sums, left, right) };
             }
         }
@@ -262,7 +268,7 @@ impl Instruction {
     }
 }
 
-/// The shapes of eight whole tiles, which no kernel uses others than.
+/// Returns the configuration of eight full tiles, the only one that kernels use.
 fn whole() -> [u8; 64] {
     let mut shapes = [0; 64];
     shapes[0] = 1;
@@ -271,24 +277,24 @@ fn whole() -> [u8; 64] {
     shapes
 }
 
-/// Adds products of four bytes without a sign with four that have one.
+/// Adds the products of four unsigned bytes with four signed ones.
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn add_bytes(sums: &mut Tile, left: &Tile, right: &Tile) {
     for (sums, left) in sums.iter_mut().zip(left) {
         // SAFETY: a row is as long as a vector.
         let mut all = unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) };
         for (&quad, row) in left.iter().zip(right) {
-            // SAFETY: likewise.
+            // SAFETY: a row is as long as a vector.
             let quads = unsafe { _mm512_loadu_si512(row.as_ptr().cast()) };
             all = _mm512_dpbusd_epi32(all, _mm512_set1_epi32(quad.cast_signed()), quads);
         }
-        // SAFETY: likewise.
+        // SAFETY: a row is as long as a vector.
         unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), all) };
     }
 }
 
-/// Adds products of pairs as the manual tells: those of the first numbers of all pairs are summed up, and
-/// those of the second ones, and what both are together is added.
+/// Adds the products of pairs as Intel's manual specifies: the products of first numbers and those
+/// of second numbers are accumulated separately, and the sum of both is added.
 #[target_feature(enable = "avx512f,fma")]
 fn add_pairs(sums: &mut Tile, left: &Tile, right: &Tile) {
     let mut numbers = [[[0.0; TILE_SUMS]; 2]; TILE_ROWS];
@@ -302,26 +308,29 @@ fn add_pairs(sums: &mut Tile, left: &Tile, right: &Tile) {
         for (&pair, right) in left.iter().zip(&numbers) {
             for (part, (x, right)) in parts.iter_mut().zip(split(pair).into_iter().zip(right)) {
                 for (sum, &y) in part.iter_mut().zip(right) {
-                    *sum = flushed(x.mul_add(y, *sum));
+                    *sum = flush_subnormal(x.mul_add(y, *sum));
                 }
             }
         }
         for (n, sum) in sums.iter_mut().enumerate() {
-            let both = flushed(parts[0][n] + parts[1][n]);
-            *sum = flushed(flushed(f32::from_bits(*sum)) + both).to_bits();
+            let both = flush_subnormal(parts[0][n] + parts[1][n]);
+            *sum = flush_subnormal(flush_subnormal(f32::from_bits(*sum)) + both).to_bits();
         }
     }
 }
 
-/// The numbers of a pair.
+/// Returns the numbers of a pair.
 #[inline(always)]
 fn split(pair: u32) -> [f32; 2] {
-    [flushed(f32::from_bits(pair << 16)), flushed(f32::from_bits(pair & 0xffff_0000))]
+    [
+        flush_subnormal(f32::from_bits(pair << 16)),
+        flush_subnormal(f32::from_bits(pair & 0xffff_0000)),
+    ]
 }
 
-/// The number, or zero where it is less than normal.
+/// Returns the number, or zero if it is subnormal.
 #[inline(always)]
-fn flushed(x: f32) -> f32 {
+fn flush_subnormal(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }
 
@@ -333,12 +342,13 @@ mod tests {
         let registers = core::array::from_fn(|i| (i + 1) << 32);
         let mut whole = [0; 16];
         whole[..code.len()].copy_from_slice(code);
-        // SAFETY: as many bytes are there as the longest instruction has.
+        // SAFETY: the array is as long as the longest instruction.
         let code = unsafe { Code::at(whole.as_ptr().expose_provenance()) };
         code.decode(&registers).map(|(instruction, end)| (instruction, end - whole.as_ptr().addr()))
     }
 
-    /// The code is what assemblers make of the lines next to it. Register `r` is `(r + 1) << 32`.
+    /// Each line has the instruction in assembly and its machine code. Register `r` is `(r + 1) <<
+    /// 32`.
     #[test]
     fn instructions_are_read_as_assemblers_write_them() {
         let rows = |at, apart| Rows { at, apart };
@@ -382,7 +392,8 @@ mod tests {
 
     #[test]
     fn other_instructions_stay_illegal() {
-        // ud2; tdpbssd tmm0, tmm4, tmm6; tileloaddt1 tmm1, [rax + rcx]; tileloadd tmm0 without a stride.
+        // ud2; tdpbssd tmm0, tmm4, tmm6; tileloaddt1 tmm1, [rax + rcx]; tileloadd tmm0 without a
+        // stride.
         for code in [
             &[0x0f, 0x0b][..],
             &[0xc4, 0xe2, 0x4b, 0x5e, 0xc4],
@@ -392,9 +403,10 @@ mod tests {
             assert_eq!(decoded(code), None);
         }
         let mut tiles = None;
-        // SAFETY: there is no memory that they tell of.
+        // SAFETY: the instructions have no memory operands.
         unsafe {
-            // Tiles have no shapes yet; of three each is another, and there are eight.
+            // The tiles are not configured at first; then the three must differ, and there are
+            // eight.
             assert_eq!(Instruction::AddBytes([0, 1, 2]).run(&mut tiles), None);
             tiles = Some([[[0; TILE_SUMS]; TILE_ROWS]; 8]);
             assert_eq!(Instruction::AddBytes([0, 1, 1]).run(&mut tiles), None);
@@ -402,8 +414,8 @@ mod tests {
         }
     }
 
-    /// The sums of the first and of the second numbers of pairs are apart until the end, and numbers that
-    /// are less than normal are zeros.
+    /// The products of first and of second numbers are accumulated separately, and subnormal
+    /// numbers are zeros.
     #[test]
     fn pairs_are_summed_up_as_the_manual_tells() {
         if !std::is_x86_feature_detected!("avx512f") {
@@ -419,7 +431,7 @@ mod tests {
         right.fill([pair(4096.0, 1.0); TILE_SUMS]);
         right[0][1] = pair(0.5, 1.0);
         sums[3] = [TINY.to_bits(); TILE_SUMS];
-        // SAFETY: the processor has AVX-512, and those have fused products.
+        // SAFETY: the processor has AVX-512, and all processors with it have FMA.
         unsafe { add_pairs(&mut sums, &left, &right) };
         let found = |row: usize, column: usize| f32::from_bits(sums[row][column]);
         assert_eq!(found(0, 0), 16_777_216.0 + 16.0);

@@ -1,8 +1,8 @@
-//! AMX, of x86-64 server processors since 2023 (Intel): products of tiles, which are sixteen rows of
-//! 64 bytes in registers of their own.
+//! AMX, of x86-64 server processors since 2023 (Intel): products of tiles, which are sixteen rows
+//! of 64 bytes in dedicated registers.
 //!
-//! The instructions are written out, for on stable Rust they have no names. A process must ask Linux
-//! for the registers before it uses them.
+//! The instructions are in inline assembly, because stable Rust has no intrinsics for them. A
+//! process must request the registers from Linux before it uses them.
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
 pub(super) mod emulated;
@@ -13,35 +13,37 @@ use super::Avx512;
 use core::arch::asm;
 use core::marker::PhantomData;
 
-/// Rows of a tile.
+/// The rows of a tile.
 pub const TILE_ROWS: usize = 16;
-/// Bytes of a row of a tile.
+/// The bytes of a row of a tile.
 pub const TILE_BYTES: usize = 64;
-/// Sums in a row of a tile, which four bytes have each.
+/// The accumulators in a row of a tile, of four bytes each.
 pub const TILE_SUMS: usize = TILE_BYTES / 4;
-/// Rows, and sums of a row, that are multiplied at once: those of two tiles.
+/// The rows, and the columns, that are multiplied at once: those of two tiles.
 pub const BLOCK: usize = 2 * TILE_ROWS;
 
-/// AMX with products of bytes and of `bfloat16`, on a processor that has AVX-512 with VNNI and BF16, too.
+/// The token of AMX with products of int8 and `bfloat16`, on a processor that also has AVX-512 with
+/// VNNI and BF16.
 #[derive(Clone, Copy, Debug)]
 pub struct Amx(pub(super) Avx512);
 
 impl Amx {
-    /// The level, without a look at the processor.
+    /// Creates the token without checking the processor.
     ///
     /// # Safety
-    /// The processor has AMX-TILE, AMX-INT8 and AMX-BF16, AVX-512 as [`Avx512::assume`] wants it, VNNI
-    /// and BF16, and the system lets the process use tiles.
+    ///
+    /// The processor has AMX-TILE, AMX-INT8 and AMX-BF16, VNNI, BF16 and the extensions that
+    /// [`Avx512::assume`] requires, and the system lets the process use tiles.
     #[inline(always)]
     pub const unsafe fn assume() -> Amx {
-        // SAFETY: the caller vouches for the processor.
+        // SAFETY: the contract includes that of `Avx512::assume`.
         Amx(unsafe { Avx512::assume() })
     }
 
-    /// Tiles that can be multiplied on this thread until they are dropped.
+    /// Configures the tiles of this thread, until the result is dropped.
     #[inline(always)]
     pub fn tiles(self) -> Tiles {
-        /// All eight tiles are whole.
+        /// The configuration: eight full tiles.
         #[repr(C, align(64))]
         struct Shapes {
             palette: u8,
@@ -66,7 +68,7 @@ impl Amx {
             row_bytes: eight([TILE_BYTES as u16; 16], 0),
             rows: eight([TILE_ROWS as u8; 16], 0),
         };
-        // SAFETY: the token; the shapes are those of the first palette.
+        // SAFETY: `self` is a token, and the shapes are valid for palette 1.
         unsafe {
             asm!(
                 "ldtilecfg [{shapes}]",
@@ -80,26 +82,26 @@ impl Amx {
     }
 }
 
-/// Whether the processor has AMX, and the system lets this process use it.
+/// Returns whether the processor has AMX and the system lets this process use it.
 #[cfg(feature = "std")]
 pub(super) fn is_granted() -> bool {
     use core::arch::x86_64::__cpuid_count;
-    /// Bits of what the processor says of its instructions: BF16, TILE and INT8.
+    /// The bits of BF16, TILE and INT8 in CPUID leaf 7.
     const BITS: u32 = 1 << 22 | 1 << 24 | 1 << 25;
-    // Asked only where AVX-512 was found, which the same question tells.
+    // The caller detected AVX-512, so leaf 7 exists.
     if __cpuid_count(7, 0).edx & BITS != BITS {
         return false;
     }
     ask()
 }
 
-/// Asks the system for the tiles' registers.
+/// Requests the tile registers from the system.
 #[cfg(all(feature = "std", target_os = "linux"))]
 fn ask() -> bool {
-    /// `arch_prctl`, `ARCH_REQ_XCOMP_PERM`, and the number of the tiles' data among states.
+    /// `arch_prctl`, `ARCH_REQ_XCOMP_PERM`, and the state component of tile data.
     const REQUEST: [usize; 3] = [158, 0x1023, 18];
     let refused: isize;
-    // SAFETY: the call changes nothing but which registers the process may use.
+    // SAFETY: the call only changes which registers the process may use.
     unsafe {
         asm!(
             "syscall",
@@ -113,19 +115,19 @@ fn ask() -> bool {
     refused == 0
 }
 
-/// Asks the system for the tiles' registers: only of Linux it is known how.
+/// Returns `false`: no other system has a known way to request the tile registers.
 #[cfg(all(feature = "std", not(target_os = "linux")))]
 fn ask() -> bool {
     false
 }
 
-/// Tiles of this thread. When they are dropped, the processor need not keep them any more.
+/// The configured tiles of this thread. Dropping them releases their state.
 pub struct Tiles(PhantomData<*const ()>);
 
 impl Drop for Tiles {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: whoever made the tiles had the token.
+        // SAFETY: `Tiles` is only created from a token.
         unsafe {
             asm!(
                 "tilerelease",
@@ -137,62 +139,65 @@ impl Drop for Tiles {
     }
 }
 
-/// [`BLOCK`] rows, which are multiplied with as many columns.
+/// The operands of a product of [`BLOCK`] rows and as many columns.
 #[derive(Clone, Copy, Debug)]
-pub struct Factors {
-    /// The rows, each of [`TILE_BYTES`] for each step.
+pub struct Operands {
+    /// The rows, of [`TILE_BYTES`] for each step.
     pub left: *const u8,
-    /// How many bytes a row starts behind the last.
+    /// The stride of rows, in bytes.
     pub left_row: usize,
     /// For each step, [`TILE_ROWS`] rows of four bytes of each of the first [`TILE_SUMS`] columns.
     pub right: *const u8,
-    /// How many bytes one of these rows starts behind the last.
+    /// The stride of the rows of `right`, in bytes.
     pub right_row: usize,
-    /// How many bytes behind those of the first columns those of the others are.
-    pub others: usize,
-    /// How many steps.
+    /// The distance from the first tile of columns to the second, in bytes.
+    pub second: usize,
+    /// The number of steps.
     pub steps: usize,
-    /// What one more step multiplies with, in place of `right` and what is `others` behind it; none where
-    /// null.
+    /// The operands of one more step, which replace `right` and the columns `second` behind it;
+    /// null for none.
     pub tail: [*const u8; 2],
-    /// What is asked for meanwhile, as near as a second-level cache: at each step [`ASKED`] bytes from an
-    /// address on, which then is so many bytes further.
-    pub later: (*const u8, usize),
+    /// The address to prefetch into the L2 cache, [`PREFETCH_BYTES`] bytes at each step, and its
+    /// increment for each step, in bytes.
+    pub prefetch: (*const u8, usize),
 }
 
-/// How much a step asks for: as much as comes in while it multiplies.
-pub const ASKED: usize = 8 * 64;
+/// The bytes that a step prefetches: as many as arrive while it multiplies.
+pub const PREFETCH_BYTES: usize = 8 * 64;
 
-/// Where sums start, and where they go.
+/// The initial accumulators, and the memory for the results.
 #[derive(Clone, Copy, Debug)]
-pub struct Sums<T> {
-    /// What the sums of each of the [`BLOCK`] columns start with.
+pub struct Accumulators<T> {
+    /// The initial accumulator of each of the [`BLOCK`] columns.
     pub start: *const T,
-    /// The first sum.
+    /// The first result.
     pub sums: *mut T,
-    /// How many bytes a row of them starts behind the last.
+    /// The stride of the rows of results, in bytes.
     pub row: usize,
 }
 
-/// Writes a method that multiplies by an instruction.
+/// Defines a method that multiplies by an instruction.
 macro_rules! multiply {
     ($(#[$doc:meta])* $name:ident, $T:ty, $multiply:literal) => {
         $(#[$doc])*
         ///
         /// # Safety
-        /// All that [`Factors`] and [`Sums`] tell of can be read and written: [`BLOCK`] rows, and
-        /// as many columns.
+        ///
+        /// The memory of [`Operands`] can be read and that of [`Accumulators`] can be written:
+        /// [`BLOCK`] rows and as many columns.
         #[inline(always)]
-        pub unsafe fn $name(&self, of: Factors, to: Sums<$T>) {
-            let mut more = [of.tail[0].addr(), of.tail[1].addr(), of.later.0.addr(), of.later.1];
-            // SAFETY: whoever made the tiles had the token; the caller vouches for the memory.
+        pub unsafe fn $name(&self, of: Operands, to: Accumulators<$T>) {
+            let ([tail, tail_second], (prefetch, increment)) = (of.tail, of.prefetch);
+            let mut more = [tail.addr(), tail_second.addr(), prefetch.addr(), increment];
+            // SAFETY: `Tiles` is only created from a token; by this function's contract, the memory
+            // can be read and written.
             unsafe {
                 asm!(
-                    "tileloadd tmm0, [{later} + {step}]",
-                    "tileloadd tmm1, [{later} + {step} + 64]",
-                    "tileloadd tmm2, [{later} + {step}]",
-                    "tileloadd tmm3, [{later} + {step} + 64]",
-                    "mov {later}, [{more} + 16]",
+                    "tileloadd tmm0, [{prefetch} + {step}]",
+                    "tileloadd tmm1, [{prefetch} + {step} + 64]",
+                    "tileloadd tmm2, [{prefetch} + {step}]",
+                    "tileloadd tmm3, [{prefetch} + {step} + 64]",
+                    "mov {prefetch}, [{more} + 16]",
                     "mov {step}, {right_row}",
                     "shl {step}, 4",
                     "test {steps}, {steps}",
@@ -203,28 +208,28 @@ macro_rules! multiply {
                     concat!($multiply, " tmm0, tmm4, tmm6"),
                     "tileloadd tmm5, [{left_end} + {left_row}]",
                     concat!($multiply, " tmm2, tmm5, tmm6"),
-                    "tileloadd tmm7, [{others} + {right_row}]",
+                    "tileloadd tmm7, [{second} + {right_row}]",
                     concat!($multiply, " tmm1, tmm4, tmm7"),
                     concat!($multiply, " tmm3, tmm5, tmm7"),
-                    "prefetcht1 [{later} + 0]",
-                    "prefetcht1 [{later} + 64]",
-                    "prefetcht1 [{later} + 128]",
-                    "prefetcht1 [{later} + 192]",
-                    "prefetcht1 [{later} + 256]",
-                    "prefetcht1 [{later} + 320]",
-                    "prefetcht1 [{later} + 384]",
-                    "prefetcht1 [{later} + 448]",
-                    "add {later}, [{more} + 24]",
+                    "prefetcht1 [{prefetch} + 0]",
+                    "prefetcht1 [{prefetch} + 64]",
+                    "prefetcht1 [{prefetch} + 128]",
+                    "prefetcht1 [{prefetch} + 192]",
+                    "prefetcht1 [{prefetch} + 256]",
+                    "prefetcht1 [{prefetch} + 320]",
+                    "prefetcht1 [{prefetch} + 384]",
+                    "prefetcht1 [{prefetch} + 448]",
+                    "add {prefetch}, [{more} + 24]",
                     "add {left}, 64",
                     "add {left_end}, 64",
                     "add {right}, {step}",
-                    "add {others}, {step}",
+                    "add {second}, {step}",
                     "dec {steps}",
                     "jnz 2b",
                     "3:",
-                    // The last step's iteration, once.
+                    // The tail's step, executed once.
                     "mov {right}, [{more}]",
-                    "mov {others}, [{more} + 8]",
+                    "mov {second}, [{more} + 8]",
                     "test {right}, {right}",
                     "jz 4f",
                     "mov qword ptr [{more}], 0",
@@ -238,7 +243,7 @@ macro_rules! multiply {
                     "tilestored [{sums} + {row} + 64], tmm1",
                     "tilestored [{left} + {row}], tmm2",
                     "tilestored [{left} + {row} + 64], tmm3",
-                    later = inout(reg) to.start => _,
+                    prefetch = inout(reg) to.start => _,
                     more = in(reg) more.as_mut_ptr(),
                     sums = in(reg) to.sums,
                     row = in(reg) to.row,
@@ -247,7 +252,7 @@ macro_rules! multiply {
                     left_end = inout(reg) of.left.wrapping_add(TILE_ROWS * of.left_row) => _,
                     left_row = in(reg) of.left_row,
                     right = inout(reg) of.right => _,
-                    others = inout(reg) of.right.wrapping_add(of.others) => _,
+                    second = inout(reg) of.right.wrapping_add(of.second) => _,
                     right_row = in(reg) of.right_row,
                     steps = inout(reg) of.steps => _,
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
@@ -261,13 +266,12 @@ macro_rules! multiply {
 
 impl Tiles {
     multiply! {
-        /// Writes sums of products of bytes, those of rows without a sign, those of columns with one; sums
-        /// of 32 bits wrap around.
+        /// Computes products of bytes, unsigned in rows and signed in columns. The 32-bit
+        /// accumulators wrap around.
         multiply_bytes, i32, "tdpbusd"
     }
     multiply! {
-        /// Writes sums of products of `bfloat16` numbers. Those that are less than normal may count as
-        /// zeros.
+        /// Computes products of `bfloat16` numbers. Subnormal numbers may count as zeros.
         multiply_pairs, f32, "tdpbf16ps"
     }
 }

@@ -1,4 +1,5 @@
-//! Products of tiles, against sums of products that are written out, where there are tiles.
+//! Compares products of tiles with scalar sums of products, on processors with AMX or emulated
+//! tiles.
 
 use super::*;
 use crate::simd::{each_level, tiles};
@@ -6,21 +7,21 @@ use core::fmt::Debug;
 use core::ptr::null;
 use std::{vec, vec::Vec};
 
-/// Four bytes that have one sum.
+/// The four bytes that go into one accumulator.
 type Unit = [u8; 4];
 
-/// What tiles multiply. All sums are exact.
+/// A type that tiles multiply. All sums of the tests are exact.
 struct Kind<T> {
-    multiply: unsafe fn(&Tiles, Factors, Sums<T>),
-    /// A unit that looks random.
+    multiply: unsafe fn(&Tiles, Operands, Accumulators<T>),
+    /// Returns a pseudo-random unit.
     unit: fn(usize) -> Unit,
-    /// What the sums of a column start with.
+    /// Returns the initial accumulator of a column.
     start: fn(usize) -> T,
-    /// Adds what two units have for products.
+    /// Adds the products of two units.
     add: fn(T, Unit, Unit) -> T,
 }
 
-/// Some sums wrap around.
+/// Some accumulators wrap around.
 const BYTES: Kind<i32> = Kind {
     multiply: Tiles::multiply_bytes,
     unit: |i| [0, 1, 2, 3].map(|j| ((4 * i + j) * 7919 / 8) as u8),
@@ -31,7 +32,7 @@ const BYTES: Kind<i32> = Kind {
     },
 };
 
-/// Of whole numbers up to eight.
+/// The numbers are integers up to eight.
 const PAIRS: Kind<f32> = Kind {
     multiply: Tiles::multiply_pairs,
     unit: |i| {
@@ -48,28 +49,29 @@ const PAIRS: Kind<f32> = Kind {
     },
 };
 
-/// How factors lie.
+/// The layout of operands.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     steps: usize,
     has_tail: bool,
-    /// Units between the end of a row of the left factor and the next row.
+    /// The units between the end of a row of the left operand and the next row.
     gap: usize,
-    /// Columns of the right factor that stand side by side: those of a tile, or all and perhaps others.
+    /// The stride of the right operand's rows, in columns: those of a tile, or of all columns and
+    /// perhaps second.
     panel: usize,
     /// Whether the second tile of columns is the first one again.
     again: bool,
 }
 
 impl Case {
-    /// Units from a row of the left factor to the next.
+    /// Returns the row stride of the left operand, in units.
     fn left_row(&self) -> usize {
         (self.steps + usize::from(self.has_tail)) * TILE_ROWS + self.gap
     }
 
-    /// How many units the columns of the second tile are behind those of the first, where columns have so
-    /// many steps.
-    fn others(&self, steps: usize) -> usize {
+    /// Returns the distance from the columns of the first tile to those of the second, in units, if
+    /// columns have `steps` steps.
+    fn second(&self, steps: usize) -> usize {
         match self.panel {
             _ if self.again => 0,
             TILE_SUMS => steps * TILE_ROWS * TILE_SUMS,
@@ -78,7 +80,7 @@ impl Case {
     }
 }
 
-/// The factors of a case.
+/// The operands of a case.
 struct Given {
     case: Case,
     left: Vec<Unit>,
@@ -94,28 +96,28 @@ impl Given {
         Given { case, left, right: units(step * case.steps, seed + 1), tail: units(step, seed + 2) }
     }
 
-    fn factors(&self) -> Factors {
+    fn factors(&self) -> Operands {
         let Case { steps, has_tail, gap, panel, .. } = self.case;
         let tail = |from| if has_tail { self.tail[from..].as_ptr().cast() } else { null() };
         let (left, right) = (self.left.as_ptr().cast(), self.right.as_ptr().cast());
-        Factors {
+        Operands {
             left,
             left_row: self.case.left_row() * size_of::<Unit>(),
             right,
             right_row: panel * size_of::<Unit>(),
-            others: self.case.others(steps) * size_of::<Unit>(),
+            second: self.case.second(steps) * size_of::<Unit>(),
             steps,
-            tail: [0, self.case.others(1)].map(tail),
-            later: if gap == 0 { (null(), 0) } else { (right, ASKED) },
+            tail: [0, self.case.second(1)].map(tail),
+            prefetch: if gap == 0 { (null(), 0) } else { (right, PREFETCH_BYTES) },
         }
     }
 
-    /// The units of a row, and of a column.
+    /// Returns the units of a row and a column.
     fn units(&self, i: usize, j: usize) -> impl Iterator<Item = (Unit, Unit)> {
         let Case { steps, has_tail, panel, .. } = self.case;
         let all = [(&self.right, steps), (&self.tail, usize::from(has_tail))];
         let column = all.into_iter().flat_map(move |(of, steps)| {
-            let first = j / TILE_SUMS * self.case.others(steps) + j % TILE_SUMS;
+            let first = j / TILE_SUMS * self.case.second(steps) + j % TILE_SUMS;
             (0..steps * TILE_ROWS).map(move |k| of[first + k * panel])
         });
         self.left[i * self.case.left_row()..].iter().copied().zip(column)
@@ -123,15 +125,15 @@ impl Given {
 }
 
 fn check<T: Copy + Debug + PartialEq>(amx: Amx, of: &Kind<T>, case: Case, seed: usize) {
-    /// Sums between rows, which stay what they are.
+    /// Elements between rows of results, which must not change.
     const BETWEEN: usize = 3;
     let given = Given::new(of.unit, case, seed);
     let start: Vec<T> = (0..BLOCK).map(of.start).collect();
     let kept = (of.start)(77);
     let mut sums = vec![kept; BLOCK * (BLOCK + BETWEEN)];
     let row = (BLOCK + BETWEEN) * size_of::<T>();
-    let to = Sums { start: start.as_ptr(), sums: sums.as_mut_ptr(), row };
-    // SAFETY: the factors and the sums have as many rows and columns.
+    let to = Accumulators { start: start.as_ptr(), sums: sums.as_mut_ptr(), row };
+    // SAFETY: the operands and the results have `BLOCK` rows and columns.
     unsafe { (of.multiply)(&amx.tiles(), given.factors(), to) };
     for (i, row) in sums.chunks(BLOCK + BETWEEN).enumerate() {
         for (j, &sum) in row[..BLOCK].iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Bytes at the level AVX2. Its instruction for products of bytes saturates their sums, so they
-//! are widened: the even and the odd ones apart, in pairs of 16 bits.
+//! Bytes at the level AVX2. Its instruction for products of bytes saturates their sums, so even and
+//! odd bytes are widened to 16 bits and multiplied separately.
 
 use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, largest};
 use crate::simd::{Avx2, instructions};
@@ -66,7 +66,7 @@ fn mul_high(a: __m256i, b: __m256i) -> __m256i {
     _mm256_blend_epi32::<0b1010_1010>(_mm256_srli_epi64::<32>(even), odd)
 }
 
-/// Whether all numbers are below a limit.
+/// Returns whether all numbers are below a limit.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn are_below(x: __m256, limit: f32) -> bool {
@@ -86,19 +86,19 @@ impl Bytes for Avx2 {
 
     #[inline(always)]
     fn run<O: WithBytes>(self, op: O) {
-        // SAFETY: whoever holds the token has the level.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         unsafe { compiled(self, op) }
     }
 
     #[inline(always)]
     unsafe fn load_bytes_at(self, from: *const u8) -> __m256i {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the bytes.
         unsafe { _mm256_loadu_si256(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store_bytes_at(self, x: __m256i, to: *mut u8) {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the bytes.
         unsafe { _mm256_storeu_si256(to.cast(), x) }
     }
 
@@ -110,7 +110,7 @@ impl Bytes for Avx2 {
         ends: Ends<Self>,
         are_steady: bool,
     ) -> Option<[__m256i; V]> {
-        // SAFETY: the token.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         if !are_steady && !unsafe { are_below(largest(self, sums), EXACT) } {
             return None;
         }
@@ -120,7 +120,7 @@ impl Bytes for Avx2 {
     #[inline(always)]
     fn low_bytes(self, x: Vector<Self>) -> [u8; MAX_SUMS] {
         let mut lanes = [0i32; 8];
-        // SAFETY: the array is as long as a vector.
+        // SAFETY: the array has eight lanes, as many as a vector.
         unsafe { self.store_bytes_at(x, lanes.as_mut_ptr().cast()) };
         let mut bytes = [0; MAX_SUMS];
         for (to, x) in bytes.iter_mut().zip(lanes) {

@@ -1,16 +1,16 @@
-//! Sums of neighboring channels, each by itself, in a processor's ordinary registers: four at a time,
-//! or eight where a Cortex-M has Helium.
+//! Depthwise accumulators of neighboring channels in general-purpose registers: four at a time, or
+//! eight on a Cortex-M with Helium.
 
 use crate::loops::bounds::places;
 
-/// So many channels are summed up at once.
+/// The number of channels that are accumulated at once.
 pub(crate) const CHANNELS: usize = if cfg!(arm_vectors) { 8 } else { 4 };
 
-/// How many bytes a [`Tap`] has at most, on any processor.
+/// The largest size of a [`Tap`] on any processor, in bytes.
 pub(crate) const TAP_BYTES: usize = 12;
 
-/// An element of a kernel: where its pixel starts, seen from that of the window, and its weights for
-/// neighboring channels.
+/// An element of a kernel: the offset of its pixel in the window, and its weights for neighboring
+/// channels.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Tap {
@@ -21,48 +21,49 @@ pub(crate) struct Tap {
 const _: () = assert!(size_of::<Tap>() <= TAP_BYTES && align_of::<Tap>() == 4);
 
 impl Tap {
-    /// Weights are bytes from -128 to 127.
+    /// Creates a tap from signed weights.
     pub fn new(start: u32, weights: [u8; CHANNELS]) -> Tap {
         Tap { start, weights: level::weights(weights) }
     }
 
-    /// Memory for taps: what is aligned of these bytes.
+    /// Returns the aligned part of `bytes` as memory for taps.
     pub fn memory(bytes: &mut [u8]) -> &mut [Tap] {
-        // SAFETY: whatever the bits are, they are taps, and taps leave none unset.
+        // SAFETY: all bit patterns are valid taps, and taps have no padding.
         unsafe { bytes.align_to_mut().1 }
     }
 }
 
-/// What windows see of some channels, and their weights.
+/// The pixels that windows read of some channels, and their weights.
 pub(crate) struct Taps<'a> {
     x: &'a [u8],
     taps: &'a [Tap],
-    /// How many channels there are.
+    /// The number of channels.
     n: usize,
-    /// From how many places on there are all bytes that a window sees.
+    /// The number of offsets at which a whole window is inside `x`.
     places: usize,
 }
 
 impl<'a> Taps<'a> {
-    /// Of the first `n` channels at each tap; bytes from 0 to 255.
+    /// Creates the operands of the first `n` channels at each tap; `x` is unsigned.
     pub fn new(x: &'a [u8], taps: &'a [Tap], n: usize) -> Taps<'a> {
         let reach = taps.iter().map(|tap| (tap.start as usize).saturating_add(n)).max();
         Taps { x, taps, n: n.min(CHANNELS), places: places(x, reach.unwrap_or(0)) }
     }
 
-    /// Adds to the sums the products of the window that starts at a place; they wrap around.
+    /// Adds the products of the window at `at` to the accumulators, wrapping.
     #[inline(always)]
     pub fn add_products(&self, at: usize, sums: &mut [i32; CHANNELS]) {
         assert!(at < self.places);
         if self.n < CHANNELS {
             self.add_few(at, sums);
         } else if !self.taps.is_empty() {
-            // SAFETY: there is a tap, and the channels of each lie in `x`.
+            // SAFETY: there is a tap, and `at < places`, so the channels of each tap are inside
+            // `x`.
             unsafe { level::add_products(sums, self.x.as_ptr().add(at), self.taps) }
         }
     }
 
-    /// Likewise for few channels.
+    /// Adds the products of fewer than [`CHANNELS`] channels.
     #[inline(never)]
     fn add_few(&self, at: usize, sums: &mut [i32; CHANNELS]) {
         for tap in self.taps {
@@ -92,12 +93,14 @@ mod level {
     }
 
     /// # Safety
-    /// From `x` on, each tap has its channels.
+    ///
+    /// [`CHANNELS`] bytes can be read at each tap from `x` on.
     #[inline(always)]
     pub unsafe fn add_products(sums: &mut [i32; CHANNELS], x: *const u8, taps: &[Tap]) {
         let mut all = *sums;
         for tap in taps {
-            // SAFETY: the caller vouches for the channels; any address will do.
+            // SAFETY: by this function's contract, the channels can be read; an array of bytes
+            // needs no alignment.
             let x = unsafe { x.add(tap.start as usize).cast::<[u8; CHANNELS]>().read() };
             for (i, (sum, x)) in all.iter_mut().zip(x).enumerate() {
                 *sum = sum.wrapping_add(i32::from(x) * weight(&tap.weights, i));
@@ -107,7 +110,7 @@ mod level {
     }
 }
 
-/// A Cortex-M with instructions for signals: channels at even places and those at odd ones are pairs.
+/// A Cortex-M with DSP instructions: the channels at even and at odd positions are pairs.
 #[cfg(all(arm_signals, not(arm_vectors)))]
 mod level {
     use super::{super::Quad, CHANNELS, Tap};
@@ -126,13 +129,14 @@ mod level {
     }
 
     /// # Safety
-    /// From `x` on, each tap has its channels; there is a tap.
+    ///
+    /// [`CHANNELS`] bytes can be read at each tap from `x` on, and there is a tap.
     #[inline(always)]
     pub unsafe fn add_products(sums: &mut [i32; CHANNELS], x: *const u8, taps: &[Tap]) {
         let [a, b, c, d] = sums;
         let taps = taps.as_ptr_range();
-        // SAFETY: the build script saw that the processor has the instructions. They read the taps,
-        // which are aligned, and a word for each.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read the
+        // taps, which are aligned, and the word of each by this function's contract.
         unsafe {
             asm!(
                 "2:",
@@ -164,8 +168,8 @@ mod level {
     }
 }
 
-/// A Cortex-M with Helium: numbers of 16 bits, whose products at even and at odd places are summed up
-/// apart.
+/// A Cortex-M with Helium: bytes are widened to 16 bits, and the products at even and at odd
+/// positions are accumulated separately.
 #[cfg(arm_vectors)]
 mod level {
     use super::{CHANNELS, Tap};
@@ -184,18 +188,19 @@ mod level {
     }
 
     /// # Safety
-    /// From `x` on, each tap has its channels; there is a tap.
+    ///
+    /// [`CHANNELS`] bytes can be read at each tap from `x` on, and there is a tap.
     #[inline(always)]
     pub unsafe fn add_products(sums: &mut [i32; CHANNELS], x: *const u8, taps: &[Tap]) {
-        // SAFETY: the build script saw that the processor has the instructions. They read the taps
-        // and eight bytes for each, and read and write the sums.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read the
+        // taps and the eight bytes of each by this function's contract, and read and write `sums`.
         unsafe {
             asm!(
                 "vld20.32 {{q2, q3}}, [{sums}]",
                 "vld21.32 {{q2, q3}}, [{sums}]",
                 "dls lr, lr",
                 "2:",
-                // The addresses of numbers that are widened are in the first eight registers.
+                // Widening loads need an address in one of the first eight registers.
                 "ldr r1, [r0], #4",
                 "vldrb.s16 q1, [r0], #8",
                 "add r1, r1, {x}",

@@ -1,31 +1,30 @@
-//! What sums become in a processor's ordinary registers: bytes. Cortex-M with instructions for signals
-//! multiplies, rounds and caps in one each.
+//! Requantization of accumulators to bytes in general-purpose registers. A Cortex-M with DSP
+//! instructions multiplies, rounds and saturates in one instruction each.
 
 use super::multiplier::{Multiplier, scaled};
 use super::{CHANNELS, COLUMNS};
 use crate::loops::bounds::reach;
 
-/// How sums become bytes.
+/// The range of the bytes of a result.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    /// The zero point of bytes less the least one.
+    /// The zero point minus `low`.
     pub zero: i32,
-    /// The least byte.
+    /// The smallest byte.
     pub low: i32,
-    /// The largest byte less the least one.
+    /// The largest byte minus `low`.
     pub span: i32,
 }
 
 impl Bounds {
-    /// The byte that is so many steps from the zero point.
+    /// Returns the byte that is `steps` above the zero point, saturated.
     #[inline(always)]
     pub fn byte(self, steps: i32) -> u8 {
-        // Some processors have an instruction for these two limits.
+        // Some processors have an instruction for the limits 0 and 255.
         (steps.saturating_add(self.zero).clamp(0, 255).min(self.span) + self.low) as u8
     }
 
-    /// The byte that a sum becomes: the exact product rounded to the nearest whole number, halves
-    /// to the even one.
+    /// Requantizes an accumulator: the exact product, rounded to the nearest integer, ties to even.
     #[inline(always)]
     pub fn scaled(self, sum: i32, factor: f32) -> u8 {
         self.byte(match Multiplier::of(factor) {
@@ -35,14 +34,14 @@ impl Bounds {
     }
 }
 
-/// What sums of neighboring channels are multiplied with.
+/// The multipliers of the accumulators of neighboring channels.
 pub(crate) struct Factors {
     mantissas: [i32; CHANNELS],
     shifts: [i32; CHANNELS],
 }
 
 impl Factors {
-    /// Nothing where a factor has no [`Multiplier`].
+    /// Returns the multipliers of `factors`; `None` if one has no [`Multiplier`].
     pub fn of(factors: [f32; CHANNELS]) -> Option<Factors> {
         let (mut mantissas, mut shifts) = ([0; CHANNELS], [0; CHANNELS]);
         for (i, factor) in factors.into_iter().enumerate() {
@@ -53,16 +52,16 @@ impl Factors {
         Some(Factors { mantissas, shifts })
     }
 
-    /// The bytes that sums become: the exact products rounded to the nearest whole numbers, halves to
-    /// even ones.
+    /// Requantizes the accumulators: the exact products, rounded to the nearest integers, ties to
+    /// even.
     #[inline(always)]
     pub fn scale(&self, sums: &[i32; CHANNELS], to: Bounds) -> [u8; CHANNELS] {
         round::scale_channels(sums, self, to)
     }
 }
 
-/// The bytes that sums become: each times the factor, the exact product rounded to the nearest whole
-/// number, halves to the even one.
+/// Requantizes accumulators with one factor: the exact products, rounded to the nearest integers,
+/// ties to even.
 #[inline(always)]
 pub(crate) fn scale(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
     let n = sums.len().min(y.len());
@@ -73,8 +72,8 @@ pub(crate) fn scale(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
     }
 }
 
-/// Likewise for each row of some columns, of which the first `n` are wanted: its results start `row`
-/// behind those of the last one.
+/// Requantizes the first `n` columns of rows, each with its own factor. The row stride of `y` is
+/// `row`.
 #[inline(never)]
 pub(crate) fn scale_rows(
     sums: &[[i32; COLUMNS]],
@@ -94,8 +93,8 @@ pub(crate) fn scale_rows(
     }
 }
 
-/// Likewise for rows of columns, whose factors have [`Multiplier`]s all: results of a column stand side by
-/// side, those of the next one `pixel` behind. Rows are a multiple of four.
+/// Requantizes rows of columns, all of whose factors have a [`Multiplier`]. The results of a column
+/// are contiguous, and the stride of columns is `pixel`. The number of rows is a multiple of four.
 #[inline(never)]
 pub(crate) fn scale_pixels(
     sums: &[[i32; COLUMNS]],
@@ -110,13 +109,13 @@ pub(crate) fn scale_pixels(
     round::scale_pixels(&sums[..n], &factors[..n], to, y, pixel);
 }
 
-/// The bytes that sums become, out of the way of what calls it.
+/// Calls [`scale`], without inlining it into the caller.
 #[inline(never)]
 fn scale_few(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
     scale(sums, factor, to, y);
 }
 
-/// Likewise, whatever the factor is.
+/// Requantizes accumulators with any factor.
 #[inline(never)]
 fn scale_any(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
     for (&sum, y) in sums.iter().zip(y) {
@@ -129,12 +128,12 @@ fn scale_any(sums: &[i32], factor: f32, to: Bounds, y: &mut [u8]) {
 mod round {
     use super::{Bounds, CHANNELS, COLUMNS, Factors, Multiplier};
 
-    /// How [`Factors`] have it.
+    /// Returns a shift as [`Factors`] stores it.
     pub fn shift(shift: u32) -> i32 {
         shift as i32
     }
 
-    /// As [`Factors::scale`].
+    /// Computes [`Factors::scale`].
     #[inline(always)]
     pub fn scale_channels(sums: &[i32; CHANNELS], factors: &Factors, to: Bounds) -> [u8; CHANNELS] {
         let mut y = [0; CHANNELS];
@@ -145,7 +144,7 @@ mod round {
         y
     }
 
-    /// As the function above.
+    /// Computes [`scale`](super::scale) with a multiplier.
     #[inline(always)]
     pub fn scale(sums: &[i32], factor: Multiplier, to: Bounds, y: &mut [u8]) {
         for (&sum, y) in sums.iter().zip(y) {
@@ -153,7 +152,7 @@ mod round {
         }
     }
 
-    /// As the function above.
+    /// Computes [`scale_pixels`](super::scale_pixels).
     #[inline(always)]
     pub fn scale_pixels(
         sums: &[[i32; COLUMNS]],
@@ -174,7 +173,7 @@ mod round {
         }
     }
 
-    /// As the function above, for limits 255 apart.
+    /// Requantizes the columns of a row to bytes from 0 to 255 above `low`.
     #[cfg(not(arm_signals))]
     #[inline(always)]
     pub fn scale_columns(
@@ -189,13 +188,13 @@ mod round {
     pub use super::signals::scale_columns;
 }
 
-/// A Cortex-M with instructions for signals.
+/// A Cortex-M with DSP instructions.
 #[cfg(all(arm_signals, not(arm_vectors)))]
 mod signals {
     use super::{Bounds, COLUMNS, Multiplier};
     use core::arch::asm;
 
-    /// The bytes that sums become, for limits 255 apart.
+    /// Requantizes the columns of a row to bytes from 0 to 255 above `low`.
     #[inline(always)]
     pub fn scale_columns(
         &[mut a, b, c, d]: &[i32; COLUMNS],
@@ -203,7 +202,8 @@ mod signals {
         to: Bounds,
         y: &mut [u8; COLUMNS],
     ) {
-        // SAFETY: the build script saw that the processor has the instructions, which only compute.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which do not
+        // access memory.
         unsafe {
             asm!(
                 "smmla {a}, {a}, {factor}, {half}",
@@ -248,17 +248,17 @@ mod round {
     use super::{Bounds, CHANNELS, COLUMNS, Factors, Multiplier};
     use core::arch::asm;
 
-    /// How [`Factors`] have it: to the left.
+    /// Returns a shift as [`Factors`] stores it: to the left.
     pub fn shift(shift: u32) -> i32 {
         -(shift as i32)
     }
 
-    /// As [`Factors::scale`].
+    /// Computes [`Factors::scale`].
     #[inline(always)]
     pub fn scale_channels(sums: &[i32; CHANNELS], factors: &Factors, to: Bounds) -> [u8; CHANNELS] {
         let mut y = [0; CHANNELS];
-        // SAFETY: the build script saw that the processor has the instructions. They read the sums
-        // and their factors, which are as many as two vectors hold, and write as many bytes.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read
+        // eight accumulators and their factors, and write eight bytes: the lengths of the arrays.
         unsafe {
             asm!(
                 "vdup.32 q2, {none}",
@@ -272,7 +272,7 @@ mod round {
                 "vmax.s32 q0, q0, q2",
                 "vmin.s32 q0, q0, q3",
                 "vadd.i32 q0, q0, {low}",
-                // Its address must be in one of the first eight registers.
+                // The store needs an address in one of the first eight registers.
                 "vstrb.32 q0, [r0]",
                 "vldrw.u32 q0, [{sums}, #16]",
                 "vldrw.u32 q1, [{mantissas}, #16]",
@@ -301,7 +301,8 @@ mod round {
         y
     }
 
-    /// As the function above. Four rows of sums are four vectors of a column each.
+    /// Computes [`scale_pixels`](super::scale_pixels). Four rows of accumulators are transposed to
+    /// four vectors of a column each.
     #[inline(always)]
     pub fn scale_pixels(
         sums: &[[i32; COLUMNS]],
@@ -313,9 +314,9 @@ mod round {
         if sums.is_empty() {
             return;
         }
-        // SAFETY: the build script saw that the processor has the instructions. They read four rows
-        // and their factors at a time, and write four bytes of each column; the caller saw that
-        // these are there.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read
+        // four rows and their factors at a time, and write four bytes of each column;
+        // `super::scale_pixels` asserts their lengths.
         unsafe {
             asm!(
                 "vdup.32 q6, {none}",
@@ -356,7 +357,7 @@ mod round {
                 "vadd.i32 q1, q1, {low}",
                 "vadd.i32 q2, q2, {low}",
                 "vadd.i32 q3, q3, {low}",
-                // Their addresses must be in the first eight registers.
+                // The stores need addresses in the first eight registers.
                 "vstrb.32 q0, [r0]",
                 "add r1, r0, {pixel}",
                 "vstrb.32 q1, [r1]",
@@ -388,11 +389,12 @@ mod round {
         }
     }
 
-    /// As the function above, for as many results as sums.
+    /// Computes [`scale`](super::scale) with a multiplier.
     #[inline(always)]
     pub fn scale(sums: &[i32], factor: Multiplier, to: Bounds, y: &mut [u8]) {
-        // SAFETY: the build script saw that the processor has the instructions. They read the sums
-        // and write as many bytes, none where no sum is left.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions. The
+        // tail-predicated loop reads `sums.len()` accumulators and writes as many bytes, the length
+        // of `y`.
         unsafe {
             asm!(
                 "vdup.32 q1, {none}",
@@ -407,7 +409,7 @@ mod round {
                 "vmax.s32 q0, q0, q1",
                 "vmin.s32 q0, q0, q2",
                 "vadd.i32 q0, q0, {low}",
-                // Its address must be in one of the first eight registers.
+                // The store needs an address in one of the first eight registers.
                 "vstrb.32 q0, [r0], #4",
                 "letp lr, 2b",
                 "3:",
@@ -428,7 +430,7 @@ mod round {
         }
     }
 
-    /// As the function above.
+    /// Requantizes the columns of a row.
     #[inline(always)]
     pub fn scale_columns(
         sums: &[i32; COLUMNS],

@@ -1,14 +1,14 @@
-//! Sums times a factor: the exact product, rounded once, as the specification's `QLinearConv` has
-//! it. So results do not depend on how a processor rounds.
+//! Exact requantization: an accumulator times a factor, rounded once, as the specification of
+//! `QLinearConv` requires. The results do not depend on the processor's rounding.
 
-/// The nearest whole number to `sum · factor`, halves to the even one. What is beyond 2²³ may
-/// become any number that is, of the same sign.
+/// Returns the integer nearest to `sum · factor`, ties to even. A result beyond 2²³ may be any
+/// number beyond it, of the same sign.
 #[inline(never)]
 pub(crate) fn scaled(sum: i32, factor: f32) -> i32 {
     let bits = factor.to_bits();
     let mantissa = i64::from(bits & 0x7f_ffff | 0x80_0000);
     let product = i64::from(sum) * if factor.is_sign_negative() { -mantissa } else { mantissa };
-    // The product's bits behind the point, as many as matter.
+    // The number of the product's fractional bits, limited to those that matter.
     let point = (150 - (bits >> 23 & 0xff) as i32).clamp(0, 57);
     let half = (1 << point) >> 1;
     let above = product + half;
@@ -18,8 +18,8 @@ pub(crate) fn scaled(sum: i32, factor: f32) -> i32 {
     whole.clamp(i64::from(-i32::MAX), i64::from(i32::MAX)) as i32
 }
 
-/// A factor as processors multiply with it, `mantissa / 2^(32 + shift)`: the high word of a product
-/// of 32 bits, rounded where it is shifted.
+/// A factor in the form that processors multiply with, `mantissa / 2^(32 + shift)`: the high word
+/// of a product, rounded as it is shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Multiplier {
     /// From 2³⁰ to 2³¹.
@@ -29,8 +29,9 @@ pub(crate) struct Multiplier {
 }
 
 impl Multiplier {
-    /// Nothing for a factor from 1/4 on, and for one of ten bits or fewer but 0: those are for [`scaled`].
-    /// Other products are in the middle of two whole numbers only beyond 2⁹, where no byte is.
+    /// Returns the multiplier of a factor; `None` for factors from 1/4 on and for nonzero ones of
+    /// at most ten bits, which need [`scaled`]. The other products are halfway between two integers
+    /// only beyond 2⁹, outside the bytes.
     #[inline(always)]
     pub fn of(factor: f32) -> Option<Multiplier> {
         let bits = factor.to_bits();
@@ -38,7 +39,7 @@ impl Multiplier {
         plain.then(|| Multiplier::of_plain(factor))
     }
 
-    /// That of a factor that has one.
+    /// Returns the multiplier of a factor that has one.
     #[inline(always)]
     pub fn of_plain(factor: f32) -> Multiplier {
         let bits = factor.to_bits();
@@ -46,7 +47,7 @@ impl Multiplier {
         Multiplier { mantissa, shift: 125u32.saturating_sub(bits >> 23).min(31) }
     }
 
-    /// The same as [`scaled`].
+    /// Returns the result of [`scaled`].
     #[inline(always)]
     pub fn scaled(self, sum: i32) -> i32 {
         let high = (i64::from(sum) * i64::from(self.mantissa)) >> 32;
@@ -58,7 +59,7 @@ impl Multiplier {
 mod tests {
     use super::*;
 
-    /// Sums small and large, and such as a factor makes halves of.
+    /// Small and large sums, and sums that a factor makes ties of.
     fn sums() -> impl Iterator<Item = i32> {
         let powers = (0..31).flat_map(|i| [1 << i, (1 << i) + 1, 3 << i >> 1]);
         let any = (0..500u32).map(|i| i.wrapping_mul(2_654_435_761) as i32 >> (i % 24));
@@ -74,7 +75,7 @@ mod tests {
     fn products_are_rounded_once() {
         for factor in factors().flat_map(|x| [x, -x]) {
             for sum in sums() {
-                // Exact where it is near bytes.
+                // The result is exact where it is near the bytes.
                 let wanted = (f64::from(sum) * f64::from(factor)).round_ties_even();
                 let found = f64::from(scaled(sum, factor));
                 let near = wanted.abs() < 8_388_608.0;

@@ -1,4 +1,4 @@
-//! Bytes without any instruction of a particular processor.
+//! Bytes without processor-specific instructions.
 
 use super::{Bytes, MAX_SUMS, WithBytes};
 use crate::simd::{HAS_VECTORS, Portable};
@@ -6,7 +6,7 @@ use crate::simd::{HAS_VECTORS, Portable};
 const N: usize = 4;
 type I32 = [i32; N];
 
-/// What becomes of each two bytes.
+/// Applies `f` to each pair of bytes.
 #[inline(always)]
 fn each_byte(a: I32, b: I32, f: impl Fn(u8, u8) -> u8) -> I32 {
     core::array::from_fn(|i| {
@@ -19,7 +19,7 @@ impl Bytes for Portable {
     type Level = Portable;
     const LANES: usize = N;
     const ROWS: usize = 1;
-    // Where the target has vectors, rustc makes some of arrays.
+    // On other targets with vectors, rustc vectorizes the arrays.
     const IS_SCALAR: bool = !HAS_VECTORS || cfg!(target_arch = "x86_64");
 
     #[inline(always)]
@@ -34,13 +34,13 @@ impl Bytes for Portable {
 
     #[inline(always)]
     unsafe fn load_bytes_at(self, from: *const u8) -> I32 {
-        // SAFETY: the caller vouches for the bytes; any address will do.
+        // SAFETY: the caller guarantees the bytes; the read is unaligned.
         unsafe { from.cast::<I32>().read_unaligned() }
     }
 
     #[inline(always)]
     unsafe fn store_bytes_at(self, x: I32, to: *mut u8) {
-        // SAFETY: the caller vouches for the bytes; any address will do.
+        // SAFETY: the caller guarantees the bytes; the write is unaligned.
         unsafe { to.cast::<I32>().write_unaligned(x) }
     }
 

@@ -1,9 +1,9 @@
-//! Four bytes at a time in a processor's ordinary registers. Cortex-M with instructions for signals
-//! multiplies them by pairs.
+//! Products of four bytes at a time in general-purpose registers. A Cortex-M with DSP instructions
+//! multiplies them in pairs.
 
 use crate::loops::bounds::reach;
 
-/// Four bytes, as two pairs of numbers of 16 bits: those at even places and those at odd ones.
+/// Four bytes as two pairs of 16-bit numbers: those at even positions and those at odd ones.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Quad {
@@ -11,45 +11,45 @@ pub(crate) struct Quad {
     odd: i32,
 }
 
-/// Columns of a product that are computed at once.
+/// The number of columns of a product that are computed at once.
 pub(crate) const COLUMNS: usize = 4;
-/// A quad of each of so many columns.
+/// A quad of each column.
 pub(crate) type Quads = [Quad; COLUMNS];
 
 impl Quad {
-    /// Bytes from 0 to 255.
+    /// Creates a quad of unsigned bytes.
     #[inline(always)]
     pub fn unsigned(bytes: u32) -> Quad {
         Quad { even: (bytes & 0x00ff_00ff) as i32, odd: (bytes >> 8 & 0x00ff_00ff) as i32 }
     }
 
-    /// Bytes from -128 to 127.
+    /// Creates a quad of signed bytes.
     #[inline(always)]
     pub fn signed(bytes: u32) -> Quad {
         Quad { even: level::extend(bytes), odd: level::extend(bytes.rotate_right(8)) }
     }
 
-    /// `sum`, and the sum of the products of both's bytes; it wraps around.
+    /// Returns `sum` plus the products of the bytes, wrapping.
     #[inline(always)]
     pub fn add_products(self, other: Quad, sum: i32) -> i32 {
         level::multiply(self.odd, other.odd, level::multiply(self.even, other.even, sum))
     }
 
-    /// The byte at a place, from -128 to 127.
+    /// Returns byte `i`, signed.
     #[cfg(all(arm_signals, not(arm_vectors)))]
     pub fn signed_byte(&self, i: usize) -> i32 {
         let pair = if i.is_multiple_of(2) { self.even } else { self.odd };
         pair << (16 - 8 * (i & 2)) >> 16
     }
 
-    /// Memory for quads: what is aligned of these bytes.
+    /// Returns the aligned part of `bytes` as memory for quads.
     pub fn memory(bytes: &mut [u8]) -> &mut [Quads] {
-        // SAFETY: whatever the bits are, they are quads, and quads leave none unset.
+        // SAFETY: all bit patterns are valid quads, and quads have no padding.
         unsafe { bytes.align_to_mut().1 }
     }
 }
 
-/// `sum`, and the products of bytes from 0 to 255 with as many bytes from -128 to 127; it wraps around.
+/// Returns `sum` plus the dot product of unsigned and signed bytes, wrapping.
 #[cfg(not(arm_vectors))]
 #[inline(always)]
 pub(crate) fn dot(x: &[u8], w: &[u8], mut sum: i32) -> i32 {
@@ -67,21 +67,21 @@ pub(crate) fn dot(x: &[u8], w: &[u8], mut sum: i32) -> i32 {
 #[cfg(arm_vectors)]
 pub(crate) use helium::dot;
 
-/// Memory for sums: what is aligned of these bytes.
+/// Returns the aligned part of `bytes` as memory for accumulators.
 pub(crate) fn sums_memory(bytes: &mut [u8]) -> &mut [i32] {
-    // SAFETY: whatever the bits are, they are numbers, and numbers leave none unset.
+    // SAFETY: all bit patterns are valid `i32`, which have no padding.
     unsafe { bytes.align_to_mut().1 }
 }
 
-/// Writes quad `at` of each of some columns, bytes from 0 to 255.
+/// Writes quad `at` of each column, as unsigned bytes.
 #[inline(always)]
 pub(crate) fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
     level::set(panel, at, columns);
 }
 
-/// The sums of some columns, whose quads are [`set`], for each row of weights, bytes with a sign: what
-/// `starts` has for the row, and the products. The quads of the rows lie one after the other, those of
-/// each row's next four weights `step` words behind. Sums wrap around.
+/// Computes, for each row of signed weights, the initial value in `starts` plus the products with
+/// the columns, whose quads are written by [`set`]. The quads of the rows are contiguous; a row's
+/// next quad is `step` words behind. Accumulators wrap around.
 #[inline(never)]
 pub(crate) fn add_products(
     columns: &[Quads],
@@ -95,15 +95,16 @@ pub(crate) fn add_products(
     for (i, (sums, &start)) in sums.iter_mut().zip(starts).enumerate() {
         *sums = [start; COLUMNS];
         if !columns.is_empty() {
-            // SAFETY: there is a quad of columns, and weights of the row for each.
+            // SAFETY: there is a quad of columns, and the assertion above covers the row's weights
+            // for each.
             *sums = unsafe { level::add_products(*sums, columns, &weights[i..], step) };
         }
     }
 }
 
-/// Four rows of four bytes, turned: each result has one byte of each row.
+/// Transposes four rows of four bytes: each result has one byte of each row.
 #[inline(always)]
-pub(crate) fn iteration(rows: [u32; 4]) -> [u32; 4] {
+pub(crate) fn transpose(rows: [u32; 4]) -> [u32; 4] {
     const EVEN: u32 = 0x00ff_00ff;
     let [a, b, c, d] = rows.map(u32::to_le);
     let even = [a & EVEN | (b & EVEN) << 8, c & EVEN | (d & EVEN) << 8];
@@ -118,7 +119,7 @@ pub(crate) fn iteration(rows: [u32; 4]) -> [u32; 4] {
 mod level {
     use super::{COLUMNS, Quad, Quads};
 
-    /// One quad of each column after the last.
+    /// Writes one quad of each column after the previous one.
     #[inline(always)]
     pub fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
         if let Some(to) = panel.get_mut(at) {
@@ -126,13 +127,13 @@ mod level {
         }
     }
 
-    /// The bytes at even places, each as 16 bits with a sign.
+    /// Returns the bytes at even positions, sign-extended to 16 bits.
     #[inline(always)]
     pub fn extend(bytes: u32) -> i32 {
         i32::from(bytes as i8) & 0xffff | i32::from((bytes >> 16) as i8) << 16
     }
 
-    /// `sum` and the products of both pairs.
+    /// Returns `sum` plus the products of both pairs.
     #[inline(always)]
     pub fn multiply(a: i32, b: i32, sum: i32) -> i32 {
         let low = i32::from(a as i16) * i32::from(b as i16);
@@ -140,7 +141,8 @@ mod level {
     }
 
     /// # Safety
-    /// As for the function above, with one quad at least.
+    ///
+    /// The contract of the function above, with at least one quad.
     #[inline(always)]
     pub unsafe fn add_products(
         mut sums: [i32; COLUMNS],
@@ -159,7 +161,7 @@ mod level {
     }
 }
 
-/// A Cortex-M with instructions for signals.
+/// A Cortex-M with DSP instructions.
 #[cfg(arm_signals)]
 mod level {
     #[cfg(arm_vectors)]
@@ -168,22 +170,24 @@ mod level {
     pub use super::pairs::{add_products, set};
     use core::arch::asm;
 
-    /// The bytes at even places, each as 16 bits with a sign.
+    /// Returns the bytes at even positions, sign-extended to 16 bits.
     #[inline(always)]
     pub fn extend(bytes: u32) -> i32 {
         let pair;
-        // SAFETY: the build script saw that the processor has the instruction, which only computes.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instruction, which does not
+        // access memory.
         unsafe {
             asm!("sxtb16 {}, {}", out(reg) pair, in(reg) bytes, options(pure, nomem, nostack));
         }
         pair
     }
 
-    /// `sum` and the products of both pairs.
+    /// Returns `sum` plus the products of both pairs.
     #[inline(always)]
     pub fn multiply(a: i32, b: i32, sum: i32) -> i32 {
         let y;
-        // SAFETY: likewise.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instruction, which does not
+        // access memory.
         unsafe {
             asm!("smlad {}, {}, {}, {}", out(reg) y, in(reg) a, in(reg) b, in(reg) sum,
                 options(pure, nomem, nostack));
@@ -198,7 +202,7 @@ mod pairs {
     use super::{COLUMNS, Quad, Quads};
     use core::arch::asm;
 
-    /// One quad of each column after the last.
+    /// Writes one quad of each column after the previous one.
     #[inline(always)]
     pub fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
         if let Some(to) = panel.get_mut(at) {
@@ -207,7 +211,8 @@ mod pairs {
     }
 
     /// # Safety
-    /// As for the function above, with one quad at least.
+    ///
+    /// There is at least one quad of columns, and a word of weights every `step` words for each.
     #[inline(always)]
     pub unsafe fn add_products(
         [mut a, mut b, mut c, mut d]: [i32; COLUMNS],
@@ -216,8 +221,9 @@ mod pairs {
         step: usize,
     ) -> [i32; COLUMNS] {
         let columns = columns.as_ptr_range();
-        // SAFETY: the build script saw that the processor has the instructions. They read the quads
-        // of all columns, which are aligned, and one word of weights for each.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read the
+        // quads of all columns, which are aligned, and one word of weights for each by this
+        // function's contract.
         unsafe {
             asm!(
                 "2:",
@@ -258,14 +264,15 @@ mod pairs {
     }
 }
 
-/// Columns on a Cortex-M with Helium, which multiplies four quads of a column at once. It does so
-/// with bytes that have a sign both, so columns have one, and 128 times the weights is added.
+/// Columns on a Cortex-M with Helium, which multiplies four quads of a column at once. Its
+/// instruction multiplies signed bytes, so the columns are stored as signed bytes, and 128 times
+/// the weights is added.
 #[cfg(arm_vectors)]
 mod helium {
     use super::{COLUMNS, Quads};
     use core::arch::asm;
 
-    /// One column after the other, as words.
+    /// Writes the quads column by column, as words.
     #[inline(always)]
     pub fn set(panel: &mut [Quads], at: usize, columns: [u32; COLUMNS]) {
         let apart = panel.len();
@@ -281,13 +288,12 @@ mod helium {
         }
     }
 
-    /// `sum`, and the products of bytes from 0 to 255 with as many bytes from -128 to 127; it wraps
-    /// around.
+    /// Returns `sum` plus the dot product of unsigned and signed bytes, wrapping.
     #[inline(always)]
     pub fn dot(x: &[u8], w: &[u8], sum: i32) -> i32 {
         let (mut products, mut weights) = (sum, 0i32);
-        // SAFETY: the build script saw that the processor has the instructions. They read as many
-        // bytes as both slices have: lanes that are left over do nothing.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions. The
+        // tail-predicated loop reads as many bytes as the shorter slice has.
         unsafe {
             asm!(
                 "vmov.i8 q2, #0x80",
@@ -314,7 +320,8 @@ mod helium {
     }
 
     /// # Safety
-    /// As for the function above, with one quad at least.
+    ///
+    /// There is at least one quad of columns, and a word of weights every `step` words for each.
     #[inline(always)]
     pub unsafe fn add_products(
         [mut a, mut b, mut c, mut d]: [i32; COLUMNS],
@@ -325,8 +332,9 @@ mod helium {
         let (quads, apart) = (columns.len(), columns.len());
         let columns = columns.as_flattened().as_ptr();
         let mut sum = 0i32;
-        // SAFETY: the build script saw that the processor has the instructions. They read a word of
-        // each column and one of weights for each quad, and none where no quad is left.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions. The
+        // tail-predicated loop reads a word of each column and one of weights for each quad, which
+        // exist by this function's contract.
         unsafe {
             asm!(
                 "vidup.u32 q0, r10, #1",

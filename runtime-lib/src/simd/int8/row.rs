@@ -1,12 +1,12 @@
-//! A row times a few columns of a matrix of bytes, four of each at a time in a processor's ordinary
+//! Products of a row and a few columns of bytes, four of each at a time in general-purpose
 //! registers.
 
 use super::COLUMNS;
 use crate::loops::bounds::reach;
 
-/// Adds to the sums of some columns their products with a row, bytes without a sign once they are
-/// flipped. Weights have a sign: the quads of all columns lie side by side, those of the next four
-/// `step` words behind. What fills up the last quads is zero.
+/// Adds to the accumulators of some columns their products with a row. The row's bytes are unsigned
+/// after XOR with `flip`; the weights are signed: the quads of all columns are contiguous, and the
+/// next quads are `step` words behind. The padding of the last quads is zero.
 #[inline(never)]
 pub(crate) fn add_row_products(
     x: &[u8],
@@ -17,7 +17,7 @@ pub(crate) fn add_row_products(
 ) {
     let Some(last) = x.len().div_ceil(4).checked_sub(1) else { return };
     assert!(reach([[last, step], [COLUMNS, 1]]) <= weights.len());
-    // SAFETY: there are weights for each quad, and there is one.
+    // SAFETY: there is at least one quad, and the assertion above covers the weights of each.
     unsafe { level::add_row_products(x, flip, weights, step, sums) }
 }
 
@@ -27,7 +27,8 @@ mod level {
     use super::{super::Quad, COLUMNS};
 
     /// # Safety
-    /// None of it is needed here.
+    ///
+    /// This implementation has no requirements.
     #[inline(always)]
     pub unsafe fn add_row_products(
         x: &[u8],
@@ -46,7 +47,7 @@ mod level {
         let (quads, rest) = x.as_chunks();
         let mut weights = weights.chunks(step);
         for (&x, w) in quads.iter().zip(&mut weights) {
-            // The length is known, so the sums stay in registers.
+            // The length is a constant, so the accumulators stay in registers.
             let Some(w) = w.first_chunk::<COLUMNS>() else { return };
             add(x, w);
         }
@@ -65,7 +66,8 @@ mod level {
     use core::arch::asm;
 
     /// # Safety
-    /// For each quad, there are weights; and there is one.
+    ///
+    /// There is at least one quad, and weights for each.
     #[inline(always)]
     pub unsafe fn add_row_products(
         x: &[u8],
@@ -74,7 +76,7 @@ mod level {
         step: usize,
         sums: &mut [i32; COLUMNS],
     ) {
-        // SAFETY: the caller vouches for the weights.
+        // SAFETY: by this function's contract, there are weights for each quad.
         unsafe {
             match flip {
                 0 => add::<0>(x, weights, step, sums),
@@ -84,7 +86,8 @@ mod level {
     }
 
     /// # Safety
-    /// As for the function above.
+    ///
+    /// The contract of the function above.
     #[inline(always)]
     unsafe fn add<const FLIP: u32>(
         x: &[u8],
@@ -94,19 +97,20 @@ mod level {
     ) {
         let (quads, rest) = x.as_chunks::<4>();
         if !quads.is_empty() {
-            // SAFETY: the caller vouches for the weights.
+            // SAFETY: by this function's contract, there are weights for each quad.
             unsafe { add_quads::<FLIP>(quads, weights, step, sums) };
         }
         if !rest.is_empty() {
             let mut last = [0; 4];
             last.iter_mut().zip(rest).for_each(|(to, &x)| *to = x);
-            // SAFETY: likewise.
+            // SAFETY: by this function's contract, there are weights for the last quad.
             unsafe { add_quads::<FLIP>(&[last], &weights[quads.len() * step..], step, sums) };
         }
     }
 
     /// # Safety
-    /// As for the function above.
+    ///
+    /// The contract of the function above.
     #[inline(never)]
     unsafe fn add_quads<const FLIP: u32>(
         x: &[[u8; 4]],
@@ -115,8 +119,8 @@ mod level {
         [a, b, c, d]: &mut [i32; COLUMNS],
     ) {
         let x = x.as_ptr_range();
-        // SAFETY: the build script saw that the processor has the instructions. They read the quads,
-        // wherever they are, and four words of weights for each.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read the
+        // quads, at any alignment, and four words of weights for each by this function's contract.
         unsafe {
             asm!(
                 "2:",
@@ -166,15 +170,17 @@ mod level {
     }
 }
 
-/// A Cortex-M with Helium, which multiplies four quads of a column at once. It does so with bytes that
-/// have a sign both, so the row has one, and 128 times the weights is added.
+/// A Cortex-M with Helium, which multiplies four quads of a column at once. Its instruction
+/// multiplies signed bytes, so the row is converted to signed bytes, and 128 times the weights is
+/// added.
 #[cfg(arm_vectors)]
 mod level {
     use super::COLUMNS;
     use core::arch::asm;
 
     /// # Safety
-    /// For each quad, there are weights; and there is one.
+    ///
+    /// There is at least one quad, and weights for each.
     #[inline(always)]
     pub unsafe fn add_row_products(
         x: &[u8],
@@ -185,15 +191,16 @@ mod level {
     ) {
         let (pairs, _) = sums.as_chunks_mut();
         for (i, sums) in pairs.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the weights of four columns.
+            // SAFETY: by this function's contract, there are weights of four columns for each quad.
             unsafe { add_pair(x, flip, &weights[2 * i..], step, sums) };
         }
     }
 
-    /// The same for two columns.
+    /// Adds the products of two columns.
     ///
     /// # Safety
-    /// As for the function above.
+    ///
+    /// The contract of the function above.
     #[inline(always)]
     unsafe fn add_pair(
         x: &[u8],
@@ -203,8 +210,8 @@ mod level {
         [a, b]: &mut [i32; 2],
     ) {
         let (mut of_a, mut of_b) = (0i32, 0i32);
-        // SAFETY: the build script saw that the processor has the instructions. They read the row's
-        // bytes, and two words of weights for each of its quads.
+        // SAFETY: `build.rs` sets the `cfg` only if the target has the instructions, which read the
+        // row's bytes, and two words of weights for each of its quads by this function's contract.
         unsafe {
             asm!(
                 "vidup.u32 q0, r2, #1",

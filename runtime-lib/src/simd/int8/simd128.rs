@@ -1,4 +1,5 @@
-//! Bytes at WebAssembly's level, which multiplies pairs of 16 bits: the even and the odd bytes apart.
+//! Bytes at WebAssembly's level, which multiplies pairs of 16-bit numbers: even and odd bytes are
+//! widened separately.
 
 use super::{Bytes, Ends, MAX_SUMS, Vector, WithBytes};
 use crate::simd::{Simd, Simd128, instructions};
@@ -53,7 +54,7 @@ fn collect([a, b, c, d]: [v128; 4]) -> v128 {
 
 #[inline(always)]
 fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> v128 {
-    // SAFETY: every array has four bytes, and more.
+    // SAFETY: every array has sixteen bytes, of which four are read.
     let [a, b, c, d] = rows.map(|row| unsafe { v128_load32_zero(row.as_ptr().cast()) });
     low_quads(low_pairs(a, b), low_pairs(c, d))
 }
@@ -64,7 +65,7 @@ fn mul_high(a: v128, b: v128) -> v128 {
     i32x4_shuffle::<1, 3, 5, 7>(low, high)
 }
 
-/// There is no instruction whose lanes shift by numbers of their own.
+/// Computes [`Bytes::shr_each`] by lanes: no instruction shifts lanes by individual counts.
 #[inline(always)]
 fn shr_each(a: v128, n: v128) -> v128 {
     i32x4(
@@ -75,7 +76,7 @@ fn shr_each(a: v128, n: v128) -> v128 {
     )
 }
 
-/// Whether all numbers have so few bits that double precision holds their product with a `f32`.
+/// Returns whether all numbers have so few bits that `f64` represents their product with an `f32`.
 #[inline(always)]
 fn are_small<const V: usize>(numbers: &[v128; V]) -> bool {
     let mut sizes = i32x4_splat(0);
@@ -85,7 +86,7 @@ fn are_small<const V: usize>(numbers: &[v128; V]) -> bool {
     !v128_any_true(u32x4_shr(sizes, 29))
 }
 
-/// The exact products of the two low lanes, rounded.
+/// Returns the exact products of the two low lanes, rounded.
 #[inline(always)]
 fn rounded_product(sum: v128, factor: v128) -> v128 {
     let product = f64x2_mul(f64x2_convert_low_i32x4(sum), f64x2_promote_low_f32x4(factor));
@@ -110,13 +111,13 @@ impl Bytes for Simd128 {
 
     #[inline(always)]
     unsafe fn load_bytes_at(self, from: *const u8) -> v128 {
-        // SAFETY: the caller vouches for the address; it need not be aligned.
+        // SAFETY: the caller guarantees the bytes; the load may be unaligned.
         unsafe { v128_load(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store_bytes_at(self, x: v128, to: *mut u8) {
-        // SAFETY: the caller vouches for the address; it need not be aligned.
+        // SAFETY: the caller guarantees the bytes; the store may be unaligned.
         unsafe { v128_store(to.cast(), x) }
     }
 

@@ -1,4 +1,4 @@
-//! Every operation on bytes of every level, against the same on one number.
+//! Compares every byte operation of every level with the scalar operation.
 
 use super::*;
 use crate::simd::each_level;
@@ -49,7 +49,7 @@ impl Agree {
     #[inline(always)]
     fn columns<S: Bytes>(self, s: S, rows: &[Vec<u8>; 4]) {
         let vectors = [0, 1, 2, 3].map(|i| s.load_bytes(&rows[i]));
-        // The sum of each column, back in order.
+        // The sum of each column, in the order of columns.
         let ones = s.level().splat_i32(0x0101_0101);
         let columns = s.interleave(vectors);
         let mut found = [0; MAX_BYTES];
@@ -61,12 +61,13 @@ impl Agree {
         let capped = [-70000, -1, 256, 70000].map(|x| s.level().splat_i32(x));
         s.store_bytes(s.collect(capped), &mut found);
         assert!(found[..4 * S::LANES].iter().all(|&x| x == 0 || x == 255));
-        let few = [0, 1, 2, 3].map(|i| rows[i].first_chunk().expect("sixteen bytes"));
+        let few = [0, 1, 2, 3]
+            .map(|i| rows[i].first_chunk().expect("a row of the test has `MAX_BYTES` bytes"));
         let column = s.dot(s.level().splat_i32(0), s.interleave_few(few), ones);
         assert!((0..S::LANES).all(|j| s.low_bytes(column)[j] == sum(j)));
     }
 
-    /// Of sums of any size, and of such as a factor makes halves of.
+    /// Tests sums of any size, and sums that a factor makes ties of.
     #[inline(always)]
     fn products<S: Bytes>(self, s: S, factor: f32) {
         let l = s.level();
@@ -88,7 +89,7 @@ impl Agree {
             };
             let mut found = [0; MAX_SUMS];
             s.store_sums(products, &mut found);
-            // Those that are no bytes are capped when they become such.
+            // Results outside the bytes are saturated when they are converted.
             for (&sum, found) in sums.iter().zip(found) {
                 let wanted = scaled(sum, factor).saturating_add(7).clamp(0, 255);
                 assert_eq!(found.clamp(0, 255), wanted, "{sum} times {factor:e}");

@@ -4,12 +4,12 @@ use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, lar
 use crate::simd::{Avx512, Sealed, instructions};
 use core::arch::x86_64::*;
 
-/// Vectors of 64 bytes, on a processor that has AVX-512 with VNNI.
+/// The token of AVX-512 with VNNI: vectors of 64 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Vnni(Avx512);
 
 impl Vnni {
-    /// The level, where the processor has it.
+    /// Returns the token, if the processor has VNNI.
     #[inline(always)]
     pub fn of(level: Avx512) -> Option<Vnni> {
         #[cfg(feature = "std")]
@@ -20,7 +20,7 @@ impl Vnni {
     }
 }
 
-// Where it is called from such a function, it is to have a stack of its own.
+// Not inlined into callers with the same features, so that it has a stack frame of its own.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
 fn compiled<O: WithBytes>(s: Vnni, op: O) {
@@ -46,7 +46,7 @@ fn collect([a, b, c, d]: [__m512i; 4]) -> __m512i {
     _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
 }
 
-/// Whether all numbers are below a limit.
+/// Returns whether all numbers are below a limit.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn are_below(x: __m512, limit: f32) -> bool {
@@ -100,39 +100,39 @@ impl Bytes for Vnni {
 
     #[inline(always)]
     fn run<O: WithBytes>(self, op: O) {
-        // SAFETY: whoever holds the token has the level.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         unsafe { compiled(self, op) }
     }
 
     #[inline(always)]
     unsafe fn load_bytes_at(self, from: *const u8) -> __m512i {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the bytes.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store_bytes_at(self, x: __m512i, to: *mut u8) {
-        // SAFETY: the token, and the caller vouches for the address.
+        // SAFETY: `self` is a token; the caller guarantees the bytes.
         unsafe { _mm512_storeu_si512(to.cast(), x) }
     }
 
     #[inline(always)]
     fn load_bytes(self, from: &[u8]) -> Vector<Self> {
         if from.len() >= 64 {
-            // SAFETY: the slice is as long as a vector.
+            // SAFETY: the slice has 64 bytes.
             return unsafe { self.load_bytes_at(from.as_ptr()) };
         }
-        // SAFETY: the token; the mask lets no byte past the slice's end be read.
+        // SAFETY: `self` is a token; the mask excludes bytes behind the end of the slice.
         unsafe { _mm512_maskz_loadu_epi8((1 << from.len()) - 1, from.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store_bytes(self, x: Vector<Self>, to: &mut [u8]) {
         if to.len() >= 64 {
-            // SAFETY: the slice is as long as a vector.
+            // SAFETY: the slice has 64 bytes.
             return unsafe { self.store_bytes_at(x, to.as_mut_ptr()) };
         }
-        // SAFETY: the token; the mask lets no byte past the slice's end be written.
+        // SAFETY: `self` is a token; the mask excludes bytes behind the end of the slice.
         unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), (1 << to.len()) - 1, x) }
     }
 
@@ -144,7 +144,7 @@ impl Bytes for Vnni {
         ends: Ends<Self>,
         are_steady: bool,
     ) -> Option<[__m512i; V]> {
-        // SAFETY: the token.
+        // SAFETY: `self` is a token, so the processor has the level's instructions.
         if !are_steady && !unsafe { are_below(largest(self, sums), EXACT) } {
             return None;
         }
@@ -154,7 +154,7 @@ impl Bytes for Vnni {
     #[inline(always)]
     fn low_bytes(self, x: __m512i) -> [u8; MAX_SUMS] {
         let mut bytes = [0; MAX_SUMS];
-        // SAFETY: the token; the array has sixteen bytes.
+        // SAFETY: `self` is a token; the array has sixteen bytes.
         unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(x)) };
         bytes
     }

@@ -6,7 +6,7 @@ use crate::simd::{Simd, math};
 /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
 #[inline(always)]
 pub fn erf<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    // Up to 1: erf x / x - 1, by powers of x²; relative error of erf x 1.4e-9.
+    // For |x| ≤ 1: erf x / x - 1, as a polynomial in x²; relative error of erf x 1.4e-9.
     const NEAR: [f32; 7] = [
         0.128_379_17,
         -0.376_126_26,
@@ -16,7 +16,7 @@ pub fn erf<S: Simd>(s: S, x: S::F32) -> S::F32 {
         -0.000_799_785_3,
         0.000_078_069_04,
     ];
-    // From 1 on: -ln(1 - erf x) / x; error of erf x 2.4e-9. From 3.95 on, erf x rounds to 1.
+    // For |x| ≥ 1: -ln(1 - erf x) / x; error of erf x 2.4e-9. From 3.95 on, erf x rounds to 1.
     const FAR: [f32; 6] =
         [1.128_475_5, 0.635_846_5, 0.105_096_55, -0.022_786_012, 0.003_183_094_3, -0.000_210_179_2];
 

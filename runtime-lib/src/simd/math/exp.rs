@@ -1,4 +1,4 @@
-//! The exponential function and its relatives.
+//! The exponential function, and functions that are computed from it.
 
 use super::polynomial;
 use crate::simd::Simd;
@@ -11,7 +11,7 @@ pub(super) const LEAST: f32 = -170.0;
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
-/// `(e^r - 1 - r) / r²` as a polynomial, so that the relative error of `e^r - 1` is least: 1.4e-8.
+/// The polynomial `(e^r - 1 - r) / r²` that minimizes the relative error of `e^r - 1`: 1.4e-8.
 const EXP_M1_NEAR: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
 
 /// `e^r - 1` for `|r| ≤ ln 2 / 2`.
@@ -20,16 +20,17 @@ fn exp_m1_near<S: Simd>(s: S, r: S::F32) -> S::F32 {
     s.mul_add(s.mul(r, r), polynomial(s, r, EXP_M1_NEAR), r)
 }
 
-/// `x = n ln 2 + r` with a whole `n` and `|r| ≤ ln 2 / 2`; returns `n` and `e^r - 1`.
+/// Reduces the argument: `x = n ln 2 + r` with an integer `n` and `|r| ≤ ln 2 / 2`. Returns `n` and
+/// `e^r - 1`.
 #[inline(always)]
-pub(super) fn reduced<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
+pub(super) fn reduce<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     let n = s.round(s.mul(x, s.splat(LOG2_E)));
     let r = s.mul_add(n, s.splat(-LN2_HIGH), x);
     let r = s.mul_add(n, s.splat(-LN2_LOW), r);
     (n, exp_m1_near(s, r))
 }
 
-/// `min(max(x, low), high)`, and NaN where `x` is.
+/// `min(max(x, low), high)`, and NaN for NaN.
 #[inline(always)]
 fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
     s.min(s.splat(high), s.max(s.splat(low), x))
@@ -38,44 +39,44 @@ fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
 /// `e^x`.
 #[inline(always)]
 pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    // Outside of this, e^x is infinite or zero; inside, `scale` allows its exponent.
-    let (n, e) = reduced(s, clamp(s, x, -104.0, 89.0));
+    // Outside this range e^x is infinite or zero; inside, `scale` accepts the exponent.
+    let (n, e) = reduce(s, clamp(s, x, -104.0, 89.0));
     s.scale(s.add(e, s.splat(1.0)), n)
 }
 
-/// `e^x` of `x` that are not positive: at most 1.
+/// `e^x` for `x ≤ 0`: at most 1.
 #[inline(always)]
 pub fn exp_to_one<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    let (n, e) = reduced(s, s.max(s.splat(-104.0), x));
+    let (n, e) = reduce(s, s.max(s.splat(-104.0), x));
     s.scale(s.add(e, s.splat(1.0)), n)
 }
 
-/// `e^x` of a single `x` that is not positive, in few instructions.
+/// `e^x` of a scalar `x ≤ 0`, in few instructions.
 #[inline(always)]
 pub fn exp_of_negative(x: f32) -> f32 {
     let x = if x < -104.0 { -104.0 } else { x };
-    // The nearest whole number, as conversion cuts fractions off.
+    // Rounds to the nearest integer, because the conversion truncates.
     let n = (x * LOG2_E - 0.5) as i32;
     let r = (x - n as f32 * LN2_HIGH) - n as f32 * LN2_LOW;
     let p = EXP_M1_NEAR.iter().rev().fold(0.0, |p, &c| p * r + c);
     let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
-    // 2^n may be less than any normal number, its factors are not.
+    // 2^n may be subnormal, its factors are not.
     ((p * r * r + r) + 1.0) * power(n / 2) * power(n - n / 2)
 }
 
-/// [`reduced`] of `u + v`, where `v` is what is left of a number that `u` is near.
+/// [`reduce`] of `u + v`, where `v` is the rounding error of `u`.
 #[inline(always)]
-pub(super) fn reduced_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> (S::F32, S::F32) {
+pub(super) fn reduce_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> (S::F32, S::F32) {
     let n = s.round(s.mul(s.add(u, v), s.splat(LOG2_E)));
     let r = s.mul_add(n, s.splat(-LN2_HIGH), u);
     let r = s.add(s.mul_add(n, s.splat(-LN2_LOW), r), v);
     (n, exp_m1_near(s, r))
 }
 
-/// `e^(u + v)` for `u + v` from -106 to 88, where `v` is what is left of a number that `u` is near.
+/// `e^(u + v)` for `u + v` from -106 to 88, where `v` is the rounding error of `u`.
 #[inline(always)]
 pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
-    let (n, e) = reduced_sum(s, u, v);
+    let (n, e) = reduce_sum(s, u, v);
     s.scale(s.add(e, s.splat(1.0)), n)
 }
 
@@ -83,8 +84,9 @@ pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
 #[inline(always)]
 pub fn exp_m1<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // Below -20 the result rounds to -1.
-    let (n, e) = reduced(s, clamp(s, x, -20.0, 89.0));
-    // (e^r - 1) 2^n + (2^n - 1), at half its size, because 2^n may overflow where it does not.
+    let (n, e) = reduce(s, clamp(s, x, -20.0, 89.0));
+    // (e^r - 1) 2^n + (2^n - 1), at half its size, because 2^n may overflow although the result
+    // does not.
     let half = s.scale(s.splat(0.5), n);
     let y = s.mul_add(e, half, s.sub(half, s.splat(0.5)));
     s.copysign(s.add(y, y), x)
@@ -97,7 +99,7 @@ pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.div(above, below)
 }
 
-/// [`sigmoid`], before it is divided: at most 1 above, and 1 to 2 below.
+/// The numerator and denominator of [`sigmoid`]: at most 1, and from 1 to 2.
 #[inline(always)]
 fn sigmoid_fraction<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     // With e^-|x| neither side overflows, and small results keep all their bits.
@@ -113,8 +115,8 @@ pub fn mish<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // With e = e^x, it is x e (e + 2) / (e (e + 2) + 2). From 20 on it rounds to x.
     const LARGE: f32 = 20.0;
     let two = s.splat(2.0);
-    let (n, e) = reduced(s, clamp(s, x, LEAST, LARGE));
-    // x e^x from e^r - 1, which has more bits than e^r.
+    let (n, e) = reduce(s, clamp(s, x, LEAST, LARGE));
+    // x e^x is computed from e^r - 1, which has more bits than e^r.
     let gone = s.mul(x, s.splat(0.0));
     let small = s.select(s.le(x, s.splat(LEAST)), gone, s.scale(s.mul_add(x, e, x), n));
     let e = s.scale(s.add(e, s.splat(1.0)), n);
@@ -129,12 +131,12 @@ pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.copysign(s.div(above, below), x)
 }
 
-/// [`tanh`] of `|x|`, before it is divided: both are less than `e^20`.
+/// The numerator and denominator of [`tanh`] of `|x|`: both are less than `e^20`.
 #[inline(always)]
 fn tanh_fraction<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     // tanh |x| = t / (t + 2) with t = e^(2|x|) - 1. From 10 on it rounds to 1.
     let a = s.min(s.splat(10.0), s.abs(x));
-    let (n, e) = reduced(s, s.add(a, a));
+    let (n, e) = reduce(s, s.add(a, a));
     let power = s.scale(s.splat(1.0), n);
     let t = s.mul_add(e, power, s.sub(power, s.splat(1.0)));
     (t, s.add(t, s.splat(2.0)))

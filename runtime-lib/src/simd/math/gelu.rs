@@ -1,16 +1,16 @@
-//! The normal distribution.
+//! GELU: the distribution function of the normal distribution, times `x`.
 
 use super::{exp::exp_of_sum, polynomial};
 use crate::simd::Simd;
 
-/// Up to here `Φ` is a polynomial.
+/// The end of the interval in which `Φ` is a polynomial.
 const NEAR: f32 = 1.1;
 
-/// From here on what is left of `Φ` rounds to zero.
+/// From here on the tail of `Φ` rounds to zero.
 const FAR: f32 = 14.5;
 
-/// `x Φ(x)`, with the distribution function `Φ` of the normal distribution; NaN at
-/// -∞, as in `gate`.
+/// `x Φ(x)`, with the distribution function `Φ` of the normal distribution; NaN at -∞, as in
+/// `gate`.
 #[inline(always)]
 pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let half = s.splat(0.5);
@@ -18,14 +18,14 @@ pub fn gelu<S: Simd>(s: S, x: S::F32) -> S::F32 {
 
     let a = s.min(s.splat(FAR), s.abs(x));
     let tail = s.mul(bell(s, a), outer(s, a));
-    // Above zero x - tail, below it -tail, for x + |x| is zero there, or NaN.
+    // x - tail above zero, -tail below, where x + |x| is zero (or NaN).
     let rest = s.mul_add(x, half, s.mul(s.abs(x), half));
     let far = s.sub(rest, tail);
     s.select(s.lt(a, s.splat(NEAR)), near, far)
 }
 
-/// The derivative of [`gelu`], `Φ(x) + x φ(x)` with the density `φ` of the normal distribution;
-/// NaN at ±∞, where `x φ(x)` is.
+/// The derivative of [`gelu`], `Φ(x) + x φ(x)` with the density `φ` of the normal distribution; NaN
+/// at ±∞, where `x φ(x)` is.
 #[inline(always)]
 pub fn gelu_grad<S: Simd>(s: S, x: S::F32) -> S::F32 {
     /// √(1/2π)
@@ -41,7 +41,7 @@ pub fn gelu_grad<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.mul_add(s.mul(x, bell), s.splat(HEIGHT), area)
 }
 
-/// `(Φ(x) - 1/2) / x` up to [`NEAR`], by powers of `x²`; relative error 2.4e-9.
+/// `(Φ(x) - 1/2) / x` up to [`NEAR`], as a polynomial in `x²`; relative error 2.4e-9.
 #[inline(always)]
 fn inner<S: Simd>(s: S, x: S::F32) -> S::F32 {
     const INNER: [f32; 6] = [
@@ -55,7 +55,7 @@ fn inner<S: Simd>(s: S, x: S::F32) -> S::F32 {
     polynomial(s, s.mul(x, x), INNER)
 }
 
-/// `a e^(a²/2) Φ(-a)` from [`NEAR`] on, by powers of `1 / (1 + a/2)`; relative error 7.3e-9.
+/// `a e^(a²/2) Φ(-a)` from [`NEAR`] on, as a polynomial in `1 / (1 + a/2)`; relative error 7.3e-9.
 #[inline(always)]
 fn outer<S: Simd>(s: S, a: S::F32) -> S::F32 {
     const TAIL: [f32; 9] = [
@@ -73,8 +73,7 @@ fn outer<S: Simd>(s: S, a: S::F32) -> S::F32 {
     polynomial(s, s.div(one, s.mul_add(a, s.splat(0.5), one)), TAIL)
 }
 
-/// `e^(-a²/2)`. The square has all its bits in two parts: that of the 12 high bits of `a`, and what
-/// is left.
+/// `e^(-a²/2)`. The square is exact, in two parts: that of the 12 high bits of `a`, and the rest.
 #[inline(always)]
 fn bell<S: Simd>(s: S, a: S::F32) -> S::F32 {
     let high = s.with_bits(s.and_i32(s.bits(a), s.splat_i32(!0xfff)));

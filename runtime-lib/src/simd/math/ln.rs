@@ -1,12 +1,13 @@
-//! The natural logarithm and its relatives.
+//! The natural logarithm, and functions that are computed from it.
 
 use super::{exp, polynomial};
 use crate::simd::Simd;
 
-/// `ln x + correction` for a normal positive `x`. `exponent` is added to that of `x`.
+/// `ln x + correction` for a normal positive `x`, whose exponent is increased by `exponent`.
 #[inline(always)]
 fn ln_normal<S: Simd>(s: S, x: S::F32, exponent: S::F32, correction: S::F32) -> S::F32 {
-    // (ln(1 + f) - f + f²/2) / f³, so that the relative error of the logarithm is least: 4.6e-9.
+    // The polynomial (ln(1 + f) - f + f²/2) / f³ that minimizes the relative error of the
+    // logarithm: 4.6e-9.
     const P: [f32; 8] = [
         0.333_332_15,
         -0.249_998_06,
@@ -41,7 +42,7 @@ fn ln_normal<S: Simd>(s: S, x: S::F32, exponent: S::F32, correction: S::F32) -> 
 pub fn ln<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let zero = s.splat(0.0);
     let infinity = s.splat(f32::INFINITY);
-    // Subnormal numbers are made normal by a factor 2^23.
+    // Subnormal numbers are scaled by 2^23 to be normal.
     let small = s.lt(x, s.splat(f32::MIN_POSITIVE));
     let normal = s.select(small, s.mul(x, s.splat(8_388_608.0)), x);
     let exponent = s.select(small, s.splat(-23.0), zero);
@@ -55,7 +56,7 @@ pub fn ln<S: Simd>(s: S, x: S::F32) -> S::F32 {
 /// `ln(1 + x)` for `x` from 0 to 1, accurate near zero; NaN for NaN.
 #[inline(always)]
 pub fn ln_1p_unit<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    // What the rounding of 1 + x lost, to first order.
+    // The rounding error of 1 + x, to first order.
     let one = s.splat(1.0);
     let u = s.add(one, x);
     let lost = s.div(s.sub(x, s.sub(u, one)), u);

@@ -1,8 +1,7 @@
-//! Functions of real numbers, a vector of `f32` at a time, and the same for slices.
+//! Functions of real numbers, for a vector of `f32` at a time and for slices.
 //!
-//! Each is within 4 units in the last place of the true value at every level (the tests state
-//! the bound that holds), and right for zeros of either sign, subnormal numbers, infinities
-//! and NaN.
+//! Each is accurate to 4 ULP at every level (the tests state the bound of each), and correct for
+//! zeros of either sign, subnormal numbers, infinities and NaN.
 
 mod erf;
 mod exp;
@@ -30,7 +29,7 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::F32, c: [f32; N]) -> S::F32 {
     y
 }
 
-/// Names a function of this module as a [`Pointwise`], and lets it run over slices.
+/// Defines a [`Pointwise`] for a function of this module, and its forms for slices.
 macro_rules! on_slices {
     ($($Name:ident $name:ident $slices:ident $in_place:ident $formula:literal;)*) => {$(
         #[doc = concat!($formula, ", as a value.")]

@@ -1,4 +1,4 @@
-//! Every function against `libm` in `f64`, over one in so many of all bit patterns.
+//! Compares every function with `libm` in `f64`, for a sample of all bit patterns.
 
 use super::*;
 use crate::kernels::accuracy::{inputs, ulps};
@@ -23,7 +23,7 @@ fn check(name: &str, f: fn(&[f32], &mut [f32]), truth: fn(f64) -> f64, bound: f6
     });
 }
 
-/// `e^-|x|`, by the function for numbers that are not positive.
+/// Computes `e^-|x|` with [`exp_to_one`].
 fn exp_to_one_in(x: &[f32], y: &mut [f32]) {
     #[derive(Clone, Copy)]
     struct ToOne;

@@ -68,7 +68,7 @@ fn depthwise(
                 bias: bias.map_or(&[], |bias| &bias[block * BLOCK..]),
                 add: add.get(piece.rows.start * row..).unwrap_or(&[]),
                 y: &mut *y,
-                y_steps: [row, BLOCK],
+                y_strides: [row, BLOCK],
                 axes: &axes,
                 rows: piece.rows.clone(),
                 clamp: f.clamp(),
@@ -148,7 +148,7 @@ pub(super) struct Slide<'a> {
     /// The output, from the first row on that is computed.
     pub y: &'a mut [f32],
     /// How far one row of the output starts from the next, and one column.
-    pub y_steps: [usize; 2],
+    pub y_strides: [usize; 2],
     /// Rows and columns.
     pub axes: &'a [Axis; 2],
     /// The rows of the output that are computed.
@@ -168,19 +168,22 @@ impl Slide<'_> {
     #[inline(always)]
     fn part(&mut self, [row, col]: [usize; 2], [down, along]: [&Stretch; 2]) -> Depthwise<'_> {
         let [h, w] = self.axes;
-        let [x_row, w_row] = [w.size, w.kernel].map(|size| size * BLOCK);
-        let at = (row - self.rows.start) * self.y_steps[0] + col * self.y_steps[1];
+        let [x_row_stride, w_row_stride] = [w.size, w.kernel].map(|size| size * BLOCK);
+        let at = (row - self.rows.start) * self.y_strides[0] + col * self.y_strides[1];
         Depthwise {
-            x: self.x.get(down.from * x_row + along.from * BLOCK..).unwrap_or(&[]),
-            x_steps: [h.stride * x_row, w.stride * BLOCK],
+            x: self.x.get(down.from * x_row_stride + along.from * BLOCK..).unwrap_or(&[]),
+            x_strides: [h.stride * x_row_stride, w.stride * BLOCK],
             kernel: [down.taps.len(), along.taps.len()],
-            tap_steps: [h.dilation * x_row, w.dilation * BLOCK],
-            w: self.w.get(down.taps.start * w_row + along.taps.start * BLOCK..).unwrap_or(&[]),
-            w_row,
+            tap_strides: [h.dilation * x_row_stride, w.dilation * BLOCK],
+            w: self
+                .w
+                .get(down.taps.start * w_row_stride + along.taps.start * BLOCK..)
+                .unwrap_or(&[]),
+            w_row_stride,
             bias: self.bias,
             add: self.add.get(at..).unwrap_or(&[]),
             y: &mut self.y[at..],
-            y_steps: self.y_steps,
+            y_strides: self.y_strides,
             rows: down.count,
             cols: along.count,
             clamp: self.clamp,

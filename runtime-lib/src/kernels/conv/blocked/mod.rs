@@ -252,23 +252,23 @@ impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
                 let block = blocks.start + part.block;
                 NchwcConv::<UNIT, PAIRED> {
                     x,
-                    x_block: band.block,
-                    x_row: band.row,
+                    x_block_stride: band.block,
+                    x_row_stride: band.row,
                     taps: self.taps,
                     spans: part.spans,
                     w: &self.w[part.weights..],
                     bias: self.bias.get(block * BLOCK..).unwrap_or(&[]),
                     add: self.add.get(block * y.apart() + at..).unwrap_or(&[]),
                     y: y.part(part.block..part.block + part.blocks, pixels.clone()),
-                    y_row: width * BLOCK,
-                    y_col: BLOCK,
+                    y_row_stride: width * BLOCK,
+                    y_col_stride: BLOCK,
                     blocks: part.blocks,
                     rows,
                     cols,
                     kept: part.kept,
                     clamp: self.f.clamp(),
                     layers: 1,
-                    x_layer: 0,
+                    x_layer_stride: 0,
                 }
                 .compute();
             });

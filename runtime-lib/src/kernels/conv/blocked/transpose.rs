@@ -101,23 +101,23 @@ pub fn conv_transpose_nchwc(
                     phase.each(channels, scratch, x, |part| {
                         NchwcConv::<BLOCK> {
                             x: part.x,
-                            x_block: part.band.block,
-                            x_row: part.band.row,
+                            x_block_stride: part.band.block,
+                            x_row_stride: part.band.row,
                             taps: part.taps,
                             spans: &[Span { first: 0, count: channels }],
                             w: &own[first * depth..],
                             bias: &[],
                             add: &[],
                             y: y.part(0..blocks, part.y..block),
-                            y_row: phase.y_row,
-                            y_col: phase.y_col,
+                            y_row_stride: phase.y_row_stride,
+                            y_col_stride: phase.y_col_stride,
                             blocks,
                             rows: part.rows,
                             cols: part.cols,
                             kept: 0,
                             clamp: None,
                             layers: 1,
-                            x_layer: 0,
+                            x_layer_stride: 0,
                         }
                         .compute();
                     });
@@ -149,7 +149,7 @@ pub fn transpose_depthwise(x: &[f32], w: &[f32], y: &mut [f32], geometry: ConvTr
                     bias: &[],
                     add: &[],
                     y: y.get_mut(phase.start..).unwrap_or(&mut []),
-                    y_steps: [phase.y_row, phase.y_col],
+                    y_strides: [phase.y_row_stride, phase.y_col_stride],
                     axes: &phase.axes,
                     rows: 0..phase.axes[0].out,
                     clamp: None,
@@ -172,9 +172,9 @@ struct Phase {
     /// Where in the output its first element is.
     start: usize,
     /// How far one of its rows starts from the next.
-    y_row: usize,
+    y_row_stride: usize,
     /// How far one of its columns starts from the next.
-    y_col: usize,
+    y_col_stride: usize,
 }
 
 /// Some rows and columns of a phase.
@@ -204,8 +204,8 @@ impl Phase {
             strides: [height, width],
             width: geometry.kernel[last],
             start: row * line + col * BLOCK,
-            y_row: height * line,
-            y_col: width * BLOCK,
+            y_row_stride: height * line,
+            y_col_stride: width * BLOCK,
         }
     }
 
@@ -260,7 +260,7 @@ impl Phase {
                 x: band.input(&plane, x, [row, rows, col], scratch),
                 band: &band,
                 taps,
-                y: self.start + row * self.y_row + col * self.y_col,
+                y: self.start + row * self.y_row_stride + col * self.y_col_stride,
                 rows,
                 cols,
             });

@@ -88,19 +88,19 @@ fn add_image(
     (taps, channels, unit): (&[usize], usize, usize),
 ) {
     let [height, width] = plane.out();
-    let dy_block = height * width * BLOCK;
+    let dy_block_stride = height * width * BLOCK;
     for [row, rows, col, cols] in plane.places(band, plane.all()) {
         NchwcWeightGrad {
             x: band.input(plane, x, [row, rows, col], scratch),
-            x_block: band.block,
-            x_row: band.row,
+            x_block_stride: band.block,
+            x_row_stride: band.row,
             unit,
             taps,
             channels,
             dy: &dy[(row * width + col) * BLOCK..],
-            dy_block,
-            dy_row: width * BLOCK,
-            blocks: dy.len() / dy_block,
+            dy_block_stride,
+            dy_row_stride: width * BLOCK,
+            blocks: dy.len() / dy_block_stride,
             rows,
             cols,
             sums: &mut *sums,
@@ -161,10 +161,10 @@ fn add_block(
     for [row, rows, col, cols] in plane.places(band, plane.all()) {
         DepthwiseWeightGrad {
             x: band.input(plane, x, [row, rows, col], scratch),
-            x_row: band.row,
+            x_row_stride: band.row,
             taps,
             dy: &dy[(row * width + col) * BLOCK..],
-            dy_row: width * BLOCK,
+            dy_row_stride: width * BLOCK,
             rows,
             cols,
             sums: &mut *sums,

@@ -4,7 +4,7 @@ use super::{Image, Plane};
 use crate::kernels::quantized::{Channels, Requantize};
 use crate::microkernel::int8_tile::PANEL_ROWS;
 use crate::simd::int8::{
-    Bounds, COLUMNS, Quad, Quads, add_products, iteration, scale, scale_rows, set, sums_memory,
+    Bounds, COLUMNS, Quad, Quads, add_products, scale, scale_rows, set, sums_memory, transpose,
 };
 
 impl Image<'_> {
@@ -103,7 +103,7 @@ fn pack(x: &[u8], starts: &[[u32; 4]], j: usize, flip: u32, panel: &mut [Quads])
         for (row, &start) in rows.iter_mut().zip(starts) {
             *row = word(x, start as usize + j) ^ flip;
         }
-        set(panel, at, iteration(rows));
+        set(panel, at, transpose(rows));
     }
 }
 
