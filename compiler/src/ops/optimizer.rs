@@ -1,4 +1,4 @@
-//! Steps that optimizers take.
+//! Optimizer steps: `Adagrad`, `Adam` and `Momentum`.
 
 use super::{
     Entry,
@@ -44,8 +44,8 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// Kernels read the learning rate in double precision. As nodes of their own, the casts of all tensors are
-/// one.
+/// Casts the learning rate to `double`, the type that kernels read. CSE merges the casts of all
+/// tensors.
 fn widen_rate(node: &mut Reader<'_>) -> Result {
     match node.dtype(0) {
         Ok(DType::F32) => node.wrap_input(0, Cast { to: DType::F64, mode: CastMode::DEFAULT }, &[]),
@@ -59,21 +59,23 @@ fn required(node: &mut Reader<'_>, name: &str) -> Result<f32> {
     node.maybe_float(name)?.ok_or_else(missing)
 }
 
-/// The types of what becomes of tensors. After the learning rate and the number of steps there are
-/// `given` inputs for each, all tensors' first inputs in front; and as many outputs, but that of the
-/// gradient, the second input.
-fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
+/// Infers the types of the updated tensors and accumulators. Inputs are the learning rate, the step
+/// number, and `per_tensor` inputs for each tensor: all tensors, then all gradients, then all
+/// accumulators. The outputs have the order of the inputs without the gradients.
+fn infer(cx: &mut Infer<'_>, per_tensor: usize) -> Inferred {
     cx.of(0, F32_AND_F64)?;
     cx.of(1, I64_ONLY)?;
     for i in 0..2 {
         cx.require_equal(&cx.ty(i)?.len(), &1.into(), "the elements of an input and 1")?;
     }
     let inputs = cx.given() - 2;
-    if inputs == 0 || !inputs.is_multiple_of(given) {
-        let message = format!("there are {inputs} inputs behind the second, not {given} a tensor");
+    if inputs == 0 || !inputs.is_multiple_of(per_tensor) {
+        let message = format!(
+            "each tensor needs {per_tensor} inputs, but {inputs} inputs follow the first two"
+        );
         return Err(cx.diagnostic(Code::OptimizerInputs, message));
     }
-    let tensors = inputs / given;
+    let tensors = inputs / per_tensor;
     for i in 2..2 + inputs {
         let first = cx.of(2 + (i - 2) % tensors, F32_AND_F64)?;
         cx.same_dtype(2 + (i - 2) % tensors, i)?;
@@ -82,11 +84,11 @@ fn infer(cx: &mut Infer<'_>, given: usize) -> Inferred {
             cx.require_equal(size, wanted, "the sizes of a tensor and of its gradient")?;
         }
     }
-    (0..tensors * (given - 1)).map(|i| Ok(cx.ty(2 + i % tensors)?.clone().into())).collect()
+    (0..tensors * (per_tensor - 1)).map(|i| Ok(cx.ty(2 + i % tensors)?.clone().into())).collect()
 }
 
-/// A kernel of a tensor, its gradient, and one more tensor that is gathered.
-macro_rules! steps {
+/// A kernel that updates a tensor and one accumulator from a gradient.
+macro_rules! step_kernel {
     ($name:ident $in_place:ident) => {
         kernel!(overwrites 2 F32_AND_F64 T, optimizer::$name::<T>,
             |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0),
@@ -99,24 +101,24 @@ macro_rules! steps {
 /// Calls `kernel` for each tensor.
 fn lower<F: Formula>(
     cx: &mut Lower<'_>,
-    given: usize,
+    per_tensor: usize,
     kernel: &'static Kernel<F>,
     attributes: &F,
 ) -> Result {
     let (rate, step) = (cx.input(0)?, cx.input(1)?);
-    let tensors = (cx.node().inputs.len() - 2) / given;
+    let tensors = (cx.node().inputs.len() - 2) / per_tensor;
     for i in 0..tensors {
         let ty = cx.ty(2 + i)?;
-        // What is overwritten comes first: all but the gradient.
+        // The overwritten inputs come first: all except the gradient.
         let mut inputs: Vec<Arg> = Vec::new();
-        for j in (0..given).filter(|&j| j != 1) {
+        for j in (0..per_tensor).filter(|&j| j != 1) {
             inputs.push(cx.input(2 + j * tensors + i)?.into());
         }
         inputs.push(cx.input(2 + tensors + i)?.into());
         inputs.extend([rate.clone().into(), step.clone().into()]);
         let mut outputs = Vec::new();
-        for j in 0..given - 1 {
-            // The kernel writes all, wanted or not.
+        for j in 0..per_tensor - 1 {
+            // The kernel writes every output, also unused ones.
             let wanted = cx.optional_output(j * tensors + i)?;
             outputs.push(wanted.unwrap_or_else(|| cx.scratch(ty.dtype, ty.len())).into());
         }
@@ -125,10 +127,10 @@ fn lower<F: Formula>(
     Ok(())
 }
 
-/// A step of ADAGRAD.
+/// A step of Adagrad.
 pub struct Adagrad(pub geometry::Adagrad);
 
-static ADAGRAD: Kernel<geometry::Adagrad> = steps!(adagrad adagrad_in_place);
+static ADAGRAD: Kernel<geometry::Adagrad> = step_kernel!(adagrad adagrad_in_place);
 
 impl Op for Adagrad {
     fn name(&self) -> &'static str {
@@ -191,15 +193,15 @@ impl Op for Adam {
 
 /// A step of gradient descent with momentum.
 pub struct Momentum {
-    /// Whether the step looks ahead, as Nesterov's does.
+    /// Whether the step uses Nesterov's momentum.
     pub nesterov: bool,
-    /// The numbers.
+    /// The attributes of the kernel.
     pub attributes: geometry::Momentum,
 }
 
-static MOMENTUM: Kernel<geometry::Momentum> = steps!(momentum momentum_in_place);
+static MOMENTUM: Kernel<geometry::Momentum> = step_kernel!(momentum momentum_in_place);
 static NESTEROV_MOMENTUM: Kernel<geometry::Momentum> =
-    steps!(nesterov_momentum nesterov_momentum_in_place);
+    step_kernel!(nesterov_momentum nesterov_momentum_in_place);
 
 impl Op for Momentum {
     fn name(&self) -> &'static str {
@@ -245,16 +247,16 @@ mod tests {
     #[test]
     fn every_tensor_has_a_gradient_and_a_momentum() {
         let tensors = || [tensor(DType::F32, [2, 3]), tensor(DType::F64, [0; 0])];
-        let given = inputs((0..3).flat_map(|_| tensors()));
-        check(momentum(), &given, 4, "float[2, 3]; double; float[2, 3]; double");
-        let found = "there are 4 inputs behind the second, not 3 a tensor";
-        check(momentum(), &inputs((0..2).flat_map(|_| tensors())), 2, found);
-        let found = "inputs 2 and 3 must have one element type, not float and double";
+        let good = inputs((0..3).flat_map(|_| tensors()));
+        check(momentum(), &good, 4, "float[2, 3]; double; float[2, 3]; double");
+        let expected = "each tensor needs 3 inputs, but 4 inputs follow the first two";
+        check(momentum(), &inputs((0..2).flat_map(|_| tensors())), 2, expected);
+        let expected = "inputs 2 and 3 must have one element type, not float and double";
         check(
             momentum(),
             &inputs(tensors().into_iter().chain([tensor(DType::F32, [2, 3])])),
             2,
-            found,
+            expected,
         );
     }
 }

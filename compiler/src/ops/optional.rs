@@ -1,5 +1,5 @@
-//! Values that may be absent. What is known of an optional as a size is 1 where it surely has its
-//! value, and 0 where it surely has none.
+//! Optional values. The known element of an optional is 1 if it certainly has a value, and 0 if it
+//! certainly has none.
 
 use super::{Entry, entry};
 use crate::{
@@ -17,7 +17,7 @@ pub const OPS: &[Entry] = &[
     entry("Optional", 15, |node| {
         let ty = node.maybe_type("type")?;
         if ty.is_none() && node.ty(0).is_none() {
-            let message = "`type` must say of which type the optional is that has no value";
+            let message = "an `Optional` without an input needs the attribute `type`";
             return Err(Diagnostic::new(Code::BadAttribute, message));
         }
         Ok(Rc::new(Optional { ty }))
@@ -26,14 +26,14 @@ pub const OPS: &[Entry] = &[
     entry("OptionalHasElement", 15, |_| Ok(Rc::new(OptionalHasElement))),
 ];
 
-/// The input as a value that may be absent; without an input, an absent one.
+/// An optional with the input as its value, or without a value if there is no input.
 pub struct Optional {
-    /// The type of the value that is absent.
+    /// The type of the missing value.
     pub ty: Option<Type>,
 }
 
-/// The type of a value of this kind that there never is.
-fn never(ty: &Type) -> Option<Type> {
+/// Returns the content type of an optional of `ty` that never has a value.
+fn absent_content(ty: &Type) -> Option<Type> {
     let never = Type::Never(ty.dtype()?);
     Some(if ty.element().is_some() { Type::Sequence(never.into()) } else { never })
 }
@@ -60,7 +60,7 @@ impl Op for Optional {
             }
             return Ok(vec![Type::Optional(content.clone().into())]);
         }
-        let content = self.ty.as_ref().and_then(never).ok_or(Stop::Unknown)?;
+        let content = self.ty.as_ref().and_then(absent_content).ok_or(Stop::Unknown)?;
         Ok(vec![Type::Optional(content.into())])
     }
 
@@ -99,15 +99,15 @@ impl Op for OptionalGetElement {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let Some(given) = cx.beside(0) else { return Ok(()) };
+        let Some(flag) = cx.beside(0) else { return Ok(()) };
         if cx.ints(0) == Some(vec![1]) {
             return Ok(());
         }
-        cx.call_on(&GET, DType::Bool, vec![given.into()], Vec::new(), NoParams)
+        cx.call_on(&GET, DType::Bool, vec![flag.into()], Vec::new(), NoParams)
     }
 }
 
-/// Whether an optional has its value.
+/// Whether an optional has a value.
 pub struct OptionalHasElement;
 
 impl Op for OptionalHasElement {
@@ -118,7 +118,7 @@ impl Op for OptionalHasElement {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let known = match cx.has(0).then(|| cx.any(0)).transpose()? {
             None => Some(false),
-            Some(Type::Optional(_)) => cx.ints(0).map(|given| given == [1]),
+            Some(Type::Optional(_)) => cx.ints(0).map(|flag| flag == [1]),
             Some(Type::Unknown) => return Err(Stop::Unknown),
             Some(_) => Some(true),
         };
@@ -129,9 +129,9 @@ impl Op for OptionalHasElement {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        if let Some(given) = cx.beside(0) {
+        if let Some(flag) = cx.beside(0) {
             let y = cx.output(0)?;
-            cx.copy(given, y);
+            cx.copy(flag, y);
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ mod tests {
     use DType::F32;
 
     #[test]
-    fn what_is_known_of_an_optional_is_whether_it_is_there() {
+    fn an_optional_knows_whether_it_has_a_value() {
         let optional = |content| Given::Value(Type::Optional(Box::new(content)));
         let some = || optional(Type::tensor(F32, [2, 3]));
         check(Optional { ty: None }, &[tensor(F32, [2, 3])], 1, "optional(float[2, 3]) = [1]");
@@ -157,7 +157,7 @@ mod tests {
         check(OptionalHasElement, &[some()], 1, "bool");
         check(OptionalHasElement, &[tensor(F32, [2])], 1, "bool = [1]");
         check(OptionalHasElement, &[], 1, "bool = [0]");
-        let found = "an optional value cannot be optional(float[2, 3])";
-        check(Optional { ty: None }, &[some()], 1, found);
+        let expected = "an optional value cannot be optional(float[2, 3])";
+        check(Optional { ty: None }, &[some()], 1, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Putting elements around a tensor, or taking its border away: `Pad` and `CenterCropPad`.
+//! Padding and cropping: `Pad` and `CenterCropPad`.
 
 use super::{Entry, entry};
 use crate::{
@@ -36,13 +36,13 @@ pub const OPS: &[Entry] = &[
     entry("Pad", 11, |node| Ok(Rc::new(Pad { mode: mode(node)? }))),
 ];
 
-/// Puts the attribute `value` where newer versions have an input.
+/// Adds the attribute `value` as an input, as in newer versions.
 fn value_as_input(node: &mut Reader<'_>) -> Result {
     let value = node.float("value", 0.0)?;
     if value == 0.0 {
         return Ok(());
     }
-    let Some(value) = number(node.dtype(0)?, value) else {
+    let Some(value) = scalar(node.dtype(0)?, value) else {
         let message = "the input must be of a floating-point type in this version";
         return Err(Diagnostic::new(Code::TypeMismatch, message));
     };
@@ -50,7 +50,7 @@ fn value_as_input(node: &mut Reader<'_>) -> Result {
     Ok(())
 }
 
-fn number(dtype: DType, value: f32) -> Option<Tensor> {
+fn scalar(dtype: DType, value: f32) -> Option<Tensor> {
     let array = match dtype {
         DType::F32 => Array::F32(vec![value]),
         DType::F64 => Array::F64(vec![value.into()]),
@@ -66,16 +66,16 @@ fn mode(node: &mut Reader<'_>) -> Result<&'static Mode> {
     node.choice("mode", &modes)
 }
 
-/// What stands where the tensor ends.
+/// Selects the elements that padding consists of.
 pub struct Mode {
     name: &'static str,
     takes_value: bool,
     kernel: Kernel<Pads>,
-    /// For pads known only when the model runs.
+    /// The kernel for pads that only the run determines.
     dynamic: Kernel<(Vec<Dim>,)>,
 }
 
-/// A mode that takes elements of the tensor.
+/// A mode that pads with elements of the input.
 macro_rules! border {
     ($name:literal $kernel:ident $dynamic:ident) => {
         Mode {
@@ -100,10 +100,9 @@ static EDGE: Mode = border!("edge" pad_edge pad_edge_dynamic);
 static REFLECT: Mode = border!("reflect" pad_reflect pad_reflect_dynamic);
 static WRAP: Mode = border!("wrap" pad_wrap pad_wrap_dynamic);
 
-/// The input with elements put before and after it, or taken away, along the axes named: pads,
-/// value, axes.
+/// The input padded, or cropped where a pad is negative. Inputs: data, pads, value, axes.
 pub struct Pad {
-    /// What is put there.
+    /// The elements that padding consists of.
     pub mode: &'static Mode,
 }
 
@@ -112,14 +111,14 @@ static SIZES: Kernel<(Vec<Dim>,)> =
 static AXES: Kernel = kernel!(checked INDICES I, pad::pad_axes::<I>,
     |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
 
-/// What is put before and after each axis, where that is known before running.
+/// Returns the pads before and after each axis, if compile-time values determine them.
 fn pads<'a>(
     rank: usize,
     known: impl Fn(usize) -> Option<&'a [Dim]>,
     has_axes: bool,
 ) -> Option<(Vec<Dim>, Vec<Dim>)> {
-    let given = known(1)?;
-    let (first, last) = given.split_at(given.len() / 2);
+    let pads = known(1)?;
+    let (first, last) = pads.split_at(pads.len() / 2);
     if !has_axes {
         return (first.len() == rank).then(|| (first.to_vec(), last.to_vec()));
     }
@@ -159,13 +158,14 @@ impl Op for Pad {
         }
         let count = if cx.has(3) { cx.count(3)? } else { shape.len() };
         if cx.count(1)? != 2 * count {
-            let message = format!("there are {} pads for {count} axes", cx.count(1)?);
+            let message =
+                format!("{count} axes need {} pads, but there are {}", 2 * count, cx.count(1)?);
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if let Some((before, after)) = pads(shape.len(), |i| cx.known(i), cx.has(3)) {
             for ((size, before), after) in shape.iter_mut().zip(&before).zip(&after) {
                 *size = &*size + before + after;
-                cx.require_at_least(size, &0.into(), "a padded size and 0")?;
+                cx.require_at_least(size, &0.into(), "a padded size must not be negative")?;
             }
             return Ok(vec![Type::tensor(ty.dtype, shape)]);
         }
@@ -179,7 +179,7 @@ impl Op for Pad {
     fn views(&self, cx: &mut Views<'_>) {
         let Some(ty) = cx.ty(0) else { return };
         let pads = pads(ty.rank(), |i| cx.known(i), cx.node().input(3).is_some());
-        if pads.is_some_and(|pads| keep_all(&pads)) {
+        if pads.is_some_and(|pads| is_noop(&pads)) {
             cx.view(0, 0, 0.into());
         }
     }
@@ -190,7 +190,7 @@ impl Op for Pad {
         let Some(pads) = pads(ty.rank(), |i| cx.known(i), cx.has(3)) else {
             return lower_dynamic(cx, mode, value);
         };
-        if keep_all(&pads) {
+        if is_noop(&pads) {
             return Ok(());
         }
         let inputs = [vec![cx.input(0)?.into()], value].concat();
@@ -200,8 +200,8 @@ impl Op for Pad {
         cx.call_on(&mode.kernel, ty.dtype, inputs, vec![output], geometry)
     }
 
-    /// The part of the derivative that belongs to the input. What stands around it is of the value,
-    /// or, in other modes, of elements of the input.
+    /// Crops `dy` to the input. The rest of `dy` belongs to the value, or in the other modes to the
+    /// elements that were copied.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (pads, Some(dy)) = (g.x(1), g.dy(0)) else { return Ok(()) };
         if !self.mode.takes_value {
@@ -217,25 +217,26 @@ impl Op for Pad {
     }
 }
 
-fn keep_all((before, after): &(Vec<Dim>, Vec<Dim>)) -> bool {
+fn is_noop((before, after): &(Vec<Dim>, Vec<Dim>)) -> bool {
     before.iter().chain(after).all(|pad| pad.known() == Some(0))
 }
 
-/// Calls the kernels for pads known only when the model runs.
+/// Calls the kernels for pads that only the run determines.
 fn lower_dynamic(cx: &mut Lower<'_>, mode: &'static Mode, value: Vec<Arg>) -> Result {
     let ty = cx.ty(0)?;
-    let (given, mut pads) = (cx.input(1)?, cx.input(1)?);
+    let named_pads = cx.input(1)?;
+    let mut pads = named_pads.clone();
     if let Some(axes) = cx.optional(3)? {
         pads = cx.scratch(DType::I64, 2 * ty.rank());
         let (inputs, outputs) =
-            (vec![given.clone().into(), axes.into()], vec![pads.clone().into()]);
+            (vec![named_pads.clone().into(), axes.into()], vec![pads.clone().into()]);
         cx.call_on(&AXES, cx.ty(3)?.dtype, inputs, outputs, NoParams)?;
     }
     match cx.ints(3) {
-        // Only the sizes of the axes named are open.
+        // Only the sizes of these axes depend on the pads.
         Some(axes) => {
             let from = axes.iter().map(|&axis| ty.shape[cx.axis(axis, ty.rank())].clone());
-            cx.bind(&SIZES, DType::I64, vec![given.into()], (from.collect(),))?;
+            cx.bind(&SIZES, DType::I64, vec![named_pads.into()], (from.collect(),))?;
         }
         None => cx.bind(&SIZES, DType::I64, vec![pads.clone().into()], (ty.shape.clone(),))?,
     }
@@ -244,9 +245,9 @@ fn lower_dynamic(cx: &mut Lower<'_>, mode: &'static Mode, value: Vec<Arg>) -> Re
     cx.call_on(&mode.dynamic, ty.dtype, inputs, vec![output], (ty.shape.clone(),))
 }
 
-/// The middle of the input, with zeros around it where it is too small.
+/// The center of the input, with zeros around it where the input is smaller.
 pub struct CenterCropPad {
-    /// The axes whose sizes the second input says; by default all.
+    /// The axes that input 1 gives sizes for; all by default.
     pub axes: Option<Vec<i64>>,
 }
 
@@ -275,7 +276,8 @@ impl Op for CenterCropPad {
             None => (0..shape.len()).collect(),
         };
         if cx.count(1)? != axes.len() {
-            let message = format!("there are {} sizes for {} axes", cx.count(1)?, axes.len());
+            let message =
+                format!("{} axes need as many sizes, but there are {}", axes.len(), cx.count(1)?);
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let sizes = match cx.known(1) {
@@ -283,15 +285,15 @@ impl Op for CenterCropPad {
             None => cx.fresh_sizes(vec![None; axes.len()]),
         };
         for (axis, size) in axes.into_iter().zip(sizes) {
-            cx.require_at_least(&size, &0.into(), "a size and 0")?;
+            cx.require_at_least(&size, &0.into(), "a size must not be negative")?;
             shape[axis] = size;
         }
         Ok(vec![Type::tensor(ty.dtype, shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let (wanted, dtype) = (cx.input(1)?.into(), cx.ty(1)?.dtype);
-        cx.bind(&CENTER_SIZES, dtype, vec![wanted], NoParams)?;
+        let (sizes, dtype) = (cx.input(1)?.into(), cx.ty(1)?.dtype);
+        cx.bind(&CENTER_SIZES, dtype, vec![sizes], NoParams)?;
         let (x, y) = (cx.ty(0)?, cx.output_ty(0)?);
         let geometry = Shapes { from: x.shape.clone(), to: y.shape.clone() };
         let (input, output) = (cx.input(0)?.into(), cx.output(0)?.into());
@@ -304,7 +306,7 @@ impl Op for CenterCropPad {
 }
 
 impl<'t> Expr<'t> {
-    /// With zeros around it: how many before each axis, then behind each.
+    /// Pads with zeros. `pads` holds the count before each axis, then the count after each axis.
     pub fn pad(self, pads: Expr<'t>) -> Expr<'t> {
         self.apply(Pad { mode: &CONSTANT }, &[pads])
     }
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn pads_may_be_sizes() {
+    fn pads_may_be_dimension_expressions() {
         let pad = || Pad { mode: &REFLECT };
         let x = || tensor(F32, [n(), 4.into()]);
         let pads = Given::Ints(vec![1, -2, 3, 0]);
@@ -329,8 +331,8 @@ mod tests {
         let pads = Given::Sizes(vec![n(), 3.into()]);
         let inputs = [x(), pads, Given::Nothing, Given::Ints(vec![-1])];
         check(pad(), &inputs, 1, "float[n, n + 7]");
-        let found = "there are 2 pads for 2 axes";
-        check(pad(), &[x(), Given::Ints(vec![1, 1])], 1, found);
+        let expected = "2 axes need 4 pads, but there are 2";
+        check(pad(), &[x(), Given::Ints(vec![1, 1])], 1, expected);
     }
 
     #[test]
@@ -347,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_has_the_sizes_asked_for() {
+    fn center_crop_pad_has_the_requested_sizes() {
         let op = |axes| CenterCropPad { axes };
         let x = || tensor(F32, [n(), 4.into(), 3.into()]);
         let to = Given::Sizes(vec![n() + 1]);
         check(op(Some(vec![-2])), &[x(), to], 1, "float[n, n + 1, 3]");
         let to = tensor(I64, [2]);
         check(op(Some(vec![0, 1])), &[x(), to], 1, "float[y0_0, y0_1, 3]");
-        let found = "there are 2 sizes for 3 axes";
-        check(op(None), &[x(), Given::Ints(vec![1, 2])], 1, found);
+        let expected = "3 axes need as many sizes, but there are 2";
+        check(op(None), &[x(), Given::Ints(vec![1, 2])], 1, expected);
     }
 }

@@ -1,5 +1,5 @@
-//! Windows that slide over an image of any number of axes: the attributes and the arithmetic that
-//! convolutions and pools share.
+//! Sliding windows over any number of axes: the attributes and the arithmetic that convolutions and
+//! pooling share.
 
 use crate::{
     diag::{Code, Result},
@@ -7,20 +7,20 @@ use crate::{
     ir::{Attributes, Infer, Inferred, Reader},
 };
 
-/// How the image is padded where the attributes do not say it number by number.
+/// The attribute `auto_pad`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoPad {
-    /// As `pads` says.
+    /// Pads by the attribute `pads`.
     NotSet,
-    /// So that there is a window for each stride; what is odd goes to the end.
+    /// Pads so that there are `⌈image / stride⌉` windows; an odd total pads one more at the end.
     SameUpper,
-    /// So that there is a window for each stride; what is odd goes to the start.
+    /// Pads so that there are `⌈image / stride⌉` windows; an odd total pads one more at the start.
     SameLower,
-    /// Not at all.
+    /// Does not pad.
     Valid,
 }
 
-/// The ways to pad as a file spells them.
+/// The names of [`AutoPad`] in a file.
 const AUTO_PADS: &[(&str, AutoPad)] = &[
     ("NOTSET", AutoPad::NotSet),
     ("SAME_UPPER", AutoPad::SameUpper),
@@ -28,18 +28,18 @@ const AUTO_PADS: &[(&str, AutoPad)] = &[
     ("VALID", AutoPad::Valid),
 ];
 
-/// The attributes of a window, as the file has them; a list left out is empty.
+/// The attributes of a window, as in the file; a missing list is empty.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// How the image is padded.
+    /// The rule for padding.
     pub auto_pad: AutoPad,
-    /// The sizes of the window.
+    /// The size of the window along each axis.
     pub kernel_shape: Vec<i64>,
-    /// How far apart windows lie; 1 by default.
+    /// The distance of adjacent windows along each axis; 1 by default.
     pub strides: Vec<i64>,
-    /// How far the image is padded before each axis, then after each axis; 0 by default.
+    /// The padding before each axis, then after each axis; 0 by default.
     pub pads: Vec<i64>,
-    /// How far apart the elements of a window lie; 1 by default.
+    /// The distance of adjacent taps along each axis; 1 by default.
     pub dilations: Vec<i64>,
 }
 
@@ -48,29 +48,29 @@ pub struct Window {
 pub struct Slide {
     /// The size of the image.
     pub image: Dim,
-    /// The size of the window.
+    /// The number of taps of a window.
     pub kernel: Dim,
     /// The number of windows.
-    pub places: Dim,
-    /// How far apart windows lie.
+    pub windows: Dim,
+    /// The distance of adjacent windows.
     pub stride: usize,
-    /// How far apart the elements of a window lie.
+    /// The distance of adjacent taps.
     pub dilation: usize,
-    /// How far the image is padded before.
+    /// The padding before the image.
     pub before: Dim,
-    /// How far the image is padded after.
+    /// The padding after the image.
     pub after: Dim,
-    /// How large a window may be, at most: one that large has no place.
-    pub room: Dim,
+    /// The largest extent of a window for which the number of windows is not negative. It is 0 for
+    /// this extent.
+    pub max_extent: Dim,
 }
 
-/// Whether the number of windows is rounded up, so that the last one may begin inside the image
-/// and end outside.
+/// The rounding of the number of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// It is not.
+    /// Down: every window ends inside the padded image.
     Down,
-    /// It is.
+    /// Up: the last window may end outside the padded image.
     Up,
 }
 
@@ -86,7 +86,7 @@ impl Window {
         })
     }
 
-    /// Says every attribute that is not left out.
+    /// Writes every attribute that is not missing.
     pub fn attributes(&self, a: &mut Attributes) {
         let named = AUTO_PADS.iter().find(|(_, auto_pad)| *auto_pad == self.auto_pad);
         if let (Some((name, _)), false) = (named, self.auto_pad == AutoPad::NotSet) {
@@ -103,7 +103,7 @@ impl Window {
         }
     }
 
-    /// Looks over the attributes, for an image of `axes` axes.
+    /// Checks the attributes, for an image of `axes` axes.
     pub fn check(&self, cx: &Infer<'_>, axes: usize) -> Inferred<()> {
         let lists = [
             ("kernel_shape", &self.kernel_shape, axes, 1),
@@ -113,32 +113,33 @@ impl Window {
         ];
         for (name, list, len, least) in lists {
             if !list.is_empty() && list.len() != len {
-                let message = format!("`{name}` must have {len} numbers, but has {}", list.len());
+                let message = format!("`{name}` must have {len} elements, but has {}", list.len());
                 return Err(cx.diagnostic(Code::BadAttribute, message));
             }
             if let Some(n) = list.iter().find(|&&n| n < least || n > i64::from(i32::MAX)) {
-                let message = format!("`{name}` has the number {n}");
+                let message = format!("`{name}` has the element {n}, which is out of range");
                 return Err(cx.diagnostic(Code::BadAttribute, message));
             }
         }
         Ok(())
     }
 
-    /// The sizes of the window as the attribute says them; a diagnostic where it does not.
+    /// Returns the window's size along each axis. It is an error if `kernel_shape` does not give
+    /// it.
     pub fn kernel(&self, cx: &Infer<'_>, axes: usize) -> Inferred<Vec<Dim>> {
         if self.kernel_shape.len() == axes {
             return Ok(self.sizes());
         }
-        let message = format!("`kernel_shape` must have {axes} numbers");
+        let message = format!("`kernel_shape` must have {axes} elements");
         Err(cx.diagnostic(Code::BadAttribute, message))
     }
 
-    /// The sizes of the window as the attribute says them.
+    /// Returns the attribute `kernel_shape`.
     pub fn sizes(&self) -> Vec<Dim> {
         self.kernel_shape.iter().map(|&size| size.into()).collect()
     }
 
-    /// Looks over the attributes of a convolution, whose windows are of the sizes `kernel`.
+    /// Checks the attributes of a convolution with windows of the sizes `kernel`.
     pub fn check_conv(
         &self,
         cx: &mut Infer<'_>,
@@ -164,17 +165,17 @@ impl Window {
         Ok(())
     }
 
-    /// How far apart windows lie along an axis.
+    /// The distance of adjacent windows along an axis.
     pub fn stride(&self, axis: usize) -> usize {
         number(&self.strides, axis, 1)
     }
 
-    /// How far apart the elements of a window lie along an axis.
+    /// The distance of adjacent taps along an axis.
     pub fn dilation(&self, axis: usize) -> usize {
         number(&self.dilations, axis, 1)
     }
 
-    /// How a window of the sizes `kernel` slides over `image`, axis by axis.
+    /// Returns the slide of a window of the sizes `kernel` along each axis of `image`.
     pub fn slides(&self, image: &[Dim], kernel: &[Dim], rounding: Rounding) -> Vec<Slide> {
         let sizes = image.iter().zip(kernel).enumerate();
         sizes.map(|(i, (image, kernel))| self.slide(i, image, kernel, rounding)).collect()
@@ -186,85 +187,89 @@ impl Window {
         let pads = [axis, axes + axis].map(|i| Dim::from(number(&self.pads, i, 0)));
         let step = Dim::from(stride);
         let extent = span(kernel, dilation);
-        let ([before, after], places) = match self.auto_pad {
+        let ([before, after], windows) = match self.auto_pad {
             AutoPad::NotSet => {
-                let places = places(image, &pads, &extent, &step, rounding);
-                (pads, places)
+                let windows = count_windows(image, &pads, &extent, &step, rounding);
+                (pads, windows)
             }
             AutoPad::Valid => {
                 let pads = [Dim::from(0), Dim::from(0)];
-                let places = places(image, &pads, &extent, &step, Rounding::Down);
-                (pads, places)
+                let windows = count_windows(image, &pads, &extent, &step, Rounding::Down);
+                (pads, windows)
             }
             AutoPad::SameUpper | AutoPad::SameLower => {
-                let places = image.ceil_div(&step);
-                // The last window starts at `(places - 1) · stride`.
-                let total = (&places * &step + &extent - &step - image).at_least(&0.into());
-                (halves(&total, self.auto_pad), places)
+                let windows = image.ceil_div(&step);
+                // The last window starts at `(windows - 1) · stride`.
+                let total = (&windows * &step + &extent - &step - image).at_least(&0.into());
+                (halves(&total, self.auto_pad), windows)
             }
         };
-        let mut room = image + &before + &after + stride;
+        let mut max_extent = image + &before + &after + stride;
         if rounding == Rounding::Up && self.auto_pad == AutoPad::NotSet {
-            // Rounded up, less than nothing by less than a step is no place, too.
-            room = room + (stride - 1);
+            // Rounding up also turns fractions between -1 and 0 to 0 windows.
+            max_extent = max_extent + (stride - 1);
         }
         let (image, kernel) = (image.clone(), kernel.clone());
-        Slide { image, kernel, places, stride, dilation, before, after, room }
+        Slide { image, kernel, windows, stride, dilation, before, after, max_extent }
     }
 }
 
-/// Number `i` of an attribute that was looked over.
+/// Returns element `i` of a checked attribute.
 fn number(list: &[i64], i: usize, default: usize) -> usize {
     list.get(i).map_or(default, |&n| usize::try_from(n).unwrap_or(default))
 }
 
-/// How far a window of that size reaches.
+/// Returns the extent of a window with that many taps.
 pub fn span(kernel: &Dim, dilation: usize) -> Dim {
     (kernel - 1) * dilation + 1
 }
 
-/// A padding cut in two; what is odd goes to the end, or to the start.
+/// Splits a total padding in two. The end gets the larger half, or the start for `SameLower`.
 pub fn halves(total: &Dim, auto_pad: AutoPad) -> [Dim; 2] {
     let less = total.floor_div(&2.into());
     let more = total - &less;
     if auto_pad == AutoPad::SameLower { [more, less] } else { [less, more] }
 }
 
-/// The number of windows. A window that does not fit even once leaves none.
-fn places(
+/// Returns the number of windows, 0 if not a single one fits.
+fn count_windows(
     image: &Dim,
     [before, after]: &[Dim; 2],
     extent: &Dim,
     stride: &Dim,
     rounding: Rounding,
 ) -> Dim {
-    let room = image + before + after + stride - extent;
+    let span = image + before + after + stride - extent;
     match rounding {
-        Rounding::Down => room.floor_div(stride),
-        // A window that would begin in what is padded after the image is left out.
-        Rounding::Up => room.ceil_div(stride).at_most(&(image + before).ceil_div(stride)),
+        Rounding::Down => span.floor_div(stride),
+        // A window that would start in the padding after the image is left out.
+        Rounding::Up => span.ceil_div(stride).at_most(&(image + before).ceil_div(stride)),
     }
 }
 
 impl Slide {
-    /// A window that is the whole image.
+    /// Returns a window that covers the whole image.
     pub fn whole(image: &Dim) -> Slide {
         let (image, kernel) = (image.clone(), image.clone());
-        let [places, before, after] = [1, 0, 0].map(Dim::from);
-        let room = &image + 1;
-        Slide { image, kernel, places, stride: 1, dilation: 1, before, after, room }
+        let [windows, before, after] = [1, 0, 0].map(Dim::from);
+        let max_extent = &image + 1;
+        Slide { image, kernel, windows, stride: 1, dilation: 1, before, after, max_extent }
     }
 
-    /// Says that the window fits the padded image.
+    /// Requires the window to fit into the padded image.
     pub fn require(&self, cx: &mut Infer<'_>) -> Inferred<()> {
         let extent = span(&self.kernel, self.dilation);
-        cx.require_at_least(&self.room, &extent, "the padded image must be as large as a window")
+        cx.require_at_least(
+            &self.max_extent,
+            &extent,
+            "the padded image must not be smaller than a window",
+        )
     }
 }
 
-/// The number of windows along each axis.
+/// Returns the number of windows along each axis.
 pub fn shape(slides: &[Slide]) -> Vec<Dim> {
-    slides.iter().map(|slide| slide.places.clone()).collect()
+    slides.iter().map(|slide| slide.windows.clone()).collect()
 }
 
 #[cfg(test)]
@@ -281,8 +286,8 @@ mod tests {
         }
     }
 
-    /// The number of windows and the padding before and after, counted one by one.
-    fn counted(w: &Window, image: i64, kernel: i64, rounding: Rounding) -> [i64; 3] {
+    /// Counts the windows one by one. Returns their number and the padding before and after.
+    fn count(w: &Window, image: i64, kernel: i64, rounding: Rounding) -> [i64; 3] {
         let (stride, extent) = (w.strides[0], (kernel - 1) * w.dilations[0] + 1);
         let count = |from: i64, to: i64, overhang: i64| {
             let starts = (0..).map(|i| from + i * stride);
@@ -302,36 +307,36 @@ mod tests {
             }
             AutoPad::Valid => [count(0, image, 0), 0, 0],
             AutoPad::SameUpper | AutoPad::SameLower => {
-                let places = (image + stride - 1) / stride;
-                let total = ((places - 1) * stride + extent - image).max(0);
+                let windows = (image + stride - 1) / stride;
+                let total = ((windows - 1) * stride + extent - image).max(0);
                 let (less, more) = (total / 2, total - total / 2);
                 let lower = w.auto_pad == AutoPad::SameLower;
-                if lower { [places, more, less] } else { [places, less, more] }
+                if lower { [windows, more, less] } else { [windows, less, more] }
             }
         }
     }
 
     #[test]
-    fn windows_are_as_many_as_one_can_count() {
+    fn windows_are_counted_as_by_enumeration() {
         let symbol = Dim::symbol("n");
-        let ways = [AutoPad::NotSet, AutoPad::Valid, AutoPad::SameUpper, AutoPad::SameLower];
+        let auto_pads = [AutoPad::NotSet, AutoPad::Valid, AutoPad::SameUpper, AutoPad::SameLower];
         for code in 0..4 * 3 * 9 * 2 * 3 * 2 {
             let stride = code / 4 % 3 + 1;
             let pads = [code / 12 % 3, code / 36 % 3];
             let (dilation, kernel) = (code / 108 % 2 + 1, code / 216 % 3 + 1);
             let rounding = [Rounding::Down, Rounding::Up][(code / 648 % 2) as usize];
-            let window = window(ways[(code % 4) as usize], stride, pads, dilation);
+            let window = window(auto_pads[(code % 4) as usize], stride, pads, dilation);
             for image in 1..12 {
-                let expected = counted(&window, image, kernel, rounding);
+                let expected = count(&window, image, kernel, rounding);
                 for size in [image.into(), symbol.clone()] {
                     let slide = window.slide(0, &size, &kernel.into(), rounding);
-                    if slide.room.eval(&|_| image) < (kernel - 1) * dilation + 1 {
+                    if slide.max_extent.eval(&|_| image) < (kernel - 1) * dilation + 1 {
                         assert_eq!(expected[0], 0, "{window:?} {image} {kernel} {rounding:?}");
                         continue;
                     }
-                    let found = [slide.places, slide.before, slide.after];
-                    let found = found.map(|dim| dim.eval(&|_| image));
-                    assert_eq!(found, expected, "{window:?} {image} {kernel} {rounding:?}");
+                    let actual = [slide.windows, slide.before, slide.after];
+                    let actual = actual.map(|dim| dim.eval(&|_| image));
+                    assert_eq!(actual, expected, "{window:?} {image} {kernel} {rounding:?}");
                 }
             }
         }

@@ -97,7 +97,7 @@ impl Op for BlockedConvWeightGrad {
         self.window.kernel(cx, x.len() - 2)?;
         cx.require_equal(&x[0], batch, "the batch sizes of the images and of their gradients")?;
         for (slide, out) in self.slides(&x).iter().zip(places) {
-            cx.require_equal(&slide.places, out, "the number of windows and of their gradients")?;
+            cx.require_equal(&slide.windows, out, "the number of windows and of their gradients")?;
         }
         Ok(vec![Type::tensor(DType::F32, self.weights())])
     }

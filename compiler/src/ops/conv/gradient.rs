@@ -70,7 +70,8 @@ impl SlidingWindow {
         weights: Expr<'t>,
     ) -> Result<Expr<'t>> {
         let after = self.slides.iter().map(|slide| {
-            let excess = SlidingWindow::extent(slide, &slide.places) - &slide.image - &slide.before;
+            let excess =
+                SlidingWindow::extent(slide, &slide.windows) - &slide.image - &slide.before;
             excess.known().or(slide.after.known()).map(|after| after.max(0))
         });
         let (Some(before), Some(after)) = (self.before(), after.collect::<Option<Vec<i64>>>())
@@ -117,7 +118,7 @@ impl SlidingWindow {
         // The number of elements after the last window; negative if the window extends past the
         // end.
         let rest = self.slides.iter().zip(&before).map(|(slide, before)| {
-            (&slide.image + *before - SlidingWindow::extent(slide, &slide.places)).known()
+            (&slide.image + *before - SlidingWindow::extent(slide, &slide.windows)).known()
         });
         if let Some(rest) = rest.collect::<Option<Vec<i64>>>() {
             let after = rest.iter().map(|&rest| (-rest).max(0));
@@ -139,7 +140,7 @@ impl SlidingWindow {
         let each = self.slides.iter().zip(before).map(|(slide, before)| {
             let extent = (slide.kernel.known()? - 1) * slide.dilation as i64;
             let front = extent - before;
-            let after = (&slide.image - &slide.places).known()? + extent - front;
+            let after = (&slide.image - &slide.windows).known()? + extent - front;
             (slide.stride == 1 && front >= 0 && after >= 0).then_some((front, after))
         });
         let (front, after): (Vec<i64>, Vec<i64>) =

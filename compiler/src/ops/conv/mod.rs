@@ -270,7 +270,7 @@ pub(super) fn geometry_of(batch: &Dim, w: &[Dim], slides: &[Slide], group: i64) 
         channels: w[1].clone(),
         filters: w[0].floor_div(&group.into()),
         size: each(|slide| &slide.image),
-        out: each(|slide| &slide.places),
+        out: each(|slide| &slide.windows),
         kernel: each(|slide| &slide.kernel),
         strides: slides.iter().map(|slide| slide.stride).collect(),
         dilations: slides.iter().map(|slide| slide.dilation).collect(),

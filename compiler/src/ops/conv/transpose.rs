@@ -140,12 +140,12 @@ impl ConvTranspose {
             Slide {
                 image: out[axis].clone(),
                 kernel: kernel[axis].clone(),
-                places: image[axis].clone(),
+                windows: image[axis].clone(),
                 stride,
                 dilation,
                 after: (&extent - &out[axis] - &before).at_least(&0.into()),
                 before,
-                room: extent,
+                max_extent: extent,
             }
         };
         along.map(slide).collect()

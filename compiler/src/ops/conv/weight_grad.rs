@@ -69,7 +69,7 @@ impl Op for ConvWeightGrad {
         self.window.kernel(cx, x.len() - 2)?;
         cx.require_equal(&x[0], &dy[0], "the batch sizes of the images and of their gradients")?;
         for (slide, out) in self.slides(&x).iter().zip(&dy[2..]) {
-            cx.require_equal(&slide.places, out, "the number of windows and of their gradients")?;
+            cx.require_equal(&slide.windows, out, "the number of windows and of their gradients")?;
         }
         let channels = x[1].floor_div(&self.group.into());
         let shape = [vec![dy[1].clone(), channels], self.window.sizes()].concat();

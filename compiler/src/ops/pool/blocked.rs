@@ -1,4 +1,4 @@
-//! Pools of images whose channels stand in blocks.
+//! Pooling of NCHWc images.
 
 use super::{AveragePool, GlobalPool, MaxPool, Pool, slides};
 use crate::{
@@ -12,28 +12,31 @@ use crate::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedPool", |node| {
-    let fold = node.choice("fold", FOLDS)?;
+    let fold = node.choice("fold", REDUCTIONS)?;
     let global = node.flag("global", false)?;
     let pool = if global { None } else { Some(Pool::read(node)?) };
     Ok(Rc::new(BlockedPool { pool, fold }))
 })];
 
-/// What a window becomes.
+/// The reduction of a window to one element.
 #[derive(Clone, Copy, PartialEq)]
-enum Fold {
+enum Reduction {
     Max,
     Average,
     AveragePadded,
 }
 
-const FOLDS: &[(&str, Fold)] =
-    &[("max", Fold::Max), ("average", Fold::Average), ("average_padded", Fold::AveragePadded)];
+const REDUCTIONS: &[(&str, Reduction)] = &[
+    ("max", Reduction::Max),
+    ("average", Reduction::Average),
+    ("average_padded", Reduction::AveragePadded),
+];
 
-/// A pool whose input and output have their channels in blocks.
+/// Pooling of an NCHWc image.
 pub struct BlockedPool {
-    /// The window; the whole image where there is none.
+    /// The window; `None` is the whole image.
     pool: Option<Pool>,
-    fold: Fold,
+    fold: Reduction,
 }
 
 static MAX_POOL: Kernel<geometry::Pool> =
@@ -44,18 +47,19 @@ static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> = kernel!(F32_ONLY T,
     pool::average_pool_padded_nchwc, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl BlockedPool {
-    /// What an operator does, in blocks, where there is a kernel.
-    pub fn of(op: &dyn Op) -> Option<BlockedPool> {
+    /// Returns the NCHWc form of a pooling operator, if a kernel computes it.
+    pub fn from_op(op: &dyn Op) -> Option<BlockedPool> {
         if let Some(MaxPool { pool, .. }) = op.downcast() {
-            return Some(BlockedPool { pool: Some(pool.clone()), fold: Fold::Max });
+            return Some(BlockedPool { pool: Some(pool.clone()), fold: Reduction::Max });
         }
         if let Some(AveragePool { pool, count_include_pad }) = op.downcast() {
-            let fold = if *count_include_pad { Fold::AveragePadded } else { Fold::Average };
+            let fold =
+                if *count_include_pad { Reduction::AveragePadded } else { Reduction::Average };
             return Some(BlockedPool { pool: Some(pool.clone()), fold });
         }
         match op.downcast()? {
-            GlobalPool::Average => Some(BlockedPool { pool: None, fold: Fold::Average }),
-            GlobalPool::Max => Some(BlockedPool { pool: None, fold: Fold::Max }),
+            GlobalPool::Average => Some(BlockedPool { pool: None, fold: Reduction::Average }),
+            GlobalPool::Max => Some(BlockedPool { pool: None, fold: Reduction::Max }),
             GlobalPool::Lp(_) => None,
         }
     }
@@ -71,7 +75,7 @@ impl Op for BlockedPool {
     }
 
     fn attributes(&self, a: &mut Attributes) {
-        let named = FOLDS.iter().find(|(_, fold)| *fold == self.fold);
+        let named = REDUCTIONS.iter().find(|(_, fold)| *fold == self.fold);
         a.string("fold", named.map_or("", |(name, _)| name));
         match &self.pool {
             Some(pool) => pool.attributes(a),
@@ -82,7 +86,7 @@ impl Op for BlockedPool {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let shape = &cx.of(0, &[DType::F32])?.shape;
         let Some((_, image)) = blocked::batch_and_image(shape) else {
-            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input must be in NCHWc layout"));
         };
         let slides = slides(self.pool.as_ref(), image);
         for slide in &slides {
@@ -99,9 +103,9 @@ impl Op for BlockedPool {
         let geometry = super::geometry(cx, &slides(self.pool.as_ref(), image))?;
         cx.call(
             match self.fold {
-                Fold::Max => &MAX_POOL,
-                Fold::Average => &AVERAGE_POOL,
-                Fold::AveragePadded => &AVERAGE_POOL_PADDED,
+                Reduction::Max => &MAX_POOL,
+                Reduction::Average => &AVERAGE_POOL,
+                Reduction::AveragePadded => &AVERAGE_POOL_PADDED,
             },
             geometry,
         )

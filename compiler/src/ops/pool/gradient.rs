@@ -1,4 +1,4 @@
-//! The derivatives of `MaxPool`.
+//! The gradients of `MaxPool`.
 
 use super::{MaxPool, Pool, geometry};
 use crate::{
@@ -22,9 +22,8 @@ pub const OPS: &[Entry] = &[
     internal("MaxPoolGrad", |node| Ok(Rc::new(MaxPoolGrad { pool: Pool::read(node)? }))),
 ];
 
-/// The elements of the second input, which is like the result of `MaxPool`, each where the number
-/// came from: at the first of the largest elements of its window of the first input. There they are
-/// summed; elsewhere is zero.
+/// The gradient of `MaxPool`, computed from its input and `dy`. Each element of `dy` is added to
+/// the first of the largest elements of its window.
 #[derive(Clone)]
 pub struct MaxPoolGrad {
     /// The window.
@@ -50,8 +49,8 @@ impl Op for MaxPoolGrad {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let (dtype, shape) = self.pool.infer(cx, FLOATS)?;
         cx.same_dtype(0, 1)?;
-        let found = cx.ranked(1, shape.len())?.shape.clone();
-        for (a, b) in found.iter().zip(&shape) {
+        let dy = cx.ranked(1, shape.len())?.shape.clone();
+        for (a, b) in dy.iter().zip(&shape) {
             cx.require_equal(a, b, "the sizes of the pooled images and of the derivatives")?;
         }
         Ok(vec![Type::tensor(dtype, cx.shape(0)?.to_vec())])
@@ -62,23 +61,23 @@ impl Op for MaxPoolGrad {
         cx.call(&MAX_POOL_GRADIENT, geometry)
     }
 
-    /// What went to a place comes from there. A little change of the images changes no place.
+    /// Gathers the elements of `dx` at the indices of the maxima, which are taken as constants.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, dy, Some(dx)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let op = Rc::new(MaxPool { pool: self.pool.clone(), column_major: false });
-        let places = g.tape().node(op, &[Some(x)], 2)[1];
-        g.set(1, dx.reshape_to(&[-1]).gather(places.reshape_to(&[-1]), 0).reshape_like(dy));
+        let indices = g.tape().node(op, &[Some(x)], 2)[1];
+        g.set(1, dx.reshape_to(&[-1]).gather(indices.reshape_to(&[-1]), 0).reshape_like(dy));
         Ok(())
     }
 }
 
-/// The same of images and derivatives whose channels stand in blocks.
+/// [`MaxPoolGrad`] of NCHWc images and gradients.
 pub struct BlockedMaxPoolGrad {
     /// The window.
     pub pool: Pool,
 }
 
-static NCHWC: Kernel<plan::geometry::Pool> = kernel!(F32_ONLY T,
+static BLOCKED_MAX_POOL_GRADIENT: Kernel<plan::geometry::Pool> = kernel!(F32_ONLY T,
     pool::max_pool_grad_nchwc, |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
 impl BlockedMaxPoolGrad {
@@ -106,19 +105,19 @@ impl Op for BlockedMaxPoolGrad {
         let ty = cx.of(0, &[DType::F32])?.clone();
         cx.same_dtype(0, 1)?;
         let Some(slides) = self.slides(&ty.shape) else {
-            return Err(cx.diagnostic(Code::ShapeMismatch, "the input has no blocks"));
+            return Err(cx.diagnostic(Code::ShapeMismatch, "the input must be in NCHWc layout"));
         };
-        let found = cx.ranked(1, ty.rank())?.shape[2..].to_vec();
-        for (slide, found) in slides.iter().zip(&found) {
-            cx.require_equal(&slide.places, found, "the places of a window and of its results")?;
+        let dy = cx.ranked(1, ty.rank())?.shape[2..].to_vec();
+        for (slide, out) in slides.iter().zip(&dy) {
+            cx.require_equal(&slide.windows, out, "the number of windows and of their gradients")?;
         }
         Ok(vec![ty.into()])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let slides = self.slides(&cx.ty(0)?.shape).expect("inferring saw the blocks");
+        let slides = self.slides(&cx.ty(0)?.shape).expect("`infer` checked the layout");
         let geometry = geometry(cx, &slides)?;
-        cx.call(&NCHWC, geometry)
+        cx.call(&BLOCKED_MAX_POOL_GRADIENT, geometry)
     }
 }
 
@@ -134,7 +133,7 @@ mod tests {
     };
 
     #[test]
-    fn a_result_is_as_large_as_the_images() {
+    fn the_gradient_has_the_shape_of_the_images() {
         let window = Window {
             auto_pad: AutoPad::NotSet,
             kernel_shape: vec![2],

@@ -1,4 +1,4 @@
-//! Pools: one number for each window of a channel's image.
+//! Pooling: reduces each window of a channel's image to one element.
 
 pub(crate) mod blocked;
 pub(crate) mod gradient;
@@ -26,11 +26,11 @@ pub const OPS: &[Entry] = &[
         Ok(Rc::new(AveragePool { pool: Pool::read(node)?, count_include_pad }))
     }),
     entry("GlobalAveragePool", 1, |_| Ok(Rc::new(GlobalPool::Average))),
-    entry("GlobalLpPool", 1, |node| Ok(Rc::new(GlobalPool::Lp(real_power(node)?)))),
+    entry("GlobalLpPool", 1, |node| Ok(Rc::new(GlobalPool::Lp(read_real_power(node)?)))),
     entry("GlobalLpPool", 2, |node| Ok(Rc::new(GlobalPool::Lp(node.int("p", 2)?)))),
     entry("GlobalMaxPool", 1, |_| Ok(Rc::new(GlobalPool::Max))),
     entry("LpPool", 1, |node| {
-        Ok(Rc::new(LpPool { p: real_power(node)?, pool: Pool::read(node)? }))
+        Ok(Rc::new(LpPool { p: read_real_power(node)?, pool: Pool::read(node)? }))
     }),
     entry("LpPool", 2, |node| {
         Ok(Rc::new(LpPool { p: node.int("p", 2)?, pool: Pool::read(node)? }))
@@ -42,8 +42,8 @@ pub const OPS: &[Entry] = &[
     entry("MaxUnpool", 9, |node| Ok(Rc::new(MaxUnpool { window: Window::read(node)? }))),
 ];
 
-/// The power of a norm, which the first versions wrote as a real number.
-fn real_power(node: &mut Reader<'_>) -> Result<i64> {
+/// Reads the power of a norm, which the first versions wrote as a real number.
+fn read_real_power(node: &mut Reader<'_>) -> Result<i64> {
     let p = node.float("p", 2.0)?;
     if p.fract() == 0.0 && (1.0..=1e6).contains(&p) {
         return Ok(p as i64);
@@ -52,7 +52,7 @@ fn real_power(node: &mut Reader<'_>) -> Result<i64> {
     Err(Diagnostic::new(Code::Unsupported, message))
 }
 
-/// The attributes that all pools share.
+/// The attributes that all pooling operators share.
 #[derive(Clone)]
 pub struct Pool {
     /// The window.
@@ -76,16 +76,16 @@ impl Pool {
         slides(Some(self), &shape[2..])
     }
 
-    /// The derivative of a pool that sums what it makes of each element, for that of each sum: a
-    /// convolution of each channel by itself, run backward.
-    fn spread<'t>(&self, g: &Gradient<'t>, dy: Expr<'t>) -> Result<Expr<'t>> {
+    /// Backpropagates through a sum over the windows: a transposed depthwise convolution of `dy`
+    /// with ones.
+    fn sum_gradient<'t>(&self, g: &Gradient<'t>, dy: Expr<'t>) -> Result<Expr<'t>> {
         let x = g.x(0);
         let sliding = SlidingWindow::new(self.slides(&x.dims()), 1);
         let (planes, ones) = (x.planes(), sliding.ones(g, x)?);
         Ok(sliding.input_grad(g, dy.planes(), ones, planes)?.reshape_like(x))
     }
 
-    /// The type of the output, for elements of the types allowed.
+    /// Infers the output's element type, one of `types`, and its shape.
     pub(super) fn infer(&self, cx: &mut Infer<'_>, types: &[DType]) -> Inferred<(DType, Vec<Dim>)> {
         let ty = cx.of(0, types)?;
         let axes = image_axes(cx, 0)?;
@@ -100,7 +100,8 @@ impl Pool {
     }
 }
 
-/// How the window slides over images of these sizes; it is the whole image where there is none.
+/// Returns the slide of the window along each axis of `image`. Without a pool the window is the
+/// whole image.
 pub(super) fn slides(pool: Option<&Pool>, image: &[Dim]) -> Vec<Slide> {
     let Some(Pool { window, ceil_mode }) = pool else {
         return image.iter().map(Slide::whole).collect();
@@ -109,29 +110,29 @@ pub(super) fn slides(pool: Option<&Pool>, image: &[Dim]) -> Vec<Slide> {
     window.slides(image, &window.sizes(), rounding)
 }
 
-/// The number of axes of the images of input `i`.
+/// Returns the number of axes of the images of input `i`.
 pub(super) fn image_axes(cx: &Infer<'_>, i: usize) -> Inferred<usize> {
     match cx.ty(i)?.rank().checked_sub(2) {
         Some(axes) if axes > 0 => Ok(axes),
         _ => {
-            let message = "the input must have a batch, channels and at least one axis more";
+            let message = "the input must have at least three axes: batch, channels and image axes";
             Err(cx.diagnostic(Code::ShapeMismatch, message))
         }
     }
 }
 
-/// The window over the images of the node's first input, as the kernels are told.
+/// Returns the window's geometry over the images of input 0.
 pub(super) fn geometry(cx: &Lower<'_>, slides: &[Slide]) -> Result<geometry::Pool> {
     Ok(geometry_of(cx.ty(0)?.shape[..2].iter().product(), slides))
 }
 
-/// The window over so many planes.
+/// Returns the window's geometry over that number of planes.
 pub(super) fn geometry_of(planes: Dim, slides: &[Slide]) -> geometry::Pool {
     let each = |of: fn(&Slide) -> &Dim| slides.iter().map(|slide| of(slide).clone()).collect();
     geometry::Pool {
         planes,
         size: each(|slide| &slide.image),
-        out: each(|slide| &slide.places),
+        out: each(|slide| &slide.windows),
         kernel: each(|slide| &slide.kernel),
         strides: slides.iter().map(|slide| slide.stride).collect(),
         dilations: slides.iter().map(|slide| slide.dilation).collect(),
@@ -152,7 +153,7 @@ static AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
 static LP_POOL: Kernel<(geometry::Pool, u32)> =
     kernel!(FLOATS T, pool::lp_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 
-/// Those where space matters more than time; of `float` alone the last ones.
+/// Kernels for small code. `MaxPool` has one for all types, the means only for `float`.
 static SMALL_MAX_POOL: Kernel<geometry::Pool> =
     kernel!(MAX_POOL_TYPES T, pool::small_max_pool::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static SMALL_AVERAGE_POOL: Kernel<geometry::Pool> =
@@ -162,12 +163,12 @@ static SMALL_AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
 static SMALL_MEANS: Kernel<NoParams> =
     kernel!(F32_ONLY T, pool::small_means, |f, a, _p| f(a.input(0), a.output(0)));
 
-/// Whether windows are whole images.
+/// Whether each window is a whole image.
 pub(super) fn is_whole(slides: &[Slide]) -> bool {
     let is = |dim: &Dim, number| dim.known() == Some(number);
     slides.iter().all(|slide| {
-        let at_once = is(&slide.places, 1) && slide.dilation == 1 && is(&slide.before, 0);
-        at_once && is(&slide.after, 0) && slide.kernel == slide.image
+        let is_single = is(&slide.windows, 1) && slide.dilation == 1 && is(&slide.before, 0);
+        is_single && is(&slide.after, 0) && slide.kernel == slide.image
     })
 }
 
@@ -184,7 +185,7 @@ fn call_average(cx: &mut Lower<'_>, slides: &[Slide], padded: bool) -> Result {
     }
 }
 
-/// The kernel for the largest numbers of windows.
+/// Selects the kernel for the maxima of windows.
 fn max_pool(cx: &Lower<'_>) -> &'static Kernel<geometry::Pool> {
     match cx.optimize() {
         Optimize::Speed => &MAX_POOL,
@@ -192,16 +193,16 @@ fn max_pool(cx: &Lower<'_>) -> &'static Kernel<geometry::Pool> {
     }
 }
 
-/// The largest number of each window.
+/// The maximum of each window, and its index.
 pub struct MaxPool {
     /// The window.
     pub pool: Pool,
-    /// Whether the indices count the elements of an image with the first axis fastest.
+    /// Whether indices are in column-major order: the first axis of the image has stride 1.
     pub column_major: bool,
 }
 
 impl MaxPool {
-    /// How far apart the indices of neighbors along each axis of an image are.
+    /// Returns the strides of an image that the indices are computed with.
     fn index_strides(&self, image: &[Dim]) -> Vec<Dim> {
         if !self.column_major {
             return geometry::strides(image);
@@ -232,7 +233,7 @@ impl Op for MaxPool {
             let outputs = vec![cx.output(0)?.into()];
             return cx.call_on(max_pool(cx), dtype, inputs, outputs, geometry);
         };
-        // The values are always written, even where only the indices are wanted.
+        // The kernel writes the values even if only the indices are used.
         let values = match cx.optional_output(0)? {
             Some(values) => values,
             None => cx.scratch(dtype, indices.len.clone()),
@@ -242,7 +243,7 @@ impl Op for MaxPool {
         cx.call_on(&MAX_POOL_INDICES, dtype, inputs, outputs, (geometry, strides))
     }
 
-    /// Each number comes from the first of the largest of its window.
+    /// The first of the largest elements of a window gets the window's gradient.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         g.set(0, x.apply(MaxPoolGrad { pool: self.pool.clone() }, &[dy]));
@@ -254,7 +255,7 @@ impl Op for MaxPool {
 pub struct AveragePool {
     /// The window.
     pub pool: Pool,
-    /// Whether the padding counts.
+    /// Whether padding counts as elements.
     pub count_include_pad: bool,
 }
 
@@ -277,14 +278,15 @@ impl Op for AveragePool {
         call_average(cx, &self.pool.slides(&cx.ty(0)?.shape), self.count_include_pad)
     }
 
-    /// The mean of ones says which part of a window's sum of ones it is.
+    /// `dx` sums `dy / divisor` over the windows of an element. The divisor is the sum of the
+    /// window's ones over their mean.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let sliding = SlidingWindow::new(self.pool.slides(&x.dims()), 1);
         let ones = x.ones_like();
         let mean = g.tape().node(g.node().op.clone(), &[Some(ones)], 1)[0];
         let sum = sliding.sum_windows(g, ones.planes(), sliding.ones(g, x)?)?.reshape_like(mean);
-        let dx = self.pool.spread(g, dy * mean / sum.replace_zeros(1.0))?;
+        let dx = self.pool.sum_gradient(g, dy * mean / sum.replace_zeros(1.0))?;
         g.set(0, dx);
         Ok(())
     }
@@ -324,10 +326,10 @@ impl Op for LpPool {
         let power =
             |value, p: i64| if p == 1 { value } else { Expr::pow(value, x.number(p as f64)) };
         let dx = match self.p {
-            1 => x.sign() * self.pool.spread(g, dy)?,
+            1 => x.sign() * self.pool.sum_gradient(g, dy)?,
             p => {
                 let share = dy / power(y.replace_zeros(1.0), p - 1);
-                x.sign() * power(x.abs(), p - 1) * self.pool.spread(g, share)?
+                x.sign() * power(x.abs(), p - 1) * self.pool.sum_gradient(g, share)?
             }
         };
         g.set(0, dx);
@@ -339,22 +341,22 @@ fn check_power(cx: &Infer<'_>, p: i64) -> Inferred<()> {
     if p >= 1 && u32::try_from(p).is_ok() {
         return Ok(());
     }
-    Err(cx.diagnostic(Code::BadAttribute, format!("`p` is {p}, which is not the power of a norm")))
+    Err(cx.diagnostic(Code::BadAttribute, format!("`p` is {p}, but must be at least 1")))
 }
 
-/// The power as the kernel is told.
+/// Returns the power in the kernels' type.
 fn power(p: i64) -> u32 {
-    u32::try_from(p).expect("inferring saw that it fits")
+    u32::try_from(p).expect("`infer` checked the power")
 }
 
-/// A pool whose window is the whole image.
+/// Pooling with the whole image as the window.
 #[derive(Clone, Copy)]
 pub enum GlobalPool {
     /// The mean.
     Average,
-    /// The largest number.
+    /// The maximum.
     Max,
-    /// The norm of this power.
+    /// The norm with this power.
     Lp(i64),
 }
 
@@ -414,9 +416,9 @@ impl Op for GlobalPool {
     }
 }
 
-/// Zeros, with the numbers of the first input where the second says that they came from.
+/// Zeros, with the elements of input 0 at the indices in input 1.
 pub struct MaxUnpool {
-    /// The window that the numbers were pooled with.
+    /// The window of the pooling that this inverts.
     pub window: Window,
 }
 
@@ -426,8 +428,8 @@ static MAX_UNPOOL_SIZES: Kernel = kernel!(checked INDICES T, pool::max_unpool_si
     |f, a, _p| f(a.sizes(), a.input(0)));
 
 impl MaxUnpool {
-    /// The sizes that the pool's input had, where the windows left nothing over.
-    fn unpooled(&self, shape: &[Dim]) -> Vec<Dim> {
+    /// Returns the shape of the pooling's input, if its windows cover all of it.
+    fn unpooled_shape(&self, shape: &[Dim]) -> Vec<Dim> {
         let Window { kernel_shape, strides, pads, .. } = &self.window;
         let axes = shape.len() - 2;
         let number = |list: &[i64], i: usize, default| list.get(i).copied().unwrap_or(default);
@@ -457,7 +459,7 @@ impl Op for MaxUnpool {
         self.window.kernel(cx, axes)?;
         let indices = cx.of(1, &[DType::I64])?;
         cx.require_equal(&ty.len(), &indices.len(), "the numbers of elements and of indices")?;
-        let sizes = self.unpooled(&ty.shape);
+        let sizes = self.unpooled_shape(&ty.shape);
         for size in &sizes[2..] {
             cx.require_at_least(size, &0.into(), "the padding must not be larger than the image")?;
         }
@@ -469,15 +471,19 @@ impl Op for MaxUnpool {
             let message = format!("`output_shape` must have {} elements", ty.rank());
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
-        let Some(wanted) = cx.known(2).map(<[Dim]>::to_vec) else {
-            // Whether they are large enough is seen by the kernel.
+        let Some(output_shape) = cx.known(2).map(<[Dim]>::to_vec) else {
+            // The kernel checks that they are large enough.
             let sizes = cx.fresh_sizes(vec![None; ty.rank()]);
             return Ok(vec![Type::tensor(ty.dtype, sizes)]);
         };
-        for (wanted, size) in wanted.iter().zip(&sizes) {
-            cx.require_at_least(wanted, size, "`output_shape` must hold what was pooled")?;
+        for (wanted, size) in output_shape.iter().zip(&sizes) {
+            cx.require_at_least(
+                wanted,
+                size,
+                "`output_shape` must not be smaller than the pooled image",
+            )?;
         }
-        Ok(vec![Type::tensor(ty.dtype, wanted)])
+        Ok(vec![Type::tensor(ty.dtype, output_shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -486,12 +492,13 @@ impl Op for MaxUnpool {
             cx.bind(&MAX_UNPOOL_SIZES, DType::I64, vec![shape], NoParams)?;
         }
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
-        let (sizes, shape) = (self.unpooled(&cx.ty(0)?.shape), cx.output_ty(0)?.shape.clone());
+        let (sizes, shape) =
+            (self.unpooled_shape(&cx.ty(0)?.shape), cx.output_ty(0)?.shape.clone());
         let y = cx.output(0)?;
         cx.call_on(&MAX_UNPOOL, cx.ty(0)?.dtype, inputs, vec![y.into()], (sizes, shape))
     }
 
-    /// The numbers' places go the same way as they.
+    /// Unpools the elements' numbers to learn where `dy` of each element is.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let inputs = [Some(x.places().cast(DType::F64)), g.optional(1), g.optional(2)];
@@ -502,7 +509,7 @@ impl Op for MaxUnpool {
 }
 
 impl<'t> Expr<'t> {
-    /// Images with channels as a batch of images of one channel.
+    /// Reshapes images with channels to a batch of images with one channel.
     fn planes(self) -> Expr<'t> {
         let shape = [self.tape.ints(&[-1, 1]), self.sizes(2, i64::MAX)];
         self.reshape_by(self.tape.concat(&shape))

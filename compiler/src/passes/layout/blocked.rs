@@ -225,7 +225,7 @@ pub fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Converts pools.
 pub fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let pool = BlockedPool::of(&*node.op)?;
+    let pool = BlockedPool::from_op(&*node.op)?;
     let x = nchwc(site, node.input(0)?)?;
     if node.output(1).is_some() {
         return None;
