@@ -1,5 +1,5 @@
-//! The parts of an addition: each operator has its sample, its drawn cases and its gradient case,
-//! and the places that the documentation names exist.
+//! Checks that an addition is complete: each operator has a sample, drawn cases and a gradient
+//! case, and the places that the documentation names exist.
 
 use crate::{gradients::cases::NO_CASE, programs::root};
 use std::fs;
@@ -31,7 +31,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Compares the operators that a text has with all of them.
+/// Asserts that `has` holds for every operator.
 fn check(place: &str, has: impl Fn(&str) -> bool) {
     let operators = operators();
     assert!(operators.len() > 200, "the table is read wrongly: {operators:?}");
@@ -68,7 +68,7 @@ fn every_operator_has_a_gradient_case_or_a_reason() {
     assert!(both.is_empty(), "{both:?} have cases, and reasons to have none");
 }
 
-/// The documentation of what an addition touches, and the folder that its paths start from.
+/// The documents that list the steps of an addition, and the folder that their paths start from.
 const PROCEDURES: &[&str] =
     &["compiler/src/ops/mod.rs", "compiler/src/passes/mod.rs", "compiler/src/options.rs"];
 

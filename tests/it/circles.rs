@@ -1,8 +1,8 @@
-//! Circles of imports: files of a crate that use each other.
+//! Import cycles: files of a crate that use each other.
 //!
-//! The names in `use` declarations and paths are resolved, through re-exports, to the file that
-//! declares the item. A module that declares and re-exports its children does not use them. Method calls
-//! are not seen, nor are imports of tests.
+//! Resolves the names in `use` declarations and paths, through re-exports, to the file that
+//! declares the item. A module that declares and re-exports its children does not use them. Method
+//! calls and the imports of tests are not followed.
 
 use crate::{
     programs::root,
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Circles that stay, because the thing that the files model is recursive.
+/// Cycles that stay, because the data structure that the files model is recursive.
 const RECURSIVE: &[(&str, &[&str])] = &[
     (
         "a graph has nodes, a node has attributes, and an attribute has graphs",
@@ -54,7 +54,7 @@ const RECURSIVE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Folders with circles that are still to be cut. A folder without any leaves the list.
+/// Folders with cycles that are still to be cut. A folder without one leaves the list.
 const PENDING: &[&str] = &["arena/", "emit/", "kernels/", "simd/", "threads/"];
 
 type Path = Vec<String>;

@@ -1,4 +1,4 @@
-//! What the program does with what it is told, and how it writes.
+//! The command line of `onnxc`, and how it writes files.
 
 use crate::programs::{folder, onnxc, scratch};
 use onnxc::Options;
@@ -16,7 +16,7 @@ const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
         y = Mul (x, by)
     }"#;
 
-/// A directory with the model in it, and the model's path.
+/// Creates a directory with the model in it. Returns both paths.
 fn workshop(name: &str) -> (PathBuf, PathBuf) {
     let directory = scratch(&format!("command_line_{name}"));
     let model = directory.join("scaled.onnxtxt");
@@ -36,7 +36,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
 }
 
-/// Holds that the program refused, and that it said each of these.
+/// Asserts that the program failed and that its message has each of these parts.
 fn refused(output: &Output, parts: &[&str]) {
     let text = said(output);
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -49,7 +49,7 @@ fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}", said(output));
 }
 
-/// The names of what lies in a directory, sorted.
+/// Lists the names of a directory's entries, sorted.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("the directory is ours").flatten();
     let mut names: Vec<String> =
@@ -78,7 +78,7 @@ fn what_goes_to_a_pipe_is_as_what_is_printed() {
 fn a_device_is_written_to_and_stays() {
     use std::os::unix::fs::{FileTypeExt, symlink};
     let (directory, model) = workshop("device");
-    // By way of a link, so that nobody loses the device where this test fails.
+    // Through a link, so that a failure of this test does not replace the device.
     let null = directory.join("null.rs");
     symlink("/dev/null", &null).expect("the directory is ours");
     succeeded(&compile(&model, &null));
@@ -123,7 +123,7 @@ fn a_link_stays_and_what_it_leads_to_is_written() {
     let links = ["first.rs", "second.rs"].map(|name| directory.join(name));
     symlink("second.rs", &links[0]).expect("the directory is ours");
     symlink("inside/module.rs", &links[1]).expect("the directory is ours");
-    // At first the links lead to nothing.
+    // The links dangle in the first iteration.
     for before in [None, Some("// what was there\n")] {
         before.into_iter().for_each(|text| fs::write(&links[0], text).expect("it is ours"));
         succeeded(&compile(&model, &links[0]));
@@ -219,7 +219,7 @@ fn links_of_folders_are_not_followed() {
     symlink("..", models.join("up")).expect("the directory is ours");
     symlink(&model, models.join("linked.onnxtxt")).expect("the directory is ours");
     let out = directory.join("out");
-    // The folder that is named may be a link itself.
+    // The folder on the command line may itself be a link.
     let named = directory.join("named");
     symlink("models", &named).expect("the directory is ours");
     succeeded(&onnxc().arg("optimize").arg(&named).arg("-o").arg(&out).output().expect("it ran"));

@@ -1,4 +1,4 @@
-//! Every element type that ONNX has, as modules take and give it.
+//! Every element type of ONNX, as input and output of generated modules.
 
 use crate::programs::{run, scratch};
 use onnxc::{Options, import::Size};
@@ -40,7 +40,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Elements of which sequences are made: those of a byte or more that ONNX always had.
+/// The element types of sequences.
 const LISTED: &[&str] = &[
     "float",
     "double",
@@ -60,8 +60,8 @@ const LISTED: &[&str] = &[
     "complex128",
 ];
 
-/// The models of one type: a name, the text with `T` for the type, and what the program does with
-/// the module, given `x`.
+/// The models of one type: a name, the text with `T` for the type, and a check of the program for
+/// the module `model`, given `x`.
 const FORMS: &[(&str, &str, &str)] = &[
     (
         "fixed",
@@ -95,7 +95,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Likewise for what is on the heap where it is of a fixed size, too: strings.
+/// Checks that differ for strings, which are returned on the heap.
 const STRINGS: &[(&str, &str)] = &[
     ("fixed", "assert_eq!(model.infer(&x).unwrap().data(), turned(&x));"),
     ("scalar", "assert_eq!(model.infer(&[x[3].clone()]).unwrap().data(), [x[3].clone()]);"),
@@ -160,7 +160,7 @@ impl<'d> Program<'d> {
         Program { directory, modules: String::new(), body: String::new() }
     }
 
-    /// Adds a model, and what the program does with its module.
+    /// Adds a model, and the code that checks its module.
     fn add(&mut self, name: &str, text: &str, check: &str) {
         let head = "<ir_version: 13, opset_import: [\"\" : 25, \"ai.onnx.ml\" : 5]>";
         let text = format!("{head} {name} {text}");
@@ -188,7 +188,7 @@ impl<'d> Program<'d> {
     }
 }
 
-/// What every program has.
+/// The start of every program.
 const HEAD: &str = "#![allow(dead_code, unused_imports)]
 use onnxc_runtime::{Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2, U4, bf16, f16, map::Map, sequence::Sequence, view::View};
 

@@ -1,5 +1,4 @@
-//! What holds for every module that is written: the same bytes on every machine, no `unsafe`, no
-//! warning.
+//! Properties of every generated module: the same bytes on every machine, no `unsafe`, no warnings.
 
 use crate::{
     golden,
@@ -10,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The models that are checked in and that compile, each with the options that it needs.
+/// Returns the checked-in models that compile, each with the options that it needs.
 fn models() -> Vec<(PathBuf, &'static [&'static str])> {
     const CUSTOM: &[&str] = &[
         "--custom=com.acme::Clip=crate::clip",
@@ -43,7 +42,7 @@ fn models() -> Vec<(PathBuf, &'static [&'static str])> {
     models
 }
 
-/// What the program has that a module calls.
+/// The functions of the program that modules call.
 const CALLED: &str = "
 use onnxc_runtime::{Result, custom::{Attributes, View, ViewMut}};
 pub fn clip(_: View<f32, 2>, _: ViewMut<f32, 2>, _: Attributes) -> Result { Ok(()) }
@@ -51,7 +50,7 @@ pub fn mix(_: View<f32, 2>, _: Option<View<f32, 2>>, _: ViewMut<f32, 2>, _: Attr
 pub fn norm(_: View<f32, 2>, _: ViewMut<f32, 1>, _: Attributes) -> Result { Ok(()) }
 ";
 
-/// Compiles the model to `module` and gives the module and the weights, where they are apart.
+/// Compiles the model to `module`. Returns the module and, if they are in a file, the weights.
 fn compile(model: &Path, module: &Path, arguments: &[&str]) -> (String, Option<Vec<u8>>) {
     let run = onnxc().arg(model).arg("-o").arg(module).args(arguments).output();
     let run = run.expect("the program was built");
@@ -107,7 +106,7 @@ fn modules_read_as_they_did() {
     }
 }
 
-/// The modules of the examples are those that their descriptions say how to make.
+/// Compiles the models of the examples as their documentation says, and compares the modules.
 #[test]
 fn modules_of_the_examples_are_what_is_written_now() {
     let examples = root().join("examples");

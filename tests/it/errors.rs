@@ -1,10 +1,10 @@
-//! What a person is told who gives the program something that is no model, or a wrong one.
+//! Messages of `onnxc` for files that are not models, and for invalid models.
 
 use crate::programs::{folder, onnxc, root, scratch};
 use std::{fs, path::Path};
 
-/// Compiles the file, holds the message against what must stand in it, and looks that nothing was
-/// written.
+/// Compiles the file, and asserts that it fails, that the message has these parts, and that no
+/// module was written.
 fn refused(name: &str, bytes: &[u8], arguments: &[&str], message: &[&str]) {
     let directory = scratch(&format!("errors_{name}"));
     let model = directory.join(name);

@@ -10,18 +10,18 @@ use std::{
     time::Instant,
 };
 
-/// The bytes of private memory that the compiler may have beside the files that it maps.
+/// The private memory that the compiler may have besides the files that it maps, in bytes.
 const MEMORY: u64 = 300 << 20;
 
-/// The megabytes of weights, where `ONNXC_EXTERNAL_MB` says no other number: more than may be in
-/// memory, and few for a disk.
+/// The default of `ONNXC_EXTERNAL_MB`, the megabytes of weights: more than the memory limit, and
+/// little for a disk.
 const MEGABYTES: u64 = 640;
 
-/// One weight, in every place where a model of this size has one: shared by two products, transposed
-/// by a `Gemm`, of a convolution, the value of a `Constant`, and a table.
+/// One weight for each use of a large weight: shared by two `MatMul`, transposed by a `Gemm`, of a
+/// convolution, the value of a `Constant`, and a table.
 const WEIGHTS: [&str; 5] = ["shared", "transposed", "kernel", "value", "table"];
 
-/// The model, each of whose weights has `rows · wide` elements of its own in one file.
+/// Returns the model. Each weight has `rows · wide` elements in one file.
 fn model(rows: u64, wide: u64) -> String {
     let place = |i: u64| {
         let length = 4 * rows * wide;
@@ -62,8 +62,8 @@ large (float[2, {rows}] x, float[1, {wide}, 5, 5] image, int64[3] at)
     )
 }
 
-/// Writes a file of that many weights. All of a weight but its first elements is a hole, so that
-/// the file takes no room on the disk.
+/// Writes a weights file of that size. All but the first elements of each weight is a hole, so that
+/// the file takes no disk space.
 fn weights(path: &Path, bytes: u64) {
     let file = File::create(path).expect("the directory is ours");
     file.set_len(bytes * WEIGHTS.len() as u64).expect("the file is ours");
@@ -72,8 +72,8 @@ fn weights(path: &Path, bytes: u64) {
     }
 }
 
-/// Runs `onnxc` with a limit on its data: heap and private mappings that can be written, which is
-/// all of its memory but the files that it maps and its own code.
+/// Runs `onnxc` with a limit on its data segment: the heap and writable private mappings, but not
+/// mapped files or code.
 fn limited(directory: &Path) -> Command {
     let onnxc = programs::onnxc();
     let mut command = Command::new("sh");
@@ -99,11 +99,11 @@ fn weights_larger_than_memory_are_mapped_packed_and_written_piece_by_piece() {
     let written = directory.join("large.weights");
     let found = fs::metadata(&written).expect("the weights have a file");
     let expected = 4 * rows * wide * WEIGHTS.len() as u64;
-    // Panels are padded, by less than a hundredth here.
+    // Panels are padded by less than a hundredth here.
     let range = expected..expected + expected / 100;
     assert!(range.contains(&found.len()), "{} bytes for {expected}", found.len());
     println!("{megabytes} MB in {:.1} s", start.elapsed().as_secs_f64());
-    // The same again: nothing is written.
+    // The second run finds the weights unchanged, and writes nothing.
     let output = limited(&directory).output().expect("there is a shell");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again = fs::metadata(&written).expect("the weights have a file");

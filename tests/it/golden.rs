@@ -1,11 +1,11 @@
-//! Files that hold what a test expects. `UPDATE=1 cargo test` writes them anew.
+//! Golden files. `UPDATE=1 cargo test` rewrites them.
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-/// Holds `found` against the file at `path`.
+/// Compares `found` with the file at `path`.
 pub fn check(path: &Path, found: &[u8]) {
     let expected = fs::read(path).unwrap_or_default();
     if expected == found {
@@ -27,7 +27,7 @@ pub fn check(path: &Path, found: &[u8]) {
     );
 }
 
-/// The files in a folder whose names end so, sorted.
+/// Lists the files in a folder whose names end in `end`, sorted.
 pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder is checked in");
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

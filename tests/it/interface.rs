@@ -1,4 +1,4 @@
-//! How modules are called: inputs that may be left out, state, functions of the program.
+//! The interface of generated modules: optional inputs, states, custom operators.
 
 use crate::programs::{folder, onnxc, run, scratch};
 use onnxc::{
@@ -6,7 +6,7 @@ use onnxc::{
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Compiles a model into `directory`, as a module of that name.
+/// Compiles a model to a module of that name in `directory`.
 fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
     let model = folder("models").join(format!("{model}.onnxtxt"));
     let module = directory.join(format!("{name}.rs"));
@@ -15,7 +15,7 @@ fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
-/// What `onnxc` says of options that do not fit a model.
+/// Runs `onnxc` with options that do not fit the model, and returns the message.
 fn refusal(model: &str, options: &[&str]) -> String {
     let model = folder("models").join(format!("{model}.onnxtxt"));
     let run = onnxc().arg(model).args(options).output().expect("the program was built");
@@ -23,7 +23,7 @@ fn refusal(model: &str, options: &[&str]) -> String {
     String::from_utf8(run.stderr).expect("messages are UTF-8")
 }
 
-/// Runs the program in `programs` of that name, beside the modules in `directory`.
+/// Runs `programs/{name}.rs` with the modules in `directory`.
 fn program(directory: &Path, name: &str) {
     let file = directory.join("main.rs");
     let source = folder("programs").join(format!("{name}.rs"));
@@ -82,7 +82,7 @@ fn state_is_handed_from_run_to_run() {
     program(&directory, "stream");
 }
 
-/// The plan of a model with these states.
+/// Plans a model with these states.
 fn planned(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
     let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {text}");
     let mut options = Options::default();
@@ -96,7 +96,7 @@ fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
     planned(text, states).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// Runs a model that keeps its states beside one that is given them.
+/// Compares a model that keeps its states with one that gets them as inputs.
 fn keeps(text: &str, states: &[(&str, &str)]) {
     let (kept, explicit) = (plan(text, states), plan(text, &[]));
     let mut session = Session::new(&kept);
@@ -130,7 +130,7 @@ fn keeps(text: &str, states: &[(&str, &str)]) {
 fn state_is_kept_from_what_would_overwrite_it() {
     let one = &[("p", "n")];
     let two = &[("p", "n"), ("q", "m")];
-    // What is given back lies where the state was, were it not kept.
+    // The output would overwrite the state if it were not kept.
     keeps(
         "(float[2] x, float[2] p) => (float[2] y, float[2] n) { n = Add(p, x) t = Mul(p, x) y = Add(t, n) }",
         one,
@@ -160,7 +160,7 @@ fn state_is_kept_from_what_would_overwrite_it() {
         "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { n = Add(p, x) m = Identity(n) y = Mul(n, q) }",
         two,
     );
-    // A branch, or a iteration, uses it.
+    // A loop reads the state.
     keeps(
         "(float[2] x, float[2] p) => (float[2] y, float[2] n) <int64 m = {3}, bool t = {1}> { n = Loop(m, t, p) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { d = Identity(c) r = Add(s, x) }> y = Sub(n, p) }",
         one,

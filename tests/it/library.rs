@@ -1,4 +1,4 @@
-//! The graph as a library: passes of one's own, models optimized and shown.
+//! The library: custom passes, and models that are optimized and printed.
 
 use crate::programs::{folder, onnxc, root, scratch};
 use onnxc::{
@@ -21,7 +21,7 @@ const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
         y = Abs (h)
     }"#;
 
-/// Takes every `HardSwish` for a `Relu`.
+/// Replaces every `HardSwish` by a `Relu`.
 fn simpler(graph: &Graph) -> Result<Graph, Diagnostics> {
     replace(graph, &|site, node| {
         let relu = || Spec::new("Relu").called(&node.name).inputs(node.inputs.clone());
@@ -29,7 +29,7 @@ fn simpler(graph: &Graph) -> Result<Graph, Diagnostics> {
     })
 }
 
-/// Leaves out the node of that name.
+/// Removes the node of that name.
 fn without(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
     let mut edit = Edit::of(graph);
     if let Some((node, _)) = graph.node_named(name) {
@@ -38,7 +38,7 @@ fn without(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
     edit.finish()
 }
 
-/// The code of [`MODEL`] as a builder makes it.
+/// Returns the module that a builder generates for [`MODEL`].
 fn code(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
     let directory = scratch(name);
     let model = directory.join("gated.onnxtxt");
@@ -121,7 +121,7 @@ fn a_pass_that_breaks_the_graph_is_named() {
 
 #[test]
 fn a_builder_looks_first_where_to_write() {
-    // Cargo gives tests no `OUT_DIR`.
+    // Cargo does not set `OUT_DIR` for tests.
     let diagnostics = Builder::new("nothing.onnx").compile().expect_err("there is no such model");
     assert!(diagnostics.to_string().contains("`OUT_DIR`"), "{diagnostics}");
 }
@@ -141,7 +141,7 @@ fn a_builder_takes_names_and_numbers_as_they_come() {
     assert!(diagnostics.contains("nothing.onnx"), "{diagnostics}");
 }
 
-/// What the program prints, given these arguments.
+/// Returns the output of the program for these arguments.
 fn printed(arguments: &[&str]) -> String {
     let output = onnxc().args(arguments).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -180,7 +180,7 @@ fn an_optimized_model_is_optimal() {
     }
 }
 
-/// What a model gives for inputs of small numbers.
+/// Returns the results of a model for inputs of small numbers.
 fn results(model: Bytes) -> Vec<Value> {
     let mut options = Options::default();
     options.settings.directory = Some(folder("models"));

@@ -1,12 +1,12 @@
-//! What iterations give for one output must be of one size, or all of it is no tensor. Where only running
-//! tells, module and host refuse it, and say the same of it.
+//! The iterations of a loop must give elements of one size for a scan output, or the output is not
+//! a tensor. If sizes are data-dependent, the module and the interpreter return the same error.
 
 use crate::programs::{run, scratch};
 use onnxc::{CompiledModel, Options, interpreter, tensor::Tensor, value::Value};
 use std::fs;
 
-/// A name, the outputs, the nodes that make them, up to which `n` they fit, and what is said of a
-/// greater one.
+/// A name, the outputs, the nodes, the greatest `n` that succeeds, and the message of a greater
+/// one.
 type Model = (&'static str, &'static str, &'static str, i64, &'static str);
 
 const MODELS: &[Model] = &[
@@ -88,8 +88,8 @@ const MODELS: &[Model] = &[
     ),
 ];
 
-/// What all models have: the rows of `x` have 2, 2 and 3 elements that are not 0, and `rows` are the
-/// first `n` of them.
+/// The nodes that all models have: the rows of `x` have 2, 2 and 3 nonzero elements, and `rows` are
+/// the first `n` of them.
 const HEAD: &str = "end_of_rows = Unsqueeze(n, first) rows = Slice(x, first, end_of_rows)";
 const CONSTANTS: &str = "float[3, 4] x = {0, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 0}, float zero = {0},
     float[2] ones = {1, 1}, int64[1] first = {0}";

@@ -1,4 +1,4 @@
-//! `include_onnx!`: what compiles, and what people read where it does not.
+//! `include_onnx!`: uses that compile, and the messages of those that do not.
 
 use crate::{golden, programs};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn the_model_and_its_external_data_are_sources_of_the_program() {
     assert!(depends.contains("models/external.data"), "{depends}");
 }
 
-/// The path that messages are to name: the same on every machine.
+/// Returns the path relative to this package, which makes messages the same on every machine.
 fn relative(file: &Path) -> &Path {
     file.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("the file is one of this package")
 }

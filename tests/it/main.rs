@@ -1,4 +1,4 @@
-//! Tests of all the crates together. One program, so that it is linked once.
+//! Integration tests over all crates, in one program, so that it is linked once.
 
 mod additions;
 mod check;

@@ -1,4 +1,4 @@
-//! The memory that is planned, against the least that any plan can need.
+//! Compares planned memory with a lower bound.
 
 use crate::programs::{folder, root};
 use onnxc::{
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The models in the folder that `ONNXC_MODELS` names: a folder for each, with a `model.onnx`.
+/// Lists the models in the folder that `ONNXC_MODELS` names: `model.onnx` in a folder each.
 fn others() -> Vec<PathBuf> {
     let Some(folder) = env::var_os("ONNXC_MODELS") else { return Vec::new() };
     let entries = fs::read_dir(folder).expect("`ONNXC_MODELS` names a folder");
@@ -27,7 +27,7 @@ fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
     let output = compile(&own).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     holds_little(&own, &output);
     for model in others() {
-        // What does not compile yet is the concern of other tests.
+        // Models that do not compile are left to other tests.
         if let Ok(output) = compile(&model) {
             holds_little(&model, &output);
         }

@@ -1,5 +1,5 @@
-//! Any text is a name in ONNX. Whatever a model calls its parts, and whatever it says of them, the
-//! module compiles without warnings, and its documentation holds no markup of the model's.
+//! Hostile names. In ONNX, a name is any text. Whatever the names and the documentation of a model,
+//! the module compiles without warnings, and its documentation has no markup from the model.
 
 use crate::programs::{rustc, rustdoc, scratch};
 use onnxc::Options;
@@ -11,7 +11,7 @@ use onnxc_proto::{
 };
 use std::{fs, path::Path};
 
-/// Text that means something to Rust, to Markdown, or to a terminal.
+/// Text with a meaning in Rust, in Markdown or on a terminal.
 const HOSTILE: &[&str] = &[
     " ",
     "two\nlines\r\n\ttabs",
@@ -42,8 +42,7 @@ const HOSTILE: &[&str] = &[
     "con:aux|nul",
 ];
 
-/// Names that generated code has itself, that Rust knows without being told, or that become the
-/// same identifier.
+/// Names of generated code, names of Rust's prelude, and names that become the same identifier.
 const TAKEN: &[&str] = &[
     "infer",
     "new",
@@ -190,8 +189,7 @@ fn model(graph: GraphProto, functions: Vec<FunctionProto>, text: &str) -> ModelP
     }
 }
 
-/// A model all of whose parts are called `text`, as far as they may be: by itself, or with a mark
-/// where names must differ.
+/// Returns a model all of whose parts are named `text`, with a suffix where names must differ.
 fn everywhere(text: &str, size: Size) -> ModelProto {
     let marked = |mark: &str| format!("{text}{mark}");
     let (input, scale, default) = (marked("!"), marked("?"), marked("%"));
@@ -231,8 +229,8 @@ fn everywhere(text: &str, size: Size) -> ModelProto {
     model(graph, vec![function], text)
 }
 
-/// A model with an input and an output of each name, with dimensions of these names too, or of a
-/// size that is known.
+/// Returns a model with an input and an output of each name, and dimensions of these names or of a
+/// fixed size.
 fn all_at_once(names: &[&str], size: Option<i64>) -> ModelProto {
     let size = |name: &str| size.map_or(Size::DimParam(name.to_owned()), Size::DimValue);
     let sizes = |name: &str| [size(name), Size::DimValue(2)];
@@ -264,7 +262,7 @@ impl Library<'_> {
         let output = output.map_err(|diagnostics| panic!("{name:?}: {diagnostics}"));
         let Ok(output) = output;
         output.write(&self.directory.join(format!("{module}.rs"))).expect("the directory is ours");
-        // What a person reads stays readable.
+        // Lines stay short enough to read.
         let longest = output.module.code.lines().map(str::len).max();
         assert!(longest < Some(2000), "{name:?}: a line of {longest:?} bytes");
         self.source += &format!("pub mod {module};\n");
@@ -310,7 +308,7 @@ fn whatever_parts_are_called_the_module_compiles_and_says_no_more() {
     }
 }
 
-/// The pages below a directory.
+/// Lists the pages below a directory.
 fn pages(directory: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(directory).expect("rustdoc made it").flatten();
     let (folders, files): (Vec<_>, Vec<_>) =

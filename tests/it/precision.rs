@@ -1,16 +1,16 @@
-//! Weights in fewer bits: how much smaller they are, and how little that changes.
+//! Weight precision: how much smaller weights get, and how small the error is.
 
 use crate::programs::{folder, onnxc, run, scratch};
 use onnxc::{Optimize, Options, Precision, interpreter, plan::Plan, tensor::Tensor, value::Value};
 
-/// Precisions, each with the error that it may make, and the share of the bytes that it may need.
+/// Precisions, each with its greatest error, and its greatest share of the bytes of `f32`.
 const PRECISIONS: [(Precision, f64, f64); 3] = [
     (Precision::Bf16, 1e-2, 0.52),
     (Precision::F16, 2e-3, 0.52),
     (Precision::Int8Weights, 3e-2, 0.32),
 ];
 
-/// So many numbers that look random, between -1 and 1, as text.
+/// Returns pseudorandom numbers between -1 and 1 for a tensor of these sizes, as text.
 fn drawn(sizes: &[usize]) -> String {
     let number = |i: u32| {
         let x = i.wrapping_mul(0x9e37_79b9).wrapping_add(7).wrapping_mul(0x85eb_ca6b);
@@ -21,7 +21,7 @@ fn drawn(sizes: &[usize]) -> String {
     format!("float{sizes:?} {{{}}}", numbers.join(", "))
 }
 
-/// A model whose constants are so called and so large.
+/// Returns a model with constants of these names and shapes.
 fn model(input: &str, constants: &[(&str, &[usize])], body: &str) -> String {
     let each: Vec<String> = constants
         .iter()
@@ -41,7 +41,7 @@ fn plan(model: &str, precision: Precision) -> Plan {
     planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// That each precision keeps what it promises.
+/// Checks the error and the size of the weights for each precision.
 fn check(model: &str, input: Tensor) {
     let (exact, inputs) = (plan(model, Precision::Full), [Value::Tensor(input)]);
     for (precision, most, share) in PRECISIONS {
@@ -81,7 +81,7 @@ fn convolutions() {
     ];
     let body = "a = Conv<pads = [1, 1, 1, 1]>(x, v) b = Conv<strides = [2, 2]>(a, w)
         c = Conv<group = 48>(b, d) e = ConvTranspose<strides = [2, 2]>(c, t) y = Conv(e, o)";
-    // 21 → 21 → 10 → 8 → 16 → 11 pixels each way.
+    // The sizes in the network are 21, 21, 10, 8, 16 and 11 pixels in each direction.
     for sizes in ["21, 21", "h, w"] {
         check(&model(&format!("float[1, 3, {sizes}] x"), &weights, body), floats(&[1, 3, 21, 21]));
     }

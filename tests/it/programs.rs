@@ -1,4 +1,4 @@
-//! The programs that the tests call: `onnxc`, and rustc as cargo would call it.
+//! The programs that tests call: `onnxc`, and rustc with the arguments of cargo.
 
 use serde_json::Value;
 use std::{
@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// What cargo built.
+/// The artifacts of cargo's build.
 struct Built {
     onnxc: PathBuf,
     compiler: PathBuf,
@@ -18,17 +18,17 @@ struct Built {
     libm: PathBuf,
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a member of the workspace")
 }
 
-/// A folder of this package.
+/// Returns a folder of this package.
 pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// A new empty directory that tests may fill.
+/// Creates an empty directory for a test.
 pub fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
@@ -38,12 +38,12 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// The program `onnxc`.
+/// Returns a command that runs `onnxc`.
 pub fn onnxc() -> Command {
     Command::new(&built().onnxc)
 }
 
-/// Has rustc check a file, as a library or a program that depends on the macro and the runtime
+/// Checks a file with rustc, as a library or a program that depends on the macro and the runtime
 /// library. Paths of models are relative to this package.
 pub fn rustc(file: &Path, edition: &str, crate_type: &str) -> Output {
     let mut command = tool("rustc", file, edition, crate_type);
@@ -52,8 +52,8 @@ pub fn rustc(file: &Path, edition: &str, crate_type: &str) -> Output {
     command.output().expect("rustc is there, for it compiled this")
 }
 
-/// Has rustc check a library that depends on a runtime library without features, which it puts into
-/// `directory`.
+/// Checks a library with rustc that depends on a runtime library without features, which is built
+/// in `directory`.
 pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
     let libm = &built().libm;
     let dependencies = libm.parent().expect("an artifact lies in a directory");
@@ -78,14 +78,14 @@ pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
     metadata("program", file, ("onnxc_runtime", &runtime))
 }
 
-/// Has rustdoc write what it makes of a library into `directory`, warnings being errors.
+/// Runs rustdoc on a library, with warnings as errors, and writes the pages to `directory`.
 pub fn rustdoc(file: &Path, edition: &str, directory: &Path) -> Output {
     let mut command = tool("rustdoc", file, edition, "lib");
     command.arg("-Dwarnings").arg("-o").arg(directory);
     command.output().expect("rustdoc lies beside rustc")
 }
 
-/// Compiles a program without warnings and runs it. What it asserts must hold.
+/// Compiles a program without warnings and runs it. Its assertions must hold.
 pub fn run(file: &Path) {
     let program = file.with_extension(env::consts::EXE_EXTENSION);
     let mut command = tool("rustc", file, "2024", "bin");
@@ -97,7 +97,7 @@ pub fn run(file: &Path) {
     assert!(output.status.success(), "{}\n{}", file.display(), said(&output));
 }
 
-/// The arguments that give rustc all crates of the workspace.
+/// Returns the arguments that give rustc all crates of the workspace.
 pub fn crates() -> Vec<String> {
     let built = built();
     let dependencies = built.runtime.parent().expect("an artifact lies in a directory");
@@ -111,7 +111,8 @@ pub fn crates() -> Vec<String> {
     arguments.into_iter().chain([format!("-Ldependency={}", dependencies.display())]).collect()
 }
 
-/// A tool of the compiler at work on a file that depends on the macro and the runtime library.
+/// Returns a command that runs rustc or rustdoc on a file that depends on the macro and the runtime
+/// library.
 fn tool(name: &str, file: &Path, edition: &str, crate_type: &str) -> Command {
     let built = built();
     let artifact = |name: &str, path: &Path| format!("--extern={name}={}", path.display());
@@ -129,11 +130,11 @@ fn tool(name: &str, file: &Path, edition: &str, crate_type: &str) -> Command {
     command
 }
 
-/// Has cargo build the workspace, of which most is built already, and say where all lies.
+/// Builds the workspace with cargo, most of it already built, and returns the paths of artifacts.
 fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // The tests lie in `TARGET/PROFILE/deps`.
+        // Tests are in `TARGET/PROFILE/deps`.
         let exe = env::current_exe().expect("the program that runs has a path");
         let target = exe.ancestors().nth(3).expect("cargo put it three levels deep");
         let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
@@ -158,7 +159,7 @@ fn built() -> &'static Built {
     })
 }
 
-/// The file that cargo says it made of a target.
+/// Returns the file of a target from cargo's messages.
 fn artifact(messages: &[Value], name: &str, kind: &str) -> PathBuf {
     let made = |message: &&Value| {
         message["target"]["name"] == name && message["target"]["kind"][0] == kind

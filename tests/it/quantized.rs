@@ -1,8 +1,8 @@
-//! Real numbers between quantized tensors are calculated on bytes.
+//! Float operators between quantized tensors are computed in integers.
 
 use onnxc::{Optimize, Options, interpreter, plan::Plan, tensor::Tensor, value::Value};
 
-/// The plan of a model on `float[1, 2, 3, 3] x`, and its graph after the pass, as text.
+/// Plans a model on `float[1, 2, 3, 3] x`. Returns its graph after the passes, too, as text.
 fn planned(body: &str) -> (Plan, String) {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\" : 18]>
@@ -17,7 +17,7 @@ fn planned(body: &str) -> (Plan, String) {
         }}"
     );
     let (plan, after) = planned_for(&text, Optimize::Speed);
-    // A small program gives the same.
+    // A plan for small code gives the same results.
     assert_eq!(run(&planned_for(&text, Optimize::Size).0), run(&plan));
     (plan, after)
 }
@@ -40,19 +40,19 @@ fn numbers() -> Vec<f32> {
     (0..18).map(|i| (i * 7 % 18) as f32 / 4.0 - 2.1).collect()
 }
 
-/// What the model makes of [`numbers`].
+/// Runs the model on [`numbers`].
 fn run(plan: &Plan) -> Vec<f64> {
     let x = Tensor { shape: vec![1, 2, 3, 3], ..Tensor::from_floats(&numbers()) };
     let outputs = interpreter::run(plan, &[Value::Tensor(x)]).expect("the input fits");
     outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
 }
 
-/// The numbers as they are after quantizing.
+/// Returns [`numbers`] after quantization.
 fn quantized() -> Vec<f64> {
     numbers().iter().map(|x| (f64::from(*x) / 0.0625).round_ties_even() * 0.0625).collect()
 }
 
-/// To the nearest multiple of an eighth that the unsigned byte has.
+/// Rounds to the nearest multiple of an eighth in the range of `uint8`.
 fn to_u8(x: f64) -> f64 {
     (x / 0.125).round_ties_even().clamp(-128.0, 127.0) * 0.125
 }

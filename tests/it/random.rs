@@ -1,8 +1,8 @@
-//! Random numbers in a generated module: drawn anew each time, and the same from the same seed.
+//! Random numbers in a generated module: new ones in each run, the same ones from the same seed.
 
 onnxc_macros::include_onnx!("models/random.onnxtxt");
 
-/// What the model gives in one run, as one list for each output.
+/// Runs the model and returns one list for each output.
 fn run(model: &mut Random) -> [Vec<f32>; 4] {
     let output = model.infer(&[0.5; 64], 2).expect("every iteration fits");
     [

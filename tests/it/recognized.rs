@@ -1,15 +1,15 @@
-//! Groups of nodes by which exporters spell one operator become that operator.
+//! Composite recognition: nodes that exporters write for one operator become that operator.
 
 use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 
-/// The text of a model.
+/// Returns a model in ONNX's text.
 fn model(inputs: &str, body: &str) -> String {
     // The result has the type of the first input.
     let ty = &inputs[..=inputs.find(']').expect("it has axes")];
     format!("<ir_version: 10, opset_import: [\"\" : 18]>\nmodel ({inputs}) => ({ty} y)\n{body}")
 }
 
-/// The model's graph after the pass, as text.
+/// Returns the graph after `recognize`, as text.
 fn recognized(inputs: &str, body: &str) -> String {
     recognized_in(model(inputs, body))
 }
@@ -18,7 +18,7 @@ fn recognized_in(model: String) -> String {
     after("recognize", model)
 }
 
-/// A model's graph after a pass, as text.
+/// Returns the graph after a pass, as text.
 fn after(last: &str, model: String) -> String {
     let mut text = String::new();
     let result = onnxc::Compiler::new(&Options::default())
@@ -84,7 +84,7 @@ fn gelu_in_both_spellings() {
         assert!(text.contains("= Gelu ") && !text.contains("Mul"), "{text}");
         assert_eq!(text.contains("approximate = \"tanh\""), tanh, "{text}");
     }
-    // Another constant is another function.
+    // With another constant, the function is another.
     for (from, to) in [("{0.5}", "{0.25}"), ("{1.4142135}", "{1.5}"), ("{1.0}", "{2.0}")] {
         let text = recognized("float[6] x", &ERF.replace(from, to));
         assert!(text.contains("Erf") && !text.contains("Gelu"), "{text}");
@@ -169,7 +169,7 @@ fn attention_without_a_transpose() {
     let text = recognized(OPERANDS, ATTENTION);
     assert!(text.contains("q_num_heads = 2"), "{text}");
     assert!(!text.contains("Transpose") && !text.contains("MatMul"), "{text}");
-    // A mask that is stretched along the keys means something else to the operator.
+    // A mask of one column, broadcast along the keys, has another meaning for the operator.
     let text = recognized(&OPERANDS.replace("float[5, 5] mask", "float[5, 1] mask"), ATTENTION);
     assert!(!text.contains("Attention"), "{text}");
     let text = recognized(OPERANDS, &ATTENTION.replace("<axis = -1>", "<axis = 1>"));
@@ -185,7 +185,7 @@ fn what_is_recognized_gives_the_same_numbers() {
         (OPERANDS, ATTENTION, attention),
     ];
     for (inputs, body, shapes) in cases {
-        // An `Abs` of numbers that are not negative keeps the group apart.
+        // An `Abs` of numbers that are not negative keeps the pattern from matching.
         let apart = body.replace("c = Add(b, one)", "p = Add(b, one)\n c = Abs(p)");
         let apart = apart.replace("f = Add(one, e)", "p = Add(one, e)\n f = Abs(p)");
         let apart = apart.replace("heads = MatMul(weights", "p = Abs(weights)\n heads = MatMul(p");
@@ -196,7 +196,7 @@ fn what_is_recognized_gives_the_same_numbers() {
     }
 }
 
-/// A step with a cache, whose attention is what stands between.
+/// Returns a decoding step with a KV cache around an attention.
 fn step(attention: &str) -> String {
     let heads = |name, rows| format!("float[1, 2, {rows}, 4] {name}");
     let [q, k, v] = ["q", "k", "v"].map(|name| heads(name, 1));
@@ -220,7 +220,7 @@ fn attention_puts_together_what_it_attends() {
     let plain = step("z = Attention(q, keys, values)");
     let text = after("fuse", plain.clone());
     assert!(text.contains("Attention") && !text.contains("Concat"), "{text}");
-    // With a cache, a query would be behind it.
+    // With a cache, the operator aligns the causal mask with the end of the cache.
     let causal = step("z = Attention<is_causal = 1>(q, keys, values)");
     assert!(after("fuse", causal).contains("Concat"));
     let apart = step("less = Neg(values)  minus = Attention(q, keys, less)  z = Neg(minus)");
@@ -251,7 +251,7 @@ fn a_product_reads_transposed_factors_where_they_stand() {
         plan.steps.len()
     };
     assert_eq!(steps(body), 2, "two products, and nothing is transposed");
-    // What is negative twice keeps the group apart.
+    // A double negation keeps the pattern from matching.
     let between = "minus = Neg(left)\n plus = Neg(minus)\n first = MatMul(plus, right)";
     let apart = body.replace("first = MatMul(left, right)", between);
     let shapes: &[&[usize]] = &[&[2, 3, 4, 5], &[2, 5, 3, 4], &[2, 6, 3, 5]];
@@ -260,7 +260,7 @@ fn a_product_reads_transposed_factors_where_they_stand() {
     assert!(one.len() == 120 && far < 1e-5, "{far}: {one:?} {other:?}");
 }
 
-/// `x` times what is zero at -∞: fused into the sum before it, or an operator of its own.
+/// SiLU: `x` times a function that is zero at -∞.
 const SILU: &str = "{
     large = Constant<value = float[2, 2] {3e38, 3e38, 3e38, 3e38}>()
     sum = MatMul(x, large)
@@ -270,7 +270,7 @@ const SILU: &str = "{
 
 #[test]
 fn infinity_times_zero_is_not_a_number_whoever_multiplies() {
-    // Of numbers below zero, the logarithms are of zeros.
+    // The logarithm of `Relu` is -∞ for negative numbers.
     let before = "{\n r = Relu(z)\n x = Log(r)";
     let gelu = |body: &str| body.replacen('{', before, 1);
     for (inputs, body, shape) in [
@@ -293,7 +293,7 @@ fn infinity_times_zero_is_not_a_number_whoever_multiplies() {
 
 #[test]
 fn a_query_that_attends_no_key_gives_zeros() {
-    // The logarithms of zeros hide every key.
+    // A mask of logarithms of zeros hides every key.
     let hidden = "zero = Sub(mask, mask)\n hidden = Log(zero)\n scores = Add(scaled, hidden)";
     let body = ATTENTION.replace("scores = Add(scaled, mask)", hidden);
     let text = recognized(OPERANDS, &body);

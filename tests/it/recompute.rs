@@ -1,4 +1,4 @@
-//! Values that are computed again, so that a model fits into less memory.
+//! Rematerialization: a model fits a smaller arena with the same results.
 
 use crate::programs::root;
 use onnxc::{
@@ -13,7 +13,7 @@ use onnxc::{
 use onnxc_proto::Message;
 use std::fs;
 
-/// Random numbers: a linear congruence, of which the upper bits count.
+/// A linear congruential generator, whose upper bits are used.
 struct Random(u32);
 
 impl Random {
@@ -27,7 +27,8 @@ impl Random {
     }
 }
 
-/// A chain of random operators, each of which reads the value before and perhaps an older one.
+/// Returns a chain of random operators, each of which reads the previous value and perhaps an older
+/// one.
 fn chain(random: &mut Random, length: usize) -> Vec<u8> {
     let (mut weights, mut nodes) = (Vec::new(), Vec::new());
     for i in 1..=length {
@@ -56,7 +57,7 @@ fn chain(random: &mut Random, length: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The plans of a model that is made trainable, with an arena of at most so many bytes.
+/// Plans a model that is made trainable, with an arena of at most `max_arena` bytes.
 fn planned(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnostics> {
     let prepare = Prepare::new(Loss::Mse, Method::Momentum).initial(Initial::Keep);
     let model = prepare.bytes(model.to_vec().into()).unwrap_or_else(|found| panic!("{found}"));
@@ -66,7 +67,7 @@ fn planned(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnosti
     planned.map(|planned| planned.expect("the model learns"))
 }
 
-/// What a few steps give, and what is learned from them: all bytes.
+/// Returns the outputs of three steps and the variables after them, as bytes.
 fn learned(training: &Training, inputs: &[Value]) -> Vec<Vec<u8>> {
     let mut learner = Learner::new(training);
     let mut all = Vec::new();

@@ -1,17 +1,17 @@
-//! Sizes that are computed when the model runs: too small a one is refused, by the module as by the
-//! host, and never leaves the range of `usize`.
+//! Sizes that are computed at run time: the module and the interpreter return the same error for a
+//! size that is too small, and no size leaves the range of `usize`.
 
 use crate::programs::{run, scratch};
 use onnxc::{CompiledModel, Options, interpreter, tensor::Tensor, value::Value};
 use onnxc_runtime::Error;
 use std::fs;
 
-/// What all models have: `x` has `n` numbers and `y` has `m`; `less` is `n - 5`.
+/// The nodes that all models have: `x` has `n` elements and `y` has `m`; `less` is `n - 5`.
 const HEAD: &str = "
     s = Shape(x) t = Shape(y) less = Sub(s, five) last = Squeeze(less) many = Squeeze(t)
     row = Unsqueeze(x, one) image = Unsqueeze(x, front)";
 
-/// A name, and the nodes that make `z`.
+/// A name, and the nodes that compute `z`.
 const MODELS: &[(&str, &str)] = &[
     // Shapes.
     ("reshape", "z = Reshape(y, less)"),
@@ -120,7 +120,7 @@ const MODELS: &[(&str, &str)] = &[
     ("size_clip", "a = Clip(less, down, many) z = ConstantOfShape(a)"),
     ("size_chosen", "c = Less(less, t) a = Where(c, less, t) z = ConstantOfShape(a)"),
     ("size_least", "all = Concat<axis = 0>(less, t) a = ReduceMin(all) z = ConstantOfShape(a)"),
-    // Sizes of what nobody reads.
+    // Sizes of values that no kernel reads.
     ("shape_of_constant", "a = ConstantOfShape(less) z = Shape(a)"),
     ("shape_of_rest", "shape = Concat<axis = 0>(minus, t) a = Reshape(x, shape) z = Shape(a)"),
     (
@@ -159,7 +159,7 @@ fn compiled(name: &str, nodes: &str) -> CompiledModel {
     output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"))
 }
 
-/// What the host makes of `n` and `m` numbers, as the program shows it.
+/// Returns the result of the interpreter for `n` and `m` elements, as the program prints it.
 fn expected(output: &CompiledModel, n: usize, m: usize) -> String {
     let numbers = |len: usize| (0..len).map(|i| i as f32).collect::<Vec<_>>();
     let inputs = [n, m].map(|len| Value::Tensor(Tensor::from_floats(&numbers(len))));
@@ -170,7 +170,7 @@ fn expected(output: &CompiledModel, n: usize, m: usize) -> String {
     format!("{:?} {:?}", z.shape, z.floats().expect("all give numbers"))
 }
 
-/// What the program has beside the modules.
+/// The part of the program outside the modules.
 const PROGRAM: &str = "
 #![allow(dead_code)]
 use onnxc_runtime::view::{Tensor, View};

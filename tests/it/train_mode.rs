@@ -1,4 +1,4 @@
-//! Training models whose steps normalize and drop as training does, against the formulas themselves.
+//! Training mode of normalization and dropout, compared with the formulas.
 
 use onnxc::{
     Compiler, Options,
@@ -56,7 +56,8 @@ fn near(a: &[f64], b: &[f64], what: &str) {
     assert!(a.iter().zip(b).all(|(&a, &b)| is_near(a, b)), "{what}: {a:?} is not {b:?}");
 }
 
-/// Squares in two channels of three places, each normalized, bent and averaged; then a matrix.
+/// Returns a net: squares in two channels of three pixels, normalized, activated and averaged; then
+/// a matrix.
 fn net(opset: u32) -> String {
     format!(
         r#"<ir_version: 8, opset_import: ["" : {opset}]>
@@ -74,7 +75,7 @@ fn net(opset: u32) -> String {
     )
 }
 
-/// The mean and variance of each of two channels of three places.
+/// Returns the mean and variance of each of two channels of three pixels.
 fn statistics(squares: &[f64]) -> [[f64; 2]; 2] {
     let count = squares.len() as f64 / 2.0;
     let channel = |c: usize| squares.chunks(3).skip(c).step_by(2).flatten();
@@ -83,7 +84,7 @@ fn statistics(squares: &[f64]) -> [[f64; 2]; 2] {
     [mean, var]
 }
 
-/// What [`net`] gives, with these statistics; the weights are `scale`, `bias` and `w`.
+/// Computes the output of [`net`] with these statistics; the weights are `scale`, `bias` and `w`.
 fn output(squares: &[f64], weights: &[f64], [mean, var]: [[f64; 2]; 2]) -> Vec<f64> {
     let (scale, bias, w) = (&weights[0..2], &weights[2..4], &weights[4..6]);
     let bent = |c: usize, x: f64| {
@@ -99,7 +100,7 @@ fn mse(y: &[f64], wanted: &[f64]) -> f64 {
     y.iter().zip(wanted).map(|(y, t)| (y - t).powi(2)).sum::<f64>() / y.len() as f64
 }
 
-/// A step down the gradient, which differences tell.
+/// Returns the weights after a step of gradient descent, with the gradient from finite differences.
 fn stepped(weights: &[f64], loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     const H: f64 = 1e-5;
     let moved = |i: usize, by: f64| {
@@ -175,7 +176,7 @@ fn nodes_with_the_same_statistics_change_them_one_after_the_other() {
     assert_eq!((state(&learner, "mean"), state(&learner, "var")), (vec![2.0], vec![1.0]));
 }
 
-/// A line of three outputs of which a step drops some.
+/// Returns a linear layer with three outputs, some of which a step drops.
 fn line(opset: u32, middle: &str) -> String {
     format!(
         r#"<ir_version: 8, opset_import: ["" : {opset}]>
@@ -191,8 +192,8 @@ fn line(opset: u32, middle: &str) -> String {
 
 const DROPS: &str = "y = Dropout(sum, ratio)";
 
-/// What [`line`] comes to for 4 samples, dropping those elements of a column that `mask` says: its
-/// part of the loss, and the column of `w` and the element of `b` after a step.
+/// Computes column `c` of a step of [`line`] on 4 samples that keeps the elements in `mask`: its
+/// part of the loss, and the column of `w` and the element of `b` after the step.
 fn column(c: usize, mask: usize) -> (f64, [f64; 3]) {
     let (w, b) = ([0.3, -0.2, 0.5, 0.1, 0.4, -0.6], [0.1, -0.3, 0.2]);
     let (mut loss, mut next) = (0.0, [w[c], w[3 + c], b[c]]);
@@ -205,7 +206,7 @@ fn column(c: usize, mask: usize) -> (f64, [f64; 3]) {
     (loss, next)
 }
 
-/// The elements that a first step kept, for each column, where what it came to is that of some.
+/// Takes a step, and finds the mask of kept elements that explains the result, for each column.
 fn kept(learner: &mut Learner<'_>) -> [usize; 3] {
     let given = [doubles(&[4, 2], &X[..8]), doubles(&[4, 3], &[0.0; 12])];
     let outputs = learner.step(0, &given).expect("the inputs fit");
@@ -238,7 +239,7 @@ fn steps_drop_by_chance_and_inference_drops_nothing() {
     assert_ne!(kept(&mut Learner::new(&others)), masks);
 }
 
-/// A step as text.
+/// Returns the training step as text.
 fn step(model: &ModelProto) -> String {
     let graph = model.training_info[0].algorithm.clone();
     import::print::model(&ModelProto { graph, ..ModelProto::default() }, usize::MAX)

@@ -1,4 +1,4 @@
-//! Training models made of others: what a step computes, against the formulas themselves.
+//! Training models made from inference models: compares a step with the formulas.
 
 use crate::programs::{onnxc, root, scratch};
 use onnxc::{
@@ -11,7 +11,8 @@ use onnxc::{
 use onnxc_proto::{Message, ModelProto, ValueInfoProto};
 use std::{collections::BTreeMap, fs};
 
-/// A line through the origin of three classes, with a bias: its operator set, and what follows.
+/// Returns a linear layer with three outputs and a bias: its operator set, and the nodes after the
+/// `MatMul`.
 fn line(opset: u32, end: &str) -> String {
     let set = format!("<ir_version: 8, opset_import: [\"\": {opset}]>");
     format!(
@@ -23,10 +24,10 @@ fn line(opset: u32, end: &str) -> String {
 
 const PLAIN: &str = "y = Add(p, b)";
 
-/// Values by name.
+/// Tensors by name.
 type Values = BTreeMap<String, Tensor>;
 
-/// The step of a training model, as a model of its own whose inputs are the variables, too.
+/// The step of a training model, as a model whose variables are inputs.
 struct Step {
     plan: Plan,
     inputs: Vec<String>,
@@ -75,7 +76,7 @@ impl Step {
         Step { plan, inputs, outputs, bindings, state }
     }
 
-    /// Takes a step, and gives the loss.
+    /// Takes a step, and returns the loss.
     fn take(&mut self, given: &Values) -> f64 {
         let value = |name: &String| {
             let tensor = given.get(name).or_else(|| self.state.get(name));
@@ -104,7 +105,7 @@ const X: [f64; 8] = [0.5, -1.0, 2.0, 0.3, -0.7, 1.1, 0.9, 0.4];
 const CLASSES: [i64; 4] = [2, 0, 1, 1];
 const WANTED: [f64; 12] = [1.0, 0.0, 0.0, 2.5, 0.0, 1.0, 0.0, 1.0, -3.0, 1.0, 0.0, 1.0];
 
-/// What a step is given for a loss.
+/// Returns the inputs of a step for a loss.
 fn given(loss: Loss) -> Values {
     let label = match loss {
         Loss::CrossEntropy | Loss::Nll => Tensor::from_ints(&CLASSES),
@@ -113,7 +114,7 @@ fn given(loss: Loss) -> Values {
     BTreeMap::from([("x".into(), doubles(vec![4, 2], &X)), ("label".into(), label)])
 }
 
-/// The loss of rows of three numbers, and its derivative by each.
+/// Computes the loss of rows of three numbers, and its gradient.
 fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
     let n = y.len() as f64;
     let each = |f: &dyn Fn(f64, f64) -> (f64, f64)| {
@@ -133,7 +134,7 @@ fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
             let (mut total, mut gradients) = (0.0, Vec::new());
             for (row, &class) in y.chunks(3).zip(&CLASSES) {
                 let sum: f64 = row.iter().map(|y| y.exp()).sum();
-                // `nll` is given logarithms, whose exponentials sum up to 1.
+                // The inputs of `nll` are logarithms, whose exponentials sum to 1.
                 total += (sum.ln() - row[class as usize]) / 4.0;
                 let hot = |i: usize| f64::from(u8::from(i == class as usize));
                 gradients.extend((0..3).map(|i| (row[i].exp() / sum - hot(i)) / 4.0));
@@ -143,7 +144,7 @@ fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
     }
 }
 
-/// A variable of an optimizer, with its states, as PyTorch's documentation has them.
+/// A variable of an optimizer, with its states, as PyTorch's documentation defines them.
 struct Followed {
     x: Vec<f64>,
     v: Vec<f64>,
@@ -224,7 +225,7 @@ fn near(a: &[f64], b: &[f64], what: &str) {
     }
 }
 
-/// Holds three steps against the formulas.
+/// Compares three steps with the formulas.
 fn check(text: &str, loss: Loss, method: Method) {
     let what = format!("{loss:?} {method:?} {text}");
     let model = prepared(text, &Prepare::new(loss, optimizer(method)));
@@ -310,14 +311,14 @@ fn classes_may_lie_along_the_last_axis() {
     near(&losses, &[through_the_origin(); 2], "classes along the last axis");
 }
 
-/// The loss of `line` without its bias.
+/// Returns the loss of `line` without its bias.
 fn through_the_origin() -> f64 {
     let w = [0.3, -0.2, 0.5, 0.1, 0.4, -0.6];
     let y = |at: usize| X[at / 3 * 2] * w[at % 3] + X[at / 3 * 2 + 1] * w[3 + at % 3];
     reference(Loss::CrossEntropy, &(0..12).map(y).collect::<Vec<_>>()).0
 }
 
-/// Classes whose `Softmax` is over three axes, of these sizes.
+/// Returns a model with a `Softmax` over three axes of these sizes.
 fn over_several_axes(sizes: &str) -> String {
     format!(
         "<ir_version: 8, opset_import: [\"\": 11]>
@@ -339,7 +340,7 @@ fn axes_of_one_class_each_are_looked_through() {
     assert!(said.contains("the `Softmax` is over several axes"), "{said}");
 }
 
-/// A net with all that is trained and all that is not.
+/// A net with every kind of constant that is trained, and every kind that is not.
 const NET: &str = r#"<ir_version: 8, opset_import: ["" : 17]>
     net (float[n, 2, 6, 6] image) => (float[n, 4] probabilities, float[n, 3, 6, 6] features)
     <float[3, 2, 3, 3] conv_w = {CONV}, float[3] conv_b = {1, 2, 3}, float[3] bn_scale = {1, 1, 1},
@@ -413,7 +414,7 @@ fn a_step_has_a_label_and_gives_the_loss() {
     );
 }
 
-/// The diagnostics of a preparation that fails.
+/// Returns the diagnostics of a preparation that fails.
 fn diagnostics(text: &str, prepare: &Prepare) -> String {
     prepare.bytes(text.to_owned().into()).expect_err("it must fail").to_string()
 }
@@ -491,7 +492,7 @@ fn optimizing_keeps_training() {
 
 #[test]
 fn training_that_would_mean_something_else_is_not_optimized() {
-    // Written again, `Softmax` is one of version 13, where `LogSoftmax` has another version, too.
+    // Optimizing writes `Softmax` in version 13, and `LogSoftmax` of that version differs.
     let model = prepared(
         &line(11, "z = Add(p, b)  y = Softmax<axis = 1>(z)"),
         &Prepare::new(Loss::CrossEntropy, Method::Sgd),

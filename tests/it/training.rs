@@ -1,4 +1,4 @@
-//! Models that learn: what the specification says of their graphs, in this process and in a module.
+//! Training models: the semantics of the specification, in the interpreter and in a module.
 
 use crate::{
     golden,
@@ -22,7 +22,7 @@ use onnxc_runtime::view::View;
 onnxc_macros::include_onnx!("models/learn.onnx");
 onnxc_macros::include_onnx!("models/refusing.onnx");
 
-/// A line that learns: `fit` follows the gradient, and `average` keeps a running average.
+/// Returns a linear model: `fit` follows the gradient, and `average` keeps a running average.
 fn line() -> ModelProto {
     let graph = "line (float[4, 2] x) => (float[4, 1] y)
         <float[2, 1] w = {0.5, -0.5}, float[1] b = {0.0}, float[2, 1] slow = {0.0, 0.0}> {
@@ -56,7 +56,8 @@ fn line() -> ModelProto {
     model(graph, vec![fit, average])
 }
 
-/// A step whose first node could make its variable where it lies, and whose second may refuse.
+/// Returns a model with a step whose first node could update its variable in place, and whose
+/// second can fail.
 fn refusing() -> ModelProto {
     let graph = "g (float[n, 2] x, int64[1] at) => (float[n, 2] y) <float[2] a = {1.0, 2.0}> {
             y = Add(x, a)
@@ -70,7 +71,7 @@ fn refusing() -> ModelProto {
     model(graph, vec![info("", &[], step, &[("a", "a1"), ("b", "b1")])])
 }
 
-/// A graph in ONNX's text; none where there is no text.
+/// Parses a graph in ONNX's text; `None` if the text is empty.
 fn graph(text: &str) -> Option<GraphProto> {
     let read = |text| import::text::graph(text).expect("the text is of the syntax");
     (!text.is_empty()).then(|| read(text))
@@ -205,7 +206,8 @@ fn what_was_learned_is_a_file() {
     for variable in Learn::VARIABLES {
         assert_eq!(copy.state(variable.name), model.state(variable.name), "{}", variable.name);
     }
-    // A file of Python's package: the tensors of the largest types first, spaces after the head.
+    // A file of the Python package: the tensors of the largest types first, spaces after the
+    // header.
     let head = r#"{"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]}}  "#;
     let numbers = [0.5f32, 1.5, -2.5].map(f32::to_le_bytes).concat();
     let file = [&head.len().to_le_bytes()[..], head.as_bytes(), &numbers].concat();

@@ -13,7 +13,7 @@ pub const PLAIN: &str = r#"
     }
 "#;
 
-/// A choice between two graphs.
+/// `If` with two branches.
 pub const BRANCH: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (bool c, float[2] x) => (float[2] z) {
@@ -25,7 +25,7 @@ pub const BRANCH: &str = r#"
     }
 "#;
 
-/// A loop that adds.
+/// A `Loop` whose body adds.
 pub const LOOP: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (int64 n, float[2] x) => (float[2] z)
@@ -38,7 +38,7 @@ pub const LOOP: &str = r#"
     }
 "#;
 
-/// Two functions.
+/// Calls of two functions.
 pub const CALLS: &str = r#"
     <ir_version: 10, opset_import: ["" : 21, "f" : 1]>
     g (float[2, 3] x) => (float[6] z) {
@@ -59,7 +59,7 @@ pub const CALLS: &str = r#"
     Same (v) => (r) { r = Identity(v) }
 "#;
 
-/// A constant of which little is stored.
+/// A sparse constant with indices in the flattened tensor.
 pub const SPARSE: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[2, 3] x) => (float[2, 3] z)
@@ -67,7 +67,7 @@ pub const SPARSE: &str = r#"
     { z = Add(x, w) }
 "#;
 
-/// The same, its places by row and column.
+/// A sparse constant with indices by row and column.
 pub const COORDINATES: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[2, 3] x) => (float[2, 3] z)
@@ -75,7 +75,7 @@ pub const COORDINATES: &str = r#"
     { z = Add(x, w) }
 "#;
 
-/// A model whose graph is the inference of [`training`].
+/// The inference graph of [`training`].
 pub const INFERENCE: &str = r#"
     <ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
     g (float[4] x) => (float[4] p)
@@ -83,7 +83,7 @@ pub const INFERENCE: &str = r#"
     { p = Mul(x, w) }
 "#;
 
-/// A step of it.
+/// A training step of [`INFERENCE`].
 pub const STEP: &str = r#"
     step (float[4] t) => (float new, float loss)
     <float rate = {0.1}, int64 count = {1}, float v = {0}>
@@ -98,15 +98,15 @@ pub const STEP: &str = r#"
     }
 "#;
 
-/// First values.
+/// An initialization of [`INFERENCE`].
 pub const FIRST: &str = "first () => (float w0) { w0 = Constant<value_float = 0.25>() }";
 
-/// A key and a value.
+/// Returns a key and a value.
 pub fn entry(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) }
 }
 
-/// Training by one step.
+/// Returns the training information of one step.
 pub fn info(step: &str) -> TrainingInfoProto {
     let graph = |text| onnxc::import::text::graph(text).expect("the text is of the syntax");
     TrainingInfoProto {
@@ -117,7 +117,7 @@ pub fn info(step: &str) -> TrainingInfoProto {
     }
 }
 
-/// A model that is trained.
+/// Returns [`INFERENCE`] with training information.
 pub fn training(step: &str) -> ModelProto {
     let mut model = super::parsed(INFERENCE);
     model.training_info.push(info(step));

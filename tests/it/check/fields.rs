@@ -1,4 +1,4 @@
-//! Messages as trees of fields, whatever they mean.
+//! Protobuf messages as trees of fields, without a schema.
 
 /// A field of a protobuf message.
 #[derive(Clone)]
@@ -7,7 +7,7 @@ pub struct Field {
     pub content: Content,
 }
 
-/// What it holds.
+/// The content of a field.
 #[derive(Clone)]
 pub enum Content {
     Number(u64),
@@ -16,7 +16,7 @@ pub enum Content {
     Message(Vec<Field>),
 }
 
-/// The fields of a message, where the bytes are one.
+/// Parses the fields of a message; `None` if the bytes are not one.
 pub fn fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -28,7 +28,7 @@ pub fn fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
             2 => {
                 let len = usize::try_from(varint(&mut bytes)?).ok()?;
                 let inside = take(&mut bytes, len)?;
-                // Text may look like a message; it is damaged in another way, then.
+                // Text can look like a message. The mutation then damages its fields.
                 match fields_inside(inside) {
                     Some(inner) => Content::Message(inner),
                     None => Content::Text(inside.to_vec()),
@@ -73,7 +73,7 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// The bytes of a message.
+/// Encodes the fields of a message.
 pub fn written(fields: &[Field]) -> Vec<u8> {
     let mut out = Vec::new();
     for Field { tag, content } in fields {
@@ -98,7 +98,7 @@ pub fn written(fields: &[Field]) -> Vec<u8> {
     out
 }
 
-/// The number of fields, those inside others too.
+/// Returns the number of fields, nested ones included.
 pub fn count(fields: &[Field]) -> usize {
     let inner = |field: &Field| match &field.content {
         Content::Message(inner) => 1 + count(inner),
@@ -107,7 +107,7 @@ pub fn count(fields: &[Field]) -> usize {
     fields.iter().map(inner).sum()
 }
 
-/// The list that holds field number `i` of the tree, and its place there.
+/// Returns the list that holds field number `i` of the tree, and the index in it.
 pub fn find(fields: &mut Vec<Field>, mut i: usize) -> (&mut Vec<Field>, usize) {
     let mut place = 0;
     loop {

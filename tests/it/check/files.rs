@@ -1,4 +1,4 @@
-//! Files that are no models, and nesting without end.
+//! Files that are not models, and messages nested too deep.
 
 use super::{Case, bases::PLAIN, case, parsed};
 use onnxc::diag::Code::*;
@@ -47,9 +47,9 @@ fn varint(mut value: usize) -> Vec<u8> {
     bytes
 }
 
-/// Messages each of which is the only field of the one around it, under these tags.
+/// Nests messages, each the only field of the one around it, under these tags.
 fn nested(tags: &[u8]) -> Vec<u8> {
-    // From the inside out, and reversed, so that a level adds at the end.
+    // Built from the inside out and reversed, so that each level is appended.
     let mut reversed = Vec::new();
     for tag in tags.iter().rev() {
         let head = [vec![tag << 3 | 2], varint(reversed.len())].concat();
@@ -59,12 +59,12 @@ fn nested(tags: &[u8]) -> Vec<u8> {
     reversed
 }
 
-/// Graphs in attributes of nodes of graphs.
+/// Nests graphs in attributes of nodes, `depth` deep.
 fn graphs(depth: usize) -> Vec<u8> {
     nested(&[&[7][..], &[1, 5, 6].repeat(depth)].concat())
 }
 
-/// Sequences of sequences.
+/// Nests sequence types, `depth` deep.
 fn types(depth: usize) -> Vec<u8> {
     nested(&[&[7, 11, 2][..], &[4, 1].repeat(depth)].concat())
 }

@@ -8,19 +8,19 @@ use super::{
 use onnxc::diag::Code::*;
 use onnxc_proto::FunctionProto;
 
-/// [`CALLS`] with its first function changed.
+/// Returns [`CALLS`] with its first function changed.
 fn function(change: impl FnOnce(&mut FunctionProto)) -> Vec<u8> {
     edit(CALLS, |model| change(&mut model.functions[0]))
 }
 
-/// [`CALLS`] with a function that nobody calls.
+/// Returns [`CALLS`] with a further function that no node calls.
 fn more(text: &str) -> Vec<u8> {
     edit(CALLS, |model| {
         model.functions.push(onnxc::import::text::function(text).expect("it is of the syntax"));
     })
 }
 
-/// Functions each of which calls the next.
+/// Returns a chain of functions, each of which calls the next.
 fn chain(length: usize) -> Vec<u8> {
     edit(CALLS, |model| {
         for i in 0..length {

@@ -8,7 +8,7 @@ use super::{
 use onnxc::diag::Code::*;
 use onnxc_proto::GraphProto;
 
-/// [`PLAIN`] with its graph changed.
+/// Returns [`PLAIN`] with its graph changed.
 fn graph(change: impl FnOnce(&mut GraphProto)) -> Vec<u8> {
     edit(PLAIN, |model| change(model.graph.as_mut().expect("the model has one")))
 }

@@ -1,8 +1,8 @@
 //! The checker: models that break one rule each, and models that break none.
 //!
-//! Every malformed model is a valid one with one change, and must be refused for that change alone:
-//! with one diagnostic, of the code and the words that are written beside it. With
-//! `ONNXC_MALFORMED=FOLDER` the models are written there, for onnx's own checker to judge.
+//! Every malformed model is a valid one with one change. The checker must report that change alone:
+//! one diagnostic, with the code and the words of the case. With `ONNXC_MALFORMED=FOLDER`, the
+//! models are written there so that onnx's own checker can be run on them.
 
 mod bases;
 mod fields;
@@ -26,7 +26,7 @@ use onnxc::{
 use onnxc_proto::{Bytes, Message, ModelProto};
 use std::{collections::BTreeSet, env, fs, path::Path};
 
-/// A model, and what must be said of it.
+/// A malformed model, and the diagnostic that it must cause.
 struct Case {
     name: &'static str,
     code: Code,
@@ -39,19 +39,19 @@ fn case(name: &'static str, code: Code, says: &'static str, model: impl Into<Vec
     Case { name, code, says, model: model.into() }
 }
 
-/// A model in ONNX's textual syntax.
+/// Parses a model in ONNX's textual syntax.
 fn parsed(text: &str) -> ModelProto {
     onnxc::import::text::model(text).expect("the text is of the syntax")
 }
 
-/// The bytes of the model `base` after a change.
+/// Returns the bytes of the model `base` after a change.
 fn edit(base: &str, change: impl FnOnce(&mut ModelProto)) -> Vec<u8> {
     let mut model = parsed(base);
     change(&mut model);
     model.encode_to_vec()
 }
 
-/// The bytes of the model `base` with one text put in place of another.
+/// Returns the bytes of the model `base` with the first `from` replaced by `to`.
 fn swap(base: &str, from: &str, to: &str) -> Vec<u8> {
     assert!(base.contains(from), "{from}\n{base}");
     parsed(&base.replacen(from, to, 1)).encode_to_vec()
@@ -99,7 +99,7 @@ fn each_rule_is_broken_by_a_model_of_its_own() {
     }
 }
 
-/// Writes the models where onnx's own checker can read them.
+/// Writes the models to a folder, for onnx's own checker.
 fn write(folder: &Path, cases: &[Case]) {
     fs::create_dir_all(folder).expect("the folder can be made");
     for case in cases {
@@ -110,7 +110,7 @@ fn write(folder: &Path, cases: &[Case]) {
 
 #[test]
 fn every_code_of_an_invalid_model_has_a_case() {
-    /// Of other files than models, of what is given to a model, and of custom tools.
+    /// Codes of files that are not models, of options, and of custom passes and operators.
     const ELSEWHERE: &[Code] =
         &[Code::Io, Code::BadOption, Code::BadSyntax, Code::Refused, Code::Container];
     let met: BTreeSet<Code> = all().iter().map(|case| case.code).collect();

@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// A model from before operator sets had versions, which imports one.
+/// Returns a model of an IR version without operator sets, which imports one.
 fn before_versions() -> Vec<u8> {
     edit(PLAIN, |m| {
         m.ir_version = Some(2);
@@ -70,7 +70,7 @@ fn devices_twice() -> Vec<u8> {
     edit(PLAIN, |m| m.configuration = vec![configuration("d", 1, &[]), configuration("d", 1, &[])])
 }
 
-/// A node spread over the devices of a configuration.
+/// Returns a model with a node sharded over the devices of a configuration.
 fn device(name: &str, tensor: Option<&str>) -> Vec<u8> {
     edit(PLAIN, |m| {
         m.configuration = vec![configuration("c", 2, &[])];

@@ -1,8 +1,8 @@
-//! Valid models, damaged at random: whatever comes of it, the compiler ends, in little time and
-//! memory, with a module or with diagnostics.
+//! Fuzzing: damages valid models at random. Whatever the damage, the compiler ends with a module or
+//! with diagnostics, within limits of time and memory.
 //!
-//! `ONNXC_MUTATIONS=N` tries more of them, and `ONNXC_MUTATED=FOLDER` damages the models in a
-//! folder, too: `model.onnx` in any folder below it.
+//! `ONNXC_MUTATIONS=N` tries N models, and `ONNXC_MUTATED=FOLDER` also damages every `model.onnx`
+//! below a folder.
 
 use super::{
     bases,
@@ -21,19 +21,19 @@ use std::{
     time::Duration,
 };
 
-/// How many models are tried where nobody says otherwise.
+/// The number of models to try without `ONNXC_MUTATIONS`.
 const FEW: u64 = 3_000;
 
-/// As long may a compilation take, in a debug build on a busy machine.
+/// The longest time that one compilation may take, in a debug build on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// As much memory may the tests take, in KiB.
+/// The memory that the tests may take, in KiB.
 const MOST_MEMORY: u64 = 3 << 20;
 
-/// What a main thread has.
+/// The stack size of a main thread, in bytes.
 const STACK: usize = 8 << 20;
 
-/// More kinds of values than the other bases have.
+/// Types of values that the other bases lack: sequences, optionals and maps.
 const CONTAINERS: &str = r#"
     <ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
     g (float[N, 3] x, int64[2] at, optional(float[2]) maybe) => (seq(float[N, 3]) s, y, m, o, p)
@@ -57,7 +57,7 @@ const CONTAINERS: &str = r#"
     }
 "#;
 
-/// Convolution and its kin, all with constants to fold.
+/// Convolution, pooling and other image operators, with constants to fold.
 const IMAGES: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[1, 2, 6, N] x) => (z)
@@ -78,7 +78,7 @@ const IMAGES: &str = r#"
     }
 "#;
 
-/// Weights in a file that lies beside `tests/models`, as every part of a tensor's place says.
+/// Weights in a file in `tests/models`, with all entries of the external data.
 const EXTERNAL: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[2] x) => (z)
@@ -91,7 +91,7 @@ const EXTERNAL: &str = r#"
     }
 "#;
 
-/// Sizes that are calculated with, and that grow from iteration to iteration.
+/// Arithmetic with sizes, and sizes that grow from iteration to iteration.
 const SIZES: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[a, b] x, int64 n, bool go) => (y, z, w, wide)
@@ -118,7 +118,7 @@ const SIZES: &str = r#"
     }
 "#;
 
-/// Small numbers that nobody can foresee, but that are the same each time.
+/// A random generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -134,7 +134,7 @@ impl Random {
     }
 }
 
-/// One change to one field, or to the bytes of the file.
+/// Changes one field.
 fn damage(model: &mut Vec<Field>, random: &mut Random) {
     const NUMBERS: &[u64] = &[
         0,
@@ -198,7 +198,7 @@ fn damage(model: &mut Vec<Field>, random: &mut Random) {
     }
 }
 
-/// One change to the text of a model: of a character, of a word, or of where a part stands.
+/// Changes the text of a model: deletes, truncates, copies or inserts.
 fn tear(text: &mut Vec<u8>, random: &mut Random) {
     const PARTS: &[&str] = &[
         "<",
@@ -251,8 +251,8 @@ fn tear(text: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// The bytes of the model after some changes: of characters where it is text, else of fields or,
-/// rarely, of bytes.
+/// Returns the bytes of the model after some changes: of characters if it is text, else of fields
+/// or, rarely, of a byte.
 fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..8 {
@@ -324,14 +324,14 @@ fn models_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Those of a model that lies where there is external data.
+/// Returns options that find external data in `tests/models`.
 fn options() -> Options {
     let mut options = Options::default();
     options.settings.directory = Some(root().join("tests/models"));
     options
 }
 
-/// Compiles a model; what went wrong, where that is a fault of the compiler.
+/// Compiles a model. Returns the message of a panic or an internal error, if there is one.
 fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
     let compile = || {
         let mut options = options();
@@ -372,8 +372,8 @@ fn damaged_models_are_compiled_or_refused() {
         for seed in first..first + tries {
             let (name, model) = &models[(seed % models.len() as u64) as usize];
             let model = damaged(model, seed);
-            // Said first, so that it is known which one does not end, and kept, for what ends the
-            // process ends the test, too.
+            // Sent before compiling, so that the receiver knows which model hangs; and stored,
+            // because an abort ends this process too.
             fs::write(&current, &model).expect("cargo made the directory");
             if send.send((seed, name.clone(), model.clone(), None)).is_err() {
                 return;
@@ -408,14 +408,14 @@ fn damaged_models_are_compiled_or_refused() {
     assert!(peak < MOST_MEMORY, "the tests took {peak} KiB");
 }
 
-/// A fault in a line; the model is kept for a closer look.
+/// Formats a fault as a line, and stores the model.
 fn said(seed: u64, name: &str, model: &[u8], fault: &str) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("damaged_{seed}.onnx"));
     fs::write(&path, model).expect("cargo made the directory");
     format!("{}, from {name}: {fault}", path.display())
 }
 
-/// The most memory that this process has had, in KiB, where the system says so.
+/// Returns the peak resident memory of this process in KiB, or 0 if the system does not report it.
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

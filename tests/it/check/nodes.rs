@@ -10,17 +10,17 @@ use onnxc_proto::{
     AttributeProto, Bytes, NodeProto, TypeProto, attribute_proto::AttributeType as Kind,
 };
 
-/// [`PLAIN`] with its first node changed.
+/// Returns [`PLAIN`] with its first node changed.
 fn node(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
     edit(PLAIN, |model| change(&mut model.graph.as_mut().expect("the model has one").node[0]))
 }
 
-/// [`PLAIN`] with a node in place of the first.
+/// Returns [`PLAIN`] with its first node replaced.
 fn text(node: &str) -> Vec<u8> {
     swap(PLAIN, "[first] y = Add(x, w)", node)
 }
 
-/// [`PLAIN`] with the flattening of its input in front, and the attribute of that changed.
+/// Returns [`PLAIN`] with a `Flatten` of its input in front, and the attribute of that changed.
 fn attribute(change: impl FnOnce(&mut AttributeProto)) -> Vec<u8> {
     let base = PLAIN.replace("[first]", "u = Flatten<axis = 1>(x) [first]");
     edit(&base, |model| {
@@ -259,7 +259,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// [`PLAIN`] with a further node that nothing uses.
+/// Returns [`PLAIN`] with a further node that nothing uses.
 fn swap_unused(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
     edit(PLAIN, |model| {
         let graph = model.graph.as_mut().expect("the model has one");
@@ -270,7 +270,7 @@ fn swap_unused(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
     })
 }
 
-/// [`PLAIN`] with a `Constant` of which the attribute was changed.
+/// Returns [`PLAIN`] with a `Constant` whose attribute is changed.
 fn constant(name: &str, change: impl FnOnce(&mut AttributeProto)) -> Vec<u8> {
     let base = PLAIN.replace("[first]", "u = Constant<value_int = 1>() [first]");
     edit(&base, |model| {
@@ -280,7 +280,7 @@ fn constant(name: &str, change: impl FnOnce(&mut AttributeProto)) -> Vec<u8> {
     })
 }
 
-/// An empty optional of a type that says nothing.
+/// Returns a model with an empty optional that has no element type.
 fn swap_optional() -> Vec<u8> {
     let base = PLAIN.replace("[first]", "u = Optional<type = float[2]>() [first]");
     edit(&base, |model| {

@@ -6,7 +6,7 @@ use onnxc::diag::Code;
 use serde_json::Value;
 use std::{fs, path::PathBuf, process::Output};
 
-/// A valid model, one that is not, and one with an operator of its own.
+/// Writes a valid model, an invalid one, and one with a custom operator; returns their paths.
 fn models() -> [PathBuf; 3] {
     let folder = scratch("check");
     let models = [

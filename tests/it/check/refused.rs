@@ -1,5 +1,5 @@
-//! Models that keep the rules of the file, but that nothing can be made of: what is in them is larger
-//! than any memory, or of a type that no operator has.
+//! Models that pass the checker but cannot be compiled: their tensors are larger than any memory,
+//! or of a type that no operator has.
 
 use super::parsed;
 use onnxc::{Options, diag::Code};
@@ -8,7 +8,8 @@ use onnxc_proto::{Bytes, Message};
 const LARGE: &str = "which fit no address space";
 const UNHEARD_OF: &str = "no operator of ONNX has such";
 
-/// The inputs and outputs of a graph and its nodes, and what is said of them.
+/// The inputs and outputs of a graph and its nodes, the code of the error, and a part of its
+/// message.
 const CASES: &[(&str, Code, &str)] = &[
     ("(float[4611686018427387904] x) => (y) { y = Relu(x) }", Code::TooLarge, LARGE),
     ("(float[1099511627776, 1099511627776] x) => (y) { y = Shape(x) }", Code::TooLarge, LARGE),

@@ -11,13 +11,13 @@ use onnxc_proto::{
     tensor_proto::{DataLocation, DataType, Segment},
 };
 
-/// [`PLAIN`] with its constant changed.
+/// Returns [`PLAIN`] with its constant changed.
 fn tensor(change: impl FnOnce(&mut TensorProto)) -> Vec<u8> {
     let base = PLAIN.replace("Add(x, w)", "Identity(x)");
     edit(&base, |m| change(&mut m.graph.as_mut().expect("the model has one").initializer[0]))
 }
 
-/// The same with another constant in its place.
+/// Returns [`PLAIN`] with another constant.
 fn other(dtype: DataType, dims: &[i64], change: impl FnOnce(&mut TensorProto)) -> Vec<u8> {
     tensor(|t| {
         *t = TensorProto {
@@ -30,7 +30,7 @@ fn other(dtype: DataType, dims: &[i64], change: impl FnOnce(&mut TensorProto)) -
     })
 }
 
-/// The same with a constant in another file.
+/// Returns [`PLAIN`] with its constant in another file.
 fn external(dtype: DataType, entries: &[(&str, &str)]) -> Vec<u8> {
     other(dtype, &[3], |t| {
         t.data_location = Some(DataLocation::External as i32);
@@ -38,7 +38,7 @@ fn external(dtype: DataType, entries: &[(&str, &str)]) -> Vec<u8> {
     })
 }
 
-/// A model with its sparse constant changed.
+/// Returns a model with its sparse constant changed.
 fn sparse(base: &str, change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
     edit(base, |m| {
         change(&mut m.graph.as_mut().expect("the model has one").sparse_initializer[0]);
@@ -406,7 +406,7 @@ fn sparse_cases() -> Vec<Case> {
     ]
 }
 
-/// A sparse constant in an attribute, changed.
+/// Returns a model with a sparse constant in an attribute, changed.
 fn sparse_attribute(change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
     let node = "u = Constant<sparse_value = sparse_tensor(float[3]) {1.5} at {1}>() z = ";
     let base = SPARSE.replace("z = ", node);

@@ -8,20 +8,20 @@ use super::{
 use onnxc::diag::Code::*;
 use onnxc_proto::{Message, ModelProto, TrainingInfoProto};
 
-/// The trained model with the training information changed.
+/// Returns the training model with its training information changed.
 fn change(change: impl FnOnce(&mut TrainingInfoProto)) -> Vec<u8> {
     let mut model = training(STEP);
     change(&mut model.training_info[0]);
     model.encode_to_vec()
 }
 
-/// The trained model with one text of the step put in place of another.
+/// Returns the training model with a text of the step replaced.
 fn step(from: &str, to: &str) -> Vec<u8> {
     assert!(STEP.contains(from), "{from}");
     training(&STEP.replacen(from, to, 1)).encode_to_vec()
 }
 
-/// The trained model with a second training information.
+/// Returns the training model with a second training information.
 fn two(step: &str, change: impl FnOnce(&mut ModelProto)) -> Vec<u8> {
     let mut model = training(STEP);
     model.training_info.push(info(step));
@@ -232,7 +232,7 @@ fn gradients() -> Vec<Case> {
     ]
 }
 
-/// The loss, behind the node that derives it, depends on the derivative.
+/// Returns a model whose loss, behind the `Gradient` node, depends on the gradient.
 fn cycle() -> Vec<u8> {
     let gradient =
         "g = ai.onnx.preview.training.Gradient<xs = [\"w\"], zs = [\"x\"], y = \"loss\">(w, x)";

@@ -1,4 +1,4 @@
-//! Rules for the types that are declared, and for those that nodes give.
+//! Rules for declared and inferred types.
 
 use super::{Case, bases::PLAIN, case, edit, swap};
 use onnxc::diag::Code::*;
@@ -8,7 +8,7 @@ use onnxc_proto::{
     type_proto::{self, Value},
 };
 
-/// [`PLAIN`] with a further input of a type, changed.
+/// Returns [`PLAIN`] with a further input of a type, changed.
 fn input(ty: &str, change: impl FnOnce(&mut TypeProto)) -> Vec<u8> {
     let base = PLAIN.replace("float[3] b)", &format!("float[3] b, {ty} more)"));
     edit(&base, |m| {
@@ -33,7 +33,7 @@ fn size(ty: &mut TypeProto, size: i64) {
     shape.dim[0].value = Some(Size::DimValue(size));
 }
 
-/// [`PLAIN`] with what is declared of a value inside.
+/// Returns [`PLAIN`] with the declaration of an intermediate value.
 fn inner(ty: &str, change: impl FnOnce(&mut ValueInfoProto)) -> Vec<u8> {
     let base = PLAIN.replace("{1, 2, 3}>", &format!("{{1, 2, 3}}, {ty} y>"));
     edit(&base, |m| change(&mut m.graph.as_mut().expect("the model has one").value_info[0]))

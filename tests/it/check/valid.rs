@@ -1,4 +1,4 @@
-//! Models that break no rule, so that a checker that refuses everything is found out.
+//! Valid models, which catch a checker that rejects too much.
 
 use super::{bases::*, edit, parsed, swap, verdict};
 use onnxc::diag::Diagnostics;

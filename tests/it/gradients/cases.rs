@@ -1,8 +1,8 @@
-//! The functions whose derivatives are held against differences.
+//! The functions whose gradients are compared with finite differences.
 
 use super::{Case, case, with};
 
-/// Functions of each element.
+/// Element-wise functions of one input.
 pub(super) const UNARY: &[(&str, &[&str])] = &[
     (
         "[n, 3] x",
@@ -85,7 +85,7 @@ pub(super) const UNARY: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Functions of more, or with constants.
+/// Functions of several inputs, or with constants.
 pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, 3] a, double[3] b", "y = Add(a, b)"),
     case("double[n, 3] a, double[n, 1] b", "y = Sub(a, b)"),
@@ -167,7 +167,7 @@ pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, 3, 4] x, double[3, 4] s", "y = RMSNormalization<axis = -2>(x, s)"),
     case("double[2, 3, 4] x, double[3, 1] s", "y = LayerNormalization<axis = 1>(x, s)"),
     case("double[2, 3] x, double[1, 3] s, double[3] b", "y = LayerNormalization(x, s, b)"),
-    // Derivatives of derivatives.
+    // Second derivatives.
     case(
         "double[2, 3] x, double[3] s, double[3] b",
         "l = LayerNormalization<epsilon = 1.0>(x, s, b)  q = Mul(l, l)
@@ -285,7 +285,7 @@ pub(super) const CASES: &[Case<'_>] = &[
         "y = Resize<mode = \"cubic\">(x, \"\", \"\", s)",
     ),
     with("double[1, 2, 4, 3] x", "int64[4] s = {1, 2, 6, 5}", "y = Resize(x, \"\", \"\", s)"),
-    // The size stays, the places do not.
+    // The shape stays, the order of the elements does not.
     with(
         "double[n, 2, 3, 4] x",
         "float[4] s = {1.0, 1.0, 1.2, 1.0}",

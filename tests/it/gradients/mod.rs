@@ -1,4 +1,4 @@
-//! Derivatives, against differences of the function itself, in `double`.
+//! Gradients, compared with finite differences of the function, in `double`.
 
 pub mod cases;
 mod points;
@@ -7,30 +7,31 @@ use cases::{CASES, UNARY};
 use onnxc::{Options, dtype::DType, interpreter, plan::Plan, tensor::Tensor, value::Value};
 use std::fmt::Write;
 
-/// A function: its inputs, by all of which it is differentiated, and its nodes, the last of which
-/// gives `y`. A size may be a letter, which is known only when the model runs. Inputs are of either
-/// sign and not near zero; those whose names start with `p` are positive, those that start with `q`
-/// lie between 0 and 1.
+/// A function: its inputs, all of which it is differentiated by, and its nodes, the last of which
+/// computes `y`. A size may be a letter, which makes it a free dimension. Inputs have either sign
+/// and are not near zero, except that inputs whose names start with `p` are positive, and those
+/// that start with `q` lie between 0 and 1.
 struct Case<'a> {
     inputs: &'a str,
     constants: &'a str,
     nodes: &'a str,
 }
 
-/// A function without constants.
+/// Returns a case without constants.
 const fn case<'a>(inputs: &'a str, nodes: &'a str) -> Case<'a> {
     Case { inputs, constants: "", nodes }
 }
 
-/// A function with constants.
+/// Returns a case with constants.
 const fn with<'a>(inputs: &'a str, constants: &'a str, nodes: &'a str) -> Case<'a> {
     Case { inputs, constants, nodes }
 }
 
-/// What sizes that are letters are.
+/// The sizes of free dimensions.
 const SIZES: &[(&str, usize)] = &[("n", 2), ("m", 3), ("k", 4), ("l", 5), ("z", 0)];
 
-/// Numbers that are always the same: of either sign, or as a name says.
+/// A random generator with a fixed seed. The range of numbers depends on the first letter of a
+/// name.
 struct Numbers(u64);
 
 impl Numbers {
@@ -46,7 +47,7 @@ impl Numbers {
     }
 }
 
-/// An input: its name and its sizes.
+/// Parses inputs into names and shapes.
 fn inputs(text: &str) -> Vec<(String, Vec<usize>)> {
     let each = text.split("double").skip(1).map(|input| input.trim().trim_end_matches(','));
     let size = |size: &str| {
@@ -75,7 +76,7 @@ fn floats(values: Vec<Value>) -> Vec<Vec<f64>> {
     tensors.map(|tensor| tensor.floats().expect("numbers")).collect()
 }
 
-/// Holds every derivative of a case against differences.
+/// Compares every gradient of a case with finite differences.
 fn check(case: &Case<'_>) {
     const STEP: f64 = 1e-5;
     let inputs = inputs(case.inputs);
@@ -87,7 +88,7 @@ fn check(case: &Case<'_>) {
     let constants =
         if case.constants.is_empty() { String::new() } else { format!("<{}>", case.constants) };
     let _ = writeln!(text, "g ({}) => ({outputs}) {constants} {{ {}", case.inputs, case.nodes);
-    // Each element counts differently.
+    // The weight of each element differs.
     let xs = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let _ = writeln!(
         text,
@@ -130,7 +131,7 @@ fn check(case: &Case<'_>) {
     }
 }
 
-/// A model of these nodes that gives the derivative of `y` by `x`.
+/// Returns a model of these nodes and the gradient of `y` by `x`.
 fn derivative(nodes: &str) -> String {
     format!(
         "<ir_version: 10, opset_import: [\"\": 24, \"ai.onnx.preview.training\": 1]>
@@ -141,7 +142,7 @@ fn derivative(nodes: &str) -> String {
     )
 }
 
-/// Holds what is found wrong with the derivative against what must be said.
+/// Asserts that the gradient is an error whose message has these parts.
 fn refused(nodes: &str, parts: &[&str]) {
     let text = derivative(nodes);
     let found = onnxc::Compiler::new(&Options::default()).plan(text.into());
@@ -186,7 +187,8 @@ fn what_is_not_asked_for_costs_nothing() {
         .plan(text.into())
         .map(drop)
         .expect("it has a derivative");
-    // x v, twice that, and its product with v turned: no ones, and nothing for v.
+    // The product `x v`, its double, and the double times the transposed `v`: no tensor of ones,
+    // and no gradient of `v`.
     let count = |op: &str| nodes.matches(op).count();
     assert_eq!([count("= MatMul"), count("= Gemm")], [1, 1], "{nodes}");
     assert!(!nodes.contains("Expand"), "{nodes}");

@@ -1,5 +1,5 @@
-//! Derivatives at points where differences say nothing: at kinks, among zeros, and where a derivative
-//! is zero because nothing moves.
+//! Gradients at points where finite differences fail: at kinks, among zeros, and of constant
+//! functions.
 
 use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 
@@ -14,7 +14,7 @@ fn matrix(columns: usize, values: &[f64]) -> Value {
     Tensor { shape: vec![values.len() / columns, columns], ..tensor }.into()
 }
 
-/// Holds the outputs of a model of that operator set against what is expected.
+/// Runs a model of that operator set and compares its outputs.
 fn check(opset: u32, model: &str, inputs: &[Value], expected: &[&[f64]]) {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\": {opset}, \"ai.onnx.preview.training\": 1, \"own\": 1]>\n{}",
@@ -72,7 +72,7 @@ fn what_is_the_same_everywhere_has_a_derivative_of_zeros() {
         );
         check(21, &model, &[row(&[1.0, 2.0])], &[&[0.0, 0.0]]);
     }
-    // What is named is held: no path leads from `x` to `y` but through `r`.
+    // `zs` is held constant, and every path from `x` to `y` leads through `r`.
     let held = "g (double[2] x) => (d) { r = Round(x)  y = Exp(r)
         d = Gradient<xs = [\"x\"], zs = [\"r\"], y = \"y\">(x, r) }";
     check(21, held, &[row(&[1.0, 2.0])], &[&[0.0, 0.0]]);
@@ -122,7 +122,7 @@ fn scans_of_batches_are_walked_backwards() {
     let (dh, dx) = ([6.0, 10.0], [9.0, 10.0, 13.0, 14.0]);
     check(8, &model("\"\"", 0), &inputs, &[&dh, &dx, &[26.0]]);
     check(8, &model("\"\"", 1), &inputs, &[&dh, &dx, &[28.0]]);
-    // The first of the batch has one step.
+    // The first sample of the batch has one iteration.
     let (dh, dx) = ([3.0, 10.0], [6.0, 0.0, 13.0, 14.0]);
     check(8, &model("lens", 0), &inputs, &[&dh, &dx, &[11.0]]);
     check(8, &model("lens", 1), &inputs, &[&dh, &dx, &[13.0]]);
