@@ -1,4 +1,4 @@
-//! Makes the last layers of a network such that can be trained, and compiles that.
+//! Makes the last layers of a network trainable, and compiles it.
 
 use onnxc::{
     Builder,
@@ -9,11 +9,11 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 const NETWORK: &str = "../models/mobilenet_v2.onnx";
 
-/// The weights that learn, by the names that they have in PyTorch: the last of 17 bottlenecks, and what
-/// comes behind it.
+/// The weights to train, by their names in PyTorch: the last of 17 bottlenecks, and the layers
+/// after it.
 const TRAINABLE: [&str; 3] = ["features.17.*", "features.18.*", "classifier.*"];
 
-/// How many images a step learns from, at most.
+/// The greatest batch size.
 const BATCH: i64 = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {

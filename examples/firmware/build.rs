@@ -1,4 +1,4 @@
-//! Tells the linker where the memory of the board lies.
+//! Writes the memory map of the board for the linker.
 
 use std::{env, fs, io, path::PathBuf};
 

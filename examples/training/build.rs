@@ -1,4 +1,4 @@
-//! Makes the network one that can be trained, and compiles that.
+//! Makes the network trainable, and compiles it.
 
 use onnxc::{
     Builder,
@@ -9,7 +9,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 const NETWORK: &str = "../models/untrained.onnx";
 
-/// How many digits a step learns from, at most.
+/// The greatest batch size.
 const BATCH: i64 = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -10,7 +10,7 @@ use std::{
 };
 use syn::{LitStr, Result};
 
-/// Returns the items of the module, and items that make its files sources of the program.
+/// Returns the items of the module, and items that make rustc track the model's files.
 pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let literal = &arguments.model;
     let refused = |text: String| syn::Error::new(literal.span(), text);

@@ -35,13 +35,13 @@ use syn::parse_macro_input;
 /// | `precision = int8_weights` | stores weights as `bf16`, `f16` or `int8_weights` |
 /// | `arena = caller` | places the arena: `struct`, `heap` or `caller` |
 /// | `max_arena = 65_536` | limits the bytes of the arena; values are rematerialized |
-/// | `weights = inline` | stores the weights in the program, as is always the case for a macro |
+/// | `weights = inline` | stores the weights in the program, always so for a macro |
 ///
 /// The options of the `onnxc` program that take one value are arguments of the same name, with `_`
 /// for `-`.
 ///
-/// Two models of one name in one scope define the same items twice. Give one of them another `name`,
-/// or put each into a module of its own.
+/// Two models of one name in one scope define the same items twice. Give one of them another
+/// `name`, or put each into a module of its own.
 ///
 /// Quote a name that is not an identifier: `dims("sequence length" = 32)`.
 ///

@@ -3,7 +3,7 @@
     from backend import Onnxc
     [y] = Onnxc.run_model(onnx.load("model.onnx"), [x])
 
-The program is found by the variable `ONNXC`, else on the path.
+The variable `ONNXC` names the program; without it, it is found on the path.
 """
 
 import os
@@ -18,9 +18,13 @@ from onnx.backend.base import Backend, BackendRep
 
 PROGRAM = os.environ.get("ONNXC", "onnxc")
 
-# How a value of each kind is read and written: its message, and the functions for it.
+# For each kind of value: its message, and the functions that read and write it.
 KINDS = {
-    "tensor_type": (TensorProto, lambda v, name: numpy_helper.from_array(np.asarray(v), name), numpy_helper.to_array),
+    "tensor_type": (
+        TensorProto,
+        lambda v, name: numpy_helper.from_array(np.asarray(v), name),
+        numpy_helper.to_array,
+    ),
     "sequence_type": (SequenceProto, numpy_helper.from_list, numpy_helper.to_list),
     "optional_type": (OptionalProto, numpy_helper.from_optional, numpy_helper.to_optional),
     "map_type": (onnx.MapProto, numpy_helper.from_dict, numpy_helper.to_dict),
@@ -28,12 +32,12 @@ KINDS = {
 
 
 def kind(info):
-    """What is known of a value of the model; where it has no type, it is taken for a tensor."""
+    """Returns the kind of a value of the model; a value without a type counts as a tensor."""
     return KINDS[info.type.WhichOneof("value") or "tensor_type"]
 
 
 class Prepared(BackendRep):
-    """A model in a file of its own, to be run any number of times."""
+    """A model in a file, which can be run any number of times."""
 
     def __init__(self, model: ModelProto):
         self.folder = tempfile.TemporaryDirectory(prefix="onnxc-")
@@ -44,14 +48,17 @@ class Prepared(BackendRep):
         self.outputs = model.graph.output
 
     def run(self, inputs, **_):
-        values = inputs if isinstance(inputs, dict) else {i.name: v for i, v in zip(self.inputs, inputs)}
+        is_named = isinstance(inputs, dict)
+        values = inputs if is_named else {i.name: v for i, v in zip(self.inputs, inputs)}
         with tempfile.TemporaryDirectory(dir=self.folder.name) as folder:
             folder = pathlib.Path(folder)
-            arguments = [PROGRAM, "run", self.model, "--format", "pb", "--output-dir", folder / "out"]
+            arguments = [PROGRAM, "run", self.model, "--format", "pb"]
+            arguments += ["--output-dir", folder / "out"]
             for number, info in enumerate(self.inputs):
                 if info.name in values:
                     file = folder / f"{number}.pb"
-                    file.write_bytes(kind(info)[1](values[info.name], info.name).SerializeToString())
+                    message = kind(info)[1](values[info.name], info.name)
+                    file.write_bytes(message.SerializeToString())
                     arguments += ["--input", f"{info.name}={file}"]
             done = subprocess.run(arguments, capture_output=True, text=True)
             if done.returncode != 0:
@@ -60,7 +67,9 @@ class Prepared(BackendRep):
 
     @staticmethod
     def read(info, folder):
-        """The output of that name: its file's name may differ, its message's does not."""
+        """Returns the output of that name. Its file may have another name, but its message has this
+        one.
+        """
         message, _, value = kind(info)
         for file in folder.iterdir():
             found = message.FromString(file.read_bytes())
@@ -70,7 +79,7 @@ class Prepared(BackendRep):
 
 
 class Onnxc(Backend):
-    """Compiles models for the sizes of their inputs, and runs the kernels in onnxc's own process."""
+    """Compiles models for the sizes of their inputs, and runs them in onnxc's interpreter."""
 
     @classmethod
     def supports_device(cls, device):
@@ -86,7 +95,8 @@ class Onnxc(Backend):
     def run_node(cls, node, inputs, device="CPU", outputs_info=None, opset_version=None, **_):
         def info(name, value):
             value = np.asarray(value)
-            return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            dtype = helper.np_dtype_to_tensor_dtype(value.dtype)
+            return helper.make_tensor_value_info(name, dtype, value.shape)
 
         names = [name for name in node.input if name]
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]

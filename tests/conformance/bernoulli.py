@@ -1,4 +1,4 @@
-"""Shows that what ONNX expects of its Bernoulli cases does not follow from the models.
+"""Shows that the expected results of ONNX's Bernoulli cases do not follow from the models.
 
     python bernoulli.py SUITE
 """
@@ -24,18 +24,19 @@ def main(suite):
         x = tensor(folder / "test_data_set_0/input_0.pb")
         expected = tensor(folder / "test_data_set_0/output_0.pb")
 
-        # The expected results are what the generator gives that had given the input before.
+        # The expected results are the numbers of a generator after those of the input.
         source = np.random.RandomState(0)
         assert (source.random_sample(10).astype(x.dtype) == x).all()
         assert (source.binomial(1, p=x) == expected).all()
 
-        # From the seed of the model, 0, it gives others.
+        # With the seed of the model, 0, the results differ.
         assert (np.random.RandomState(0).binomial(1, p=x) != expected).any()
 
-        # Nor does ONNX's reference evaluator give them.
+        # ONNX's reference evaluator does not reproduce them either.
         model = ReferenceEvaluator(onnx.load(folder / "model.onnx"))
         [found] = model.run(None, {model.input_names[0]: x})
-        print(f"{folder.name}: expected {expected.astype(int)}, the reference gives {found.astype(int)}")
+        expected, found = expected.astype(int), found.astype(int)
+        print(f"{folder.name}: expected {expected}, the reference evaluator returns {found}")
         assert case.startswith("_seed") <= (found != expected).any()
 
 

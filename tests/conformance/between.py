@@ -1,13 +1,13 @@
-"""Networks between `DequantizeLinear` and `QuantizeLinear` against onnx's reference evaluator.
+"""Compares QDQ networks with onnx's reference evaluator.
 
     between.py ONNXC FOLDER MODEL.onnx ...
 
-For each of 100 inputs, each tensor of bytes is held against what the reference evaluator makes of the
-bytes before it, so that no difference follows from another. Where operators are rounded as IEEE has it
-(`Add`, `Mul`, functions), all bytes must be the same. Sums of real numbers are rounded in an order
-that nothing prescribes: there onnxc may give another byte than the reference evaluator only where the
-exact sum is nearer to the border between two bytes than that order makes a difference, by the bound
-`n · 2⁻²⁴` of the sum of the magnitudes of its `n` terms.
+For each of 100 inputs, each 8-bit tensor is compared with the result of the reference evaluator for
+the 8-bit tensors before it, so that errors do not accumulate. Operators that round as IEEE 754
+specifies (`Add`, `Mul`, functions) must give the same bytes. The order of summation is not
+specified. A byte of a sum may differ only if the exact sum is so near to the border between two
+bytes that the order can decide, by the bound `n · 2⁻²⁴` of the sum of the magnitudes of the `n`
+terms.
 """
 
 import pathlib
@@ -21,12 +21,12 @@ from onnx.reference import ReferenceEvaluator
 
 INPUTS = 100
 UNIT = 2.0**-24
-# Roundings beside those of the sum: of both factors, their product, the addend and the quotient.
+# Roundings outside the sum: of both operands, their product, the bias and the quotient.
 OTHERS = 6
 
 
 class Parts:
-    """A model cut where it quantizes: whatever reads bytes reads them from an input."""
+    """A model cut at quantized tensors: nodes that read 8-bit tensors read them from an input."""
 
     def __init__(self, model):
         self.nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node]
@@ -45,7 +45,7 @@ class Parts:
         return helper.make_model(graph, opset_imports=[self.opset], ir_version=9)
 
     def whole(self, shape):
-        """The model, of which all bytes are outputs."""
+        """Returns the model with all 8-bit tensors as outputs."""
         model = self.model(self.nodes, [], [])
         model.graph.input.append(helper.make_tensor_value_info(self.input.name, 1, shape))
         for node in self.ends:
@@ -54,7 +54,7 @@ class Parts:
         return model
 
     def cut(self):
-        """What is made of bytes that are given."""
+        """Returns the model that computes the outputs from given 8-bit tensors."""
         nodes = []
         for node in self.nodes:
             nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
@@ -64,7 +64,9 @@ class Parts:
         return self.model(nodes, [self.input.name, *given], [f"{name}_made" for name in given])
 
     def exact(self, magnitudes):
-        """The numbers to be quantized, in double precision; or the sums of their magnitudes."""
+        """Returns the numbers before quantization in double precision, or the sums of the
+        magnitudes.
+        """
         nodes, given = [], [node.output[0] for node in self.ends]
         for node in self.nodes:
             if node.op_type == "QuantizeLinear":
@@ -79,7 +81,7 @@ class Parts:
         return self.model(nodes, given, wanted)
 
     def real(self, node, magnitudes):
-        """`DequantizeLinear` in double precision."""
+        """Computes `DequantizeLinear` in double precision."""
         names = [f"{node.output[0]}_{part}" for part in ("x", "s", "z", "d", "p", "q")]
         x, s, z, d, product, _ = names
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
@@ -99,7 +101,8 @@ class Parts:
         ]
 
     def terms(self, end, found):
-        """How many roundings a number has behind it whose order is free; 0 where none is."""
+        """Returns the number of roundings in a sum whose order is free; 0 if there is no such sum.
+        """
         value = end.input[0]
         while value in self.makers and self.makers[value].op_type in ("Relu", "Clip", "Flatten"):
             value = self.makers[value].input[0]
@@ -131,7 +134,7 @@ def ours(onnxc, path, model, feeds):
 
 
 def held(parts, end, terms, found, wanted, number, magnitude):
-    """How many bytes are others, and how many of these the exact number does not allow."""
+    """Counts the bytes that differ, and those of them that the exact numbers do not allow."""
     differ = found != wanted
     if not differ.any():
         return 0, 0

@@ -1,10 +1,10 @@
-"""Holds a run of the official suite against the list of what is known not to be ok.
+"""Compares a run of the official suite with the list of known failures.
 
     python judge.py SUITE RESULTS REPORT
 
-RESULTS is what `onnxc test --json` says. REPORT is written: a table by operator and element type.
-Fails where a case is not ok that `not_ok` does not name, where one that it names is, and where a
-case was not run.
+RESULTS is the output of `onnxc test --json`. Writes REPORT: a table by operator and element type.
+Fails if a case fails that `not_ok` does not list, if a case passes that it lists, or if a case did
+not run.
 """
 
 import collections
@@ -24,20 +24,20 @@ def known():
 
 
 def results(suite, path):
-    """What was said of each case, by its folder in the suite."""
+    """Reads the result of each case, by its folder in the suite."""
     lines = (json.loads(line) for line in path.read_text().splitlines())
     return {str(pathlib.Path(line["path"]).resolve().relative_to(suite)): line for line in lines}
 
 
 def tested(model):
-    """What a case counts for: the operator that it is named after, or each of its operators."""
+    """Returns the operators that a case tests: the one in its name, or each of its operators."""
     functions = {function.name for function in model.functions}
     operators = {node.op_type for node in model.graph.node} - {"Constant"} - functions
     return operators or {"Constant"}
 
 
 def types(values):
-    """The element types of inputs."""
+    """Returns the element types of the inputs."""
     for value in values:
         kind = value.type
         while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
@@ -49,7 +49,8 @@ def types(values):
 
 
 def write_report(suite, found, path):
-    by_operator, by_type = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    by_operator = collections.defaultdict(collections.Counter)
+    by_type = collections.defaultdict(collections.Counter)
     for case, line in found.items():
         model = onnx.load(suite / case / "model.onnx", load_external_data=False)
         for operator in tested(model):

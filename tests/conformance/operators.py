@@ -1,9 +1,9 @@
-"""Writes what ONNX says of its operators, as the checker of onnxc and `onnxc ops` read it.
+"""Writes ONNX's operator schemas in the form that onnxc's checker and `onnxc ops` read.
 
     pip install onnx==1.23.2
     python operators.py > compiler/src/check/operators.txt
 
-`tests/conformance/run` holds the file against what this prints.
+`tests/conformance/run` compares the file with the output of this program.
 """
 
 import re
@@ -13,16 +13,17 @@ import onnx.defs
 
 HEAD = """\
 # The operators of ONNX {version}: name, versions, inputs, outputs, attributes, types.
-# `?` is optional, `...` any number from one on, `...0` any number, `~` of types that may differ; `!`
-# is an attribute that must be given. A type is that of a constraint, or one of ONNX's. Types that a
-# constraint allows stand in front, by number. Written by tests/conformance/operators.py.
+# `?` marks an optional parameter, `...` a variadic one (`...0` may be empty) and `~` one whose types
+# may differ; `!` marks a required attribute. A type is that of a constraint, or one of ONNX's. The
+# sets of types that constraints allow come first, by number. Written by
+# tests/conformance/operators.py.
 """
 DOMAINS = ["", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"]
 Option = onnx.defs.OpSchema.FormalParameterOption
 
 
 def spelled(kind):
-    """A type as ONNX's text spells it: `seq(float)` for `seq(tensor(float))`."""
+    """Formats a type as in ONNX's text: `seq(float)` for `seq(tensor(float))`."""
     return re.sub(r"(?<!sparse_)tensor\(([a-z0-9]+)\)", r"\1", kind).replace(", ", ",")
 
 
@@ -58,7 +59,8 @@ def main():
 
     for domain in DOMAINS:
         text += f"\n[{domain or 'ai.onnx'}]\n"
-        ours = sorted((s for s in schemas if s.domain == domain), key=lambda s: (s.name, s.since_version))
+        ours = (s for s in schemas if s.domain == domain)
+        ours = sorted(ours, key=lambda s: (s.name, s.since_version))
         lines = []
         for schema in ours:
             said = signature(schema, number)

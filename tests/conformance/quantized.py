@@ -1,12 +1,13 @@
-"""Quantized models against onnx's reference evaluator, byte by byte.
+"""Compares quantized models with onnx's reference evaluator, byte by byte.
 
     quantized.py ONNXC FOLDER
 
-Four networks of the shapes that microcontrollers run (keywords, persons, images, sounds) with drawn
-weights, each in two forms: sums as `QLinearConv`, whose numbers the reference evaluator sums up as
-whole ones, and between `DequantizeLinear` and `QuantizeLinear`. What onnxc makes of both must be what
-the reference evaluator makes of the first, for each of 100 inputs. Of the second it sums up real
-numbers in an order that depends on the processor, so how many inputs agree is only said.
+Generates four networks of common microcontroller shapes (keywords, persons, images, sounds) with
+random weights, in two forms: with `QLinearConv`, whose sums the reference evaluator computes in
+integers, and between `DequantizeLinear` and `QuantizeLinear`. For each of 100 inputs, onnxc's
+results of both forms must equal the reference evaluator's results of the first form. For the second
+form, the evaluator sums floats in an order that depends on the processor, so the number of equal
+results is only printed.
 """
 
 import pathlib
@@ -90,7 +91,7 @@ class Network:
         return name
 
     def of(self, name):
-        """The scale and the zero point of an activation."""
+        """Returns the scale and the zero point of an activation."""
         scale, zero = self.scales[name]
         return [self.constant(scale), self.constant(np.int8(zero))]
 
@@ -112,7 +113,7 @@ class Network:
         return self.node("DequantizeLinear", [value, *self.of(self.made[value])], output)
 
     def real(self, op, inputs, quantize=True, dequantize=True):
-        """An operator on real numbers."""
+        """Adds an operator on floats."""
         made = [self.dequantized(x) if dequantize else x for x in inputs]
         name = self.name()
         y = self.node(op, made, name)
@@ -137,7 +138,8 @@ class Network:
         zeros = self.constant(np.zeros(filters, np.int8))
         weights = [self.constant(w), self.constant(scale), zeros]
         if self.form == "linear":
-            # The zero point of what follows `Relu` is the least byte, which caps as it does.
+            # The zero point of an activation after `Relu` is the least byte, which clamps as `Relu`
+            # does.
             of_x, output = self.of(self.made[x]), self.activation()
             inputs = [x, *of_x, *weights, *self.of(output), self.constant(b)]
             self.made[f"{output}_q"] = output
@@ -157,7 +159,7 @@ class Network:
 
 
 def calibrated(layers, shape, draw):
-    """The scales and zero points that the activations of some inputs want."""
+    """Computes the scales and zero points of activations from some inputs."""
     real = Network(layers, shape, "real", {})
     names = real.activations
     model = real.model((CALIBRATION, *shape), names)
@@ -196,8 +198,9 @@ def main(onnxc, folder):
         wanted = results["reference linear"]
         equal = {form: sum(map(np.array_equal, found, wanted)) for form, found in results.items()}
         of_real = sum(map(np.array_equal, results["between"], results["reference between"]))
-        print(f"{name}: {equal['linear']} and {equal['between']} of {INPUTS} equal; {of_real} to real"
-              f" sums, which are equal to whole ones {equal['reference between']} times", flush=True)
+        print(f"{name}: QOperator {equal['linear']} and QDQ {equal['between']} of {INPUTS} equal to "
+              f"integer sums; QDQ {of_real} equal to the evaluator's float sums, which equal integer "
+              f"sums {equal['reference between']} times", flush=True)
         good &= equal["linear"] == INPUTS and equal["between"] == INPUTS
     return 0 if good else 1
 

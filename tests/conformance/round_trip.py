@@ -1,15 +1,15 @@
-"""Holds what onnxc writes against ONNX's own checker and parser.
+"""Checks the models that onnxc writes with ONNX's own checker and parser.
 
 Usage: round_trip.py ONNXC SUITE WORK
 
 Every model of SUITE, a folder of folders in ONNX's test layout, is
 
-- optimized and written again: the checker must accept the copy, with full inference of shapes, and
-  `onnxc test` must find that it gives what the original gives;
-- shown as text: ONNX's parser must read the original from it, and `onnxc` must read from it what it
-  shows as the same text again, and what gives what the original gives.
+- optimized and written: the checker must accept the copy with full shape inference, and
+  `onnxc test` must get the results of the original;
+- printed as text: ONNX's parser must read the original model from it, and `onnxc` must read a
+  model from it that prints as the same text and has the same results.
 
-What is known to fail stands in `round_trip_known`, a line each: the check, the case, and why.
+`round_trip_known` lists the known failures, one a line: the check, the case, and the reason.
 """
 
 import os
@@ -26,7 +26,7 @@ import onnx.parser
 
 KNOWN = pathlib.Path(__file__).parent / "round_trip_known"
 
-# What the textual syntax has no words for.
+# The parts of models that the textual syntax cannot express.
 WORDLESS = {
     "doc_string",
     "denotation",
@@ -38,12 +38,12 @@ WORDLESS = {
 
 
 def cases(suite):
-    """The folders with models, relative to the suite."""
+    """Returns the folders with models, relative to the suite."""
     return sorted(model.parent.relative_to(suite) for model in suite.rglob("model.onnx"))
 
 
 def with_data(suite, copies):
-    """Puts the data of each test beside the copy of its model."""
+    """Puts the data of each test next to the copy of its model."""
     for case in cases(copies):
         for beside in (suite / case).iterdir():
             if beside.name != "model.onnx" and not (copies / case / beside.name).exists():
@@ -51,7 +51,7 @@ def with_data(suite, copies):
 
 
 def run(onnxc, copies, report):
-    """The lines of the cases that do not give what they should, and the last line."""
+    """Returns the lines of the failing cases, and the last line."""
     with open(report, "w") as out:
         subprocess.run([onnxc, "test", "--interpret", copies], stdout=out, check=False)
     lines = report.read_text().splitlines()
@@ -60,7 +60,7 @@ def run(onnxc, copies, report):
 
 
 def rejected(path):
-    """Why ONNX's checker does not accept a model."""
+    """Returns why ONNX's checker rejects a model."""
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except Exception as error:
@@ -69,7 +69,7 @@ def rejected(path):
 
 
 def meaning(proto):
-    """What a message says, however it says it."""
+    """Returns the content of a message, independent of its form."""
     if isinstance(proto, onnx.TensorProto) and proto.data_location != onnx.TensorProto.EXTERNAL:
         data = onnx.numpy_helper.to_array(proto)
         elements = data.tolist() if data.dtype == object else data.tobytes()
@@ -81,7 +81,7 @@ def meaning(proto):
         if field.name == "metadata_props" and not isinstance(proto, onnx.ModelProto):
             continue
         if field.message_type is None:
-            # As text, for NaN is not equal to itself.
+            # As text, because NaN is not equal to itself.
             said[field.name] = repr(list(value) if field.is_repeated else value)
         elif field.is_repeated:
             said[field.name] = [meaning(inner) for inner in value]
@@ -91,7 +91,7 @@ def meaning(proto):
 
 
 def first_difference(a, b, path=""):
-    """Where two meanings differ."""
+    """Returns the first difference between two contents."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in sorted(a.keys() | b.keys()):
             if a.get(key) != b.get(key):

@@ -17,7 +17,7 @@ const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
     }"#;
 
 /// Creates a directory with the model in it. Returns both paths.
-fn workshop(name: &str) -> (PathBuf, PathBuf) {
+fn create_model(name: &str) -> (PathBuf, PathBuf) {
     let directory = scratch(&format!("command_line_{name}"));
     let model = directory.join("scaled.onnxtxt");
     fs::write(&model, MODEL).expect("the directory is ours");
@@ -32,25 +32,25 @@ fn compile(model: &Path, output: &Path) -> Output {
     run([model.as_os_str(), "-o".as_ref(), output.as_os_str()])
 }
 
-fn said(output: &Output) -> String {
+fn message(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
 }
 
 /// Asserts that the program failed and that its message has each of these parts.
-fn refused(output: &Output, parts: &[&str]) {
-    let text = said(output);
+fn assert_error(output: &Output, parts: &[&str]) {
+    let text = message(output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in parts.iter().chain(&["error[E"]) {
         assert!(text.contains(part), "`{part}` is not said in\n{text}");
     }
 }
 
-fn succeeded(output: &Output) {
-    assert!(output.status.success(), "{}", said(output));
+fn assert_success(output: &Output) {
+    assert!(output.status.success(), "{}", message(output));
 }
 
 /// Lists the names of a directory's entries, sorted.
-fn names(directory: &Path) -> Vec<String> {
+fn list_names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("the directory is ours").flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -64,60 +64,60 @@ fn read(path: &Path) -> String {
 
 #[test]
 #[cfg(unix)]
-fn what_goes_to_a_pipe_is_as_what_is_printed() {
-    let (_, model) = workshop("pipe");
+fn a_pipe_gets_the_same_bytes_as_standard_output() {
+    let (_, model) = create_model("pipe");
     let printed = run([&model]);
-    succeeded(&printed);
+    assert_success(&printed);
     let piped = compile(&model, Path::new("/dev/stdout"));
-    succeeded(&piped);
+    assert_success(&piped);
     assert!(!piped.stdout.is_empty() && piped.stdout == printed.stdout);
 }
 
 #[test]
 #[cfg(unix)]
-fn a_device_is_written_to_and_stays() {
+fn a_device_is_written_and_not_replaced() {
     use std::os::unix::fs::{FileTypeExt, symlink};
-    let (directory, model) = workshop("device");
+    let (directory, model) = create_model("device");
     // Through a link, so that a failure of this test does not replace the device.
     let null = directory.join("null.rs");
     symlink("/dev/null", &null).expect("the directory is ours");
-    succeeded(&compile(&model, &null));
+    assert_success(&compile(&model, &null));
     let device = fs::metadata(&null).expect("the link is there").file_type();
     assert!(device.is_char_device());
-    assert_eq!(names(&directory), ["null.rs", "scaled.onnxtxt"], "nothing lies beside it");
+    assert_eq!(list_names(&directory), ["null.rs", "scaled.onnxtxt"], "nothing lies beside it");
 }
 
 #[test]
 #[cfg(unix)]
-fn weights_of_their_own_want_a_file_to_lie_beside() {
+fn a_weights_file_needs_a_regular_module_file() {
     use std::os::unix::fs::symlink;
-    let (directory, _) = workshop("weights_of_device");
+    let (directory, _) = create_model("weights_of_device");
     let null = directory.join("null.rs");
     symlink("/dev/null", &null).expect("the directory is ours");
     let output = onnxc::Compiler::new(&Options::default()).compile_bytes(MODEL.into(), "m");
     let said = output.expect("it is valid").write(&null).expect_err("it is no file").to_string();
     assert!(said.contains("no regular file") && said.contains("null.rs"), "{said}");
-    assert_eq!(names(&directory), ["null.rs", "scaled.onnxtxt"]);
+    assert_eq!(list_names(&directory), ["null.rs", "scaled.onnxtxt"]);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_cannot_be_printed_is_an_error_unless_nobody_reads_it() {
-    let (_, model) = workshop("printed");
+fn a_full_device_is_an_error_but_a_closed_pipe_is_not() {
+    let (_, model) = create_model("printed");
     let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let output = onnxc().arg(&model).stdout(full).output().expect("the program was built");
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("cannot be printed"), "{}", said(&output));
+    assert!(message(&output).contains("cannot be printed"), "{}", message(&output));
     let (reader, writer) = std::io::pipe().expect("Linux has pipes");
     drop(reader);
-    succeeded(&onnxc().arg(&model).stdout(writer).output().expect("the program was built"));
+    assert_success(&onnxc().arg(&model).stdout(writer).output().expect("the program was built"));
 }
 
 #[test]
 #[cfg(unix)]
-fn a_link_stays_and_what_it_leads_to_is_written() {
+fn a_symbolic_link_is_kept_and_its_target_written() {
     use std::os::unix::fs::symlink;
-    let (directory, model) = workshop("link");
+    let (directory, model) = create_model("link");
     let inside = directory.join("inside");
     fs::create_dir(&inside).expect("the directory is ours");
     let links = ["first.rs", "second.rs"].map(|name| directory.join(name));
@@ -126,10 +126,10 @@ fn a_link_stays_and_what_it_leads_to_is_written() {
     // The links dangle in the first iteration.
     for before in [None, Some("// what was there\n")] {
         before.into_iter().for_each(|text| fs::write(&links[0], text).expect("it is ours"));
-        succeeded(&compile(&model, &links[0]));
+        assert_success(&compile(&model, &links[0]));
         assert!(links.iter().all(|link| link.is_symlink()));
         assert!(read(&inside.join("module.rs")).contains("first.weights"));
-        assert_eq!(names(&inside), ["module.rs"]);
+        assert_eq!(list_names(&inside), ["module.rs"]);
     }
 }
 
@@ -137,11 +137,11 @@ fn a_link_stays_and_what_it_leads_to_is_written() {
 #[cfg(unix)]
 fn a_new_file_has_the_permissions_of_the_old_one() {
     use std::os::unix::fs::PermissionsExt;
-    let (directory, model) = workshop("permissions");
+    let (directory, model) = create_model("permissions");
     let module = directory.join("module.rs");
     fs::write(&module, "// what was there\n").expect("the directory is ours");
     fs::set_permissions(&module, PermissionsExt::from_mode(0o640)).expect("it is ours");
-    succeeded(&compile(&model, &module));
+    assert_success(&compile(&model, &module));
     let mode = fs::metadata(&module).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
     assert!(read(&module).contains("pub struct"));
@@ -149,43 +149,49 @@ fn a_new_file_has_the_permissions_of_the_old_one() {
 
 #[test]
 #[cfg(unix)]
-fn weights_stay_where_the_module_cannot_be_written() {
+fn weights_are_kept_if_the_module_cannot_be_written() {
     use std::os::unix::fs::symlink;
-    let (directory, model) = workshop("pair");
+    let (directory, model) = create_model("pair");
     let [module, weights] = ["module.rs", "module.weights"].map(|name| directory.join(name));
     symlink("nowhere/module.rs", &module).expect("the directory is ours");
     fs::write(&weights, "old").expect("the directory is ours");
-    refused(&compile(&model, &module), &["module.rs"]);
+    assert_error(&compile(&model, &module), &["module.rs"]);
     assert_eq!(read(&weights), "old");
-    assert_eq!(names(&directory), ["module.rs", "module.weights", "scaled.onnxtxt"]);
+    assert_eq!(list_names(&directory), ["module.rs", "module.weights", "scaled.onnxtxt"]);
 }
 
 #[test]
-fn a_module_is_not_its_own_weights() {
-    let (directory, model) = workshop("same");
-    refused(&compile(&model, &directory.join("model.weights")), &["model.weights"]);
-    assert_eq!(names(&directory), ["scaled.onnxtxt"]);
+fn a_module_does_not_overwrite_its_weights() {
+    let (directory, model) = create_model("same");
+    assert_error(&compile(&model, &directory.join("model.weights")), &["model.weights"]);
+    assert_eq!(list_names(&directory), ["scaled.onnxtxt"]);
 }
 
 #[test]
-fn what_a_model_was_read_from_is_not_written_over() {
-    let (directory, model) = workshop("sources");
-    refused(&compile(&model, &directory.join(".").join("scaled.onnxtxt")), &["scaled.onnxtxt"]);
+fn source_files_are_not_overwritten() {
+    let (directory, model) = create_model("sources");
+    assert_error(
+        &compile(&model, &directory.join(".").join("scaled.onnxtxt")),
+        &["scaled.onnxtxt"],
+    );
     assert_eq!(read(&model), MODEL);
     let text = read(&folder("models/external.onnxtxt")).replace("external.data", "module.weights");
     let [external, weights] = ["external.onnxtxt", "module.weights"].map(|n| directory.join(n));
     fs::write(&external, text).expect("the directory is ours");
     fs::copy(folder("models/external.data"), &weights).expect("the directory is ours");
     let before = fs::read(&weights).expect("it was copied");
-    refused(&compile(&external, &directory.join("module.rs")), &["module.weights", "another path"]);
+    assert_error(
+        &compile(&external, &directory.join("module.rs")),
+        &["module.weights", "another path"],
+    );
     assert_eq!(fs::read(&weights).expect("it is there"), before);
-    assert_eq!(names(&directory), ["external.onnxtxt", "module.weights", "scaled.onnxtxt"]);
-    succeeded(&compile(&external, &directory.join("other.rs")));
+    assert_eq!(list_names(&directory), ["external.onnxtxt", "module.weights", "scaled.onnxtxt"]);
+    assert_success(&compile(&external, &directory.join("other.rs")));
 }
 
 #[test]
-fn two_models_are_not_written_to_one_file() {
-    let (directory, model) = workshop("optimize_same");
+fn optimize_rejects_two_models_with_one_output() {
+    let (directory, model) = create_model("optimize_same");
     let models = ["first", "second"].map(|name| directory.join(name).join("scaled.onnxtxt"));
     for copy in &models {
         fs::create_dir(copy.with_file_name("")).expect("the directory is ours");
@@ -194,26 +200,26 @@ fn two_models_are_not_written_to_one_file() {
     let out = directory.join("out");
     let output = onnxc().arg("optimize").args(&models).arg("-o").arg(&out).output();
     let named = models.each_ref().map(|path| path.to_str().expect("paths are text"));
-    refused(&output.expect("the program was built"), &named);
+    assert_error(&output.expect("the program was built"), &named);
     assert!(!out.exists());
 }
 
 #[test]
 fn a_folder_without_models_is_an_error() {
-    let (directory, model) = workshop("optimize_empty");
+    let (directory, model) = create_model("optimize_empty");
     let empty = directory.join("empty");
     fs::create_dir_all(empty.join("deeper")).expect("the directory is ours");
     let out = directory.join("out");
     let output = onnxc().arg("optimize").args([&empty, &model]).arg("-o").arg(&out).output();
-    refused(&output.expect("the program was built"), &["empty", "holds no model"]);
+    assert_error(&output.expect("the program was built"), &["empty", "holds no model"]);
     assert!(!out.exists());
 }
 
 #[test]
 #[cfg(unix)]
-fn links_of_folders_are_not_followed() {
+fn links_to_folders_are_not_followed() {
     use std::os::unix::fs::symlink;
-    let (directory, model) = workshop("optimize_links");
+    let (directory, model) = create_model("optimize_links");
     let models = directory.join("models");
     fs::create_dir(&models).expect("the directory is ours");
     symlink("..", models.join("up")).expect("the directory is ours");
@@ -222,27 +228,29 @@ fn links_of_folders_are_not_followed() {
     // The folder on the command line may itself be a link.
     let named = directory.join("named");
     symlink("models", &named).expect("the directory is ours");
-    succeeded(&onnxc().arg("optimize").arg(&named).arg("-o").arg(&out).output().expect("it ran"));
-    assert_eq!(names(&out), ["linked.onnxtxt"]);
+    assert_success(
+        &onnxc().arg("optimize").arg(&named).arg("-o").arg(&out).output().expect("it ran"),
+    );
+    assert_eq!(list_names(&out), ["linked.onnxtxt"]);
 }
 
 #[test]
-fn a_pass_that_there_is_not_is_an_error() {
+fn an_unknown_pass_is_an_error() {
     let model = folder("models/mlp.onnxtxt");
     let compile = |more: &[&str]| onnxc().arg(&model).args(more).output().expect("it was built");
     let message = ["there is no pass `smplify`", "import, gradient, simplify", "plan"];
-    refused(&compile(&["--print-after", "smplify"]), &message);
+    assert_error(&compile(&["--print-after", "smplify"]), &message);
     let small = compile(&["--optimize", "size", "--print-after", "layout"]);
-    refused(&small, &["there is no pass `layout`"]);
+    assert_error(&small, &["there is no pass `layout`"]);
     let shown = onnxc().args(["show", "--after", "smplify"]).arg(&model).output();
-    refused(&shown.expect("it was built"), &["there is no pass `smplify`", "simplify"]);
+    assert_error(&shown.expect("it was built"), &["there is no pass `smplify`", "simplify"]);
     let help = String::from_utf8(run(["--help"]).stdout).expect("help is UTF-8");
     assert!(help.contains("recognize, fuse, layout"), "{help}");
 }
 
 #[test]
-fn what_is_said_twice_is_an_error() {
-    let (_, model) = workshop("twice");
+fn a_repeated_option_is_an_error() {
+    let (_, model) = create_model("twice");
     let twice = |option: &str, values: [&str; 2]| {
         let options = values.into_iter().flat_map(|value| [option, value]);
         onnxc().arg(&model).args(options).output().expect("the program was built")
@@ -256,26 +264,26 @@ fn what_is_said_twice_is_an_error() {
         ("--type", ["y=float", "y=int64"], "`y`"),
     ];
     for (option, values, name) in cases {
-        refused(&twice(option, values), &[name, "given twice"]);
+        assert_error(&twice(option, values), &[name, "given twice"]);
     }
 }
 
 #[test]
-fn an_operator_that_there_is_not_is_an_error() {
+fn an_unknown_operator_is_an_error() {
     let output = run(["ops", "Relu", "Relux", "Softmix"]);
     assert_eq!(output.status.code(), Some(1));
-    let text = said(&output);
+    let text = message(&output);
     assert!(text.contains("`Relux`") && text.contains("`Softmix`"), "{text}");
     assert!(output.stdout.is_empty());
-    assert!(said(&run(["ops", "relu"])).contains("there is `Relu`"));
+    assert!(message(&run(["ops", "relu"])).contains("there is `Relu`"));
     let known = run(["ops", "Relu"]);
-    succeeded(&known);
+    assert_success(&known);
     assert!(known.stdout.starts_with(b"Relu (ai.onnx)"));
 }
 
 #[test]
-fn a_word_behind_a_model_is_no_command() {
-    let (directory, model) = workshop("behind");
+fn a_command_after_a_model_is_an_error() {
+    let (directory, model) = create_model("behind");
     let model = model.to_str().expect("the path is text");
     let other = directory.join("other.onnx");
     let other = other.to_str().expect("the path is text");
@@ -286,6 +294,6 @@ fn a_word_behind_a_model_is_no_command() {
     ] {
         let output = run(words);
         assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains(&says), "{}", said(&output));
+        assert!(message(&output).contains(&says), "{}", message(&output));
     }
 }

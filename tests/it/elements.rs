@@ -190,14 +190,15 @@ impl<'d> Program<'d> {
 
 /// The start of every program.
 const HEAD: &str = "#![allow(dead_code, unused_imports)]
-use onnxc_runtime::{Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2, U4, bf16, f16, map::Map, sequence::Sequence, view::View};
+use onnxc_runtime::{Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
+F8E8M0, I2, I4, U2, U4, bf16, f16, map::Map, sequence::Sequence, view::View};
 
 fn turned<T: Clone>(x: &[T; 6]) -> [T; 6] {
     [0, 3, 1, 4, 2, 5].map(|i| x[i].clone())
 }";
 
 #[test]
-fn every_element_type_passes_through_every_form() {
+fn every_element_type_is_an_input_and_output_of_every_form() {
     let directory = scratch("elements");
     let mut program = Program::new(&directory);
     for (ty, rust, elements) in TYPES {
@@ -215,7 +216,7 @@ fn every_element_type_passes_through_every_form() {
 }
 
 #[test]
-fn maps_are_given_and_taken() {
+fn maps_are_inputs_and_outputs() {
     let directory = scratch("maps");
     let mut program = Program::new(&directory);
     MAPS.iter().for_each(|(name, text, check)| program.add(name, text, check));

@@ -46,7 +46,9 @@ fn models() -> Vec<(PathBuf, &'static [&'static str])> {
 const CALLED: &str = "
 use onnxc_runtime::{Result, custom::{Attributes, View, ViewMut}};
 pub fn clip(_: View<f32, 2>, _: ViewMut<f32, 2>, _: Attributes) -> Result { Ok(()) }
-pub fn mix(_: View<f32, 2>, _: Option<View<f32, 2>>, _: ViewMut<f32, 2>, _: Attributes) -> Result { Ok(()) }
+pub fn mix(_: View<f32, 2>, _: Option<View<f32, 2>>, _: ViewMut<f32, 2>, _: Attributes) -> Result {
+    Ok(())
+}
 pub fn norm(_: View<f32, 2>, _: ViewMut<f32, 1>, _: Attributes) -> Result { Ok(()) }
 ";
 
@@ -61,7 +63,7 @@ fn compile(model: &Path, module: &Path, arguments: &[&str]) -> (String, Option<V
 }
 
 #[test]
-fn the_same_model_gives_the_same_bytes_wherever_it_lies() {
+fn modules_do_not_depend_on_the_folder_of_the_model() {
     let (here, there) = (scratch("same_here"), scratch("same_there/deeper"));
     for (model, options) in models() {
         let name = model.file_name().expect("a model is a file");
@@ -80,7 +82,7 @@ fn the_same_model_gives_the_same_bytes_wherever_it_lies() {
 }
 
 #[test]
-fn modules_compile_without_warnings_in_each_edition_and_hold_no_unsafe() {
+fn modules_compile_without_warnings_and_unsafe_in_each_edition() {
     let directory = scratch("emitted");
     for ((model, options), weights) in models().iter().flat_map(|m| [(m, "file"), (m, "inline")]) {
         let arguments = [*options, &["--weights", weights]].concat();
@@ -97,7 +99,7 @@ fn modules_compile_without_warnings_in_each_edition_and_hold_no_unsafe() {
 }
 
 #[test]
-fn modules_read_as_they_did() {
+fn modules_match_their_golden_files() {
     let directory = scratch("golden");
     for (model, options) in models() {
         let name = model.file_stem().expect("a model is a file").to_string_lossy();
@@ -108,7 +110,7 @@ fn modules_read_as_they_did() {
 
 /// Compiles the models of the examples as their documentation says, and compares the modules.
 #[test]
-fn modules_of_the_examples_are_what_is_written_now() {
+fn modules_of_the_examples_are_up_to_date() {
     let examples = root().join("examples");
     let model = |name: &str| examples.join(format!("models/{name}.onnx"));
     let directory = scratch("examples");
@@ -140,7 +142,7 @@ fn modules_of_the_examples_are_what_is_written_now() {
 }
 
 #[test]
-fn what_has_no_elements_is_kept_and_given() {
+fn values_without_elements_are_kept() {
     let directory = scratch("emitted_empty");
     let (model, module) = (directory.join("empty.onnxtxt"), directory.join("empty.rs"));
     let text = "<ir_version: 10, opset_import: [\"\" : 21]>
@@ -159,7 +161,7 @@ fn what_has_no_elements_is_kept_and_given() {
 }
 
 #[test]
-fn without_a_heap_the_first_line_says_what_to_do() {
+fn modules_that_need_the_heap_say_so_in_the_first_error() {
     let directory = scratch("emitted_no_heap");
     let bounded: &[&str] = &["--dim=batch=1..=2", "--dim=sequence length=1..=8"];
     for (name, options, uses_heap) in [

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 /// Compiles the file, and asserts that it fails, that the message has these parts, and that no
 /// module was written.
-fn refused(name: &str, bytes: &[u8], arguments: &[&str], message: &[&str]) {
+fn assert_error(name: &str, bytes: &[u8], arguments: &[&str], message: &[&str]) {
     let directory = scratch(&format!("errors_{name}"));
     let model = directory.join(name);
     fs::write(&model, bytes).expect("the directory is ours");
@@ -30,70 +30,71 @@ fn digits() -> Vec<u8> {
 fn a_truncated_file() {
     let whole = digits();
     for len in [1, 10, 100, whole.len() / 2, whole.len() - 1] {
-        refused("truncated.onnx", &whole[..len], &[], &[]);
+        assert_error("truncated.onnx", &whole[..len], &[], &[]);
     }
 }
 
 #[test]
 fn a_text_file() {
-    refused("notes.onnx", b"Buy milk.\nCall the plumber.\n", &[], &[]);
-    refused("empty.onnx", b"", &[], &[]);
+    assert_error("notes.onnx", b"Buy milk.\nCall the plumber.\n", &[], &[]);
+    assert_error("empty.onnx", b"", &[], &[]);
 }
 
 #[test]
-fn a_file_that_is_not_there_is_missed_once() {
+fn a_missing_weights_file_is_reported_once() {
     let text = r#"<ir_version: 10, opset_import: ["" : 21]>
         lost (float[2] x) => (float[2] y)
-        <float[2] a = ["location": "w"], float[2] b = ["location": "w"], float[2] c = ["location": "v"]>
+        <float[2] a = ["location": "w"], float[2] b = ["location": "w"],
+        float[2] c = ["location": "v"]>
         { ax = Add(a, x) axb = Add(ax, b) y = Add(axb, c) }"#;
     let message = ["`w`", "one more tensor lies in it", "`v`", "belongs to the model"];
-    refused("lost.onnxtxt", text.as_bytes(), &[], &message);
+    assert_error("lost.onnxtxt", text.as_bytes(), &[], &message);
     let verdict = onnxc::Compiler::new(&onnxc::Options::default()).check_bytes(text.into());
     assert_eq!(verdict.invalid.len() + verdict.unsupported.len(), 2, "{verdict:?}");
 }
 
 #[test]
-fn an_unknown_operator_and_what_else_is_wrong() {
+fn an_unknown_operator_and_other_errors() {
     let text = fs::read(folder("models/operators.onnxtxt")).expect("the model is checked in");
     let message = ["`Frobnicate`", "node `first`", "[2, 3]", "node `second`", "`missing`"];
-    refused("operators.onnxtxt", &text, &[], &message);
+    assert_error("operators.onnxtxt", &text, &[], &message);
 }
 
 #[test]
 fn a_missing_initializer() {
     let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
         g (float[2, 3] x) => (float[2, 4] y) { [product] y = MatMul(x, weights) }";
-    refused("missing.onnxtxt", text, &[], &["`weights`", "node `product`"]);
+    assert_error("missing.onnxtxt", text, &[], &["`weights`", "node `product`"]);
 }
 
 #[test]
 fn a_wrong_dimension() {
     let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
         g (float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { [product] y = MatMul(x, w) }";
-    refused("shapes.onnxtxt", text, &[], &["node `product`", "3", "4"]);
+    assert_error("shapes.onnxtxt", text, &[], &["node `product`", "3", "4"]);
 }
 
 #[test]
-fn a_number_of_axes_that_only_running_tells() {
+fn a_data_dependent_rank() {
     let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
         g (float[n, 3] x) => (y) { [squeeze] y = Squeeze(x) }";
-    refused("axes.onnxtxt", text, &[], &["how many axes `y` has", "node `squeeze`", "--dim"]);
+    assert_error("axes.onnxtxt", text, &[], &["how many axes `y` has", "node `squeeze`", "--dim"]);
 }
 
 #[test]
 fn a_dimension_that_the_model_does_not_have() {
-    refused("named.onnx", &digits(), &["--dim", "sequence=8"], &["`sequence`"]);
+    assert_error("named.onnx", &digits(), &["--dim", "sequence=8"], &["`sequence`"]);
 }
 
 #[test]
 fn an_input_of_any_number_of_axes() {
     let text = b"<ir_version: 10, opset_import: [\"\" : 21]>
         g (float[] x, float[2] z) => (float[] y) { y = Mul(x, z) }";
-    refused("unranked.onnxtxt", text, &[], &["the input `x`", "--shape x="]);
-    refused("unranked.onnxtxt", text, &["--shape", "x=-1"], &["`x`", "negative"]);
+    assert_error("unranked.onnxtxt", text, &[], &["the input `x`", "--shape x="]);
+    assert_error("unranked.onnxtxt", text, &["--shape", "x=-1"], &["`x`", "negative"]);
     let settled = &["--shape", "x=n,2", "--shape", "z=2"];
-    refused("unranked.onnxtxt", text, settled, &["`z`", "--dim"]);
-    refused("unranked.onnxtxt", text, &["--shape", "w=2"], &["no input `w`"]);
+    assert_error("unranked.onnxtxt", text, settled, &["`z`", "--dim"]);
+    assert_error("unranked.onnxtxt", text, &["--shape", "w=2"], &["no input `w`"]);
     let path = scratch("unranked").join("unranked.onnxtxt");
     fs::write(&path, text).expect("the directory is ours");
     let run = onnxc().arg(&path).args(["--shape", "x=n,2", "--dim", "n=1..=8"]).output();
@@ -102,7 +103,7 @@ fn an_input_of_any_number_of_axes() {
 }
 
 #[test]
-fn a_file_that_is_not_there() {
+fn a_missing_file() {
     let run = onnxc().arg("nowhere.onnx").output().expect("the program was built");
     assert_eq!(run.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&run.stderr).contains("nowhere.onnx"));

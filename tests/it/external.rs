@@ -64,7 +64,7 @@ large (float[2, {rows}] x, float[1, {wide}, 5, 5] image, int64[3] at)
 
 /// Writes a weights file of that size. All but the first elements of each weight is a hole, so that
 /// the file takes no disk space.
-fn weights(path: &Path, bytes: u64) {
+fn write_weights(path: &Path, bytes: u64) {
     let file = File::create(path).expect("the directory is ours");
     file.set_len(bytes * WEIGHTS.len() as u64).expect("the file is ours");
     for (i, name) in WEIGHTS.iter().enumerate() {
@@ -74,7 +74,7 @@ fn weights(path: &Path, bytes: u64) {
 
 /// Runs `onnxc` with a limit on its data segment: the heap and writable private mappings, but not
 /// mapped files or code.
-fn limited(directory: &Path) -> Command {
+fn onnxc_with_memory_limit(directory: &Path) -> Command {
     let onnxc = programs::onnxc();
     let mut command = Command::new("sh");
     command.current_dir(directory).arg("-c");
@@ -84,7 +84,7 @@ fn limited(directory: &Path) -> Command {
 }
 
 #[test]
-fn weights_larger_than_memory_are_mapped_packed_and_written_piece_by_piece() {
+fn weights_larger_than_memory_are_compiled() {
     let megabytes = env::var("ONNXC_EXTERNAL_MB").map_or(MEGABYTES, |number| {
         number.parse().expect("`ONNXC_EXTERNAL_MB` is a number of megabytes")
     });
@@ -92,9 +92,9 @@ fn weights_larger_than_memory_are_mapped_packed_and_written_piece_by_piece() {
     let rows = (megabytes << 20) / (WEIGHTS.len() as u64 * 4 * wide) / 144 * 144;
     let directory = programs::scratch("external");
     fs::write(directory.join("model.onnxtxt"), model(rows, wide)).expect("the directory is ours");
-    weights(&directory.join("weights.data"), 4 * rows * wide);
+    write_weights(&directory.join("weights.data"), 4 * rows * wide);
     let start = Instant::now();
-    let output = limited(&directory).output().expect("there is a shell");
+    let output = onnxc_with_memory_limit(&directory).output().expect("there is a shell");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let written = directory.join("large.weights");
     let found = fs::metadata(&written).expect("the weights have a file");
@@ -104,7 +104,7 @@ fn weights_larger_than_memory_are_mapped_packed_and_written_piece_by_piece() {
     assert!(range.contains(&found.len()), "{} bytes for {expected}", found.len());
     println!("{megabytes} MB in {:.1} s", start.elapsed().as_secs_f64());
     // The second run finds the weights unchanged, and writes nothing.
-    let output = limited(&directory).output().expect("there is a shell");
+    let output = onnxc_with_memory_limit(&directory).output().expect("there is a shell");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again = fs::metadata(&written).expect("the weights have a file");
     assert_eq!(again.modified().ok(), found.modified().ok(), "the weights were written again");

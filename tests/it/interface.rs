@@ -7,7 +7,7 @@ use onnxc::{
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Compiles a model to a module of that name in `directory`.
-fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
+fn compile_module(directory: &Path, name: &str, model: &str, options: &[&str]) {
     let model = folder("models").join(format!("{model}.onnxtxt"));
     let module = directory.join(format!("{name}.rs"));
     let run = onnxc().arg(model).arg("-o").arg(module).args(options).output();
@@ -16,7 +16,7 @@ fn module(directory: &Path, name: &str, model: &str, options: &[&str]) {
 }
 
 /// Runs `onnxc` with options that do not fit the model, and returns the message.
-fn refusal(model: &str, options: &[&str]) -> String {
+fn compile_error(model: &str, options: &[&str]) -> String {
     let model = folder("models").join(format!("{model}.onnxtxt"));
     let run = onnxc().arg(model).args(options).output().expect("the program was built");
     assert_eq!(run.status.code(), Some(1), "{options:?}");
@@ -24,7 +24,7 @@ fn refusal(model: &str, options: &[&str]) -> String {
 }
 
 /// Runs `programs/{name}.rs` with the modules in `directory`.
-fn program(directory: &Path, name: &str) {
+fn run_program(directory: &Path, name: &str) {
     let file = directory.join("main.rs");
     let source = folder("programs").join(format!("{name}.rs"));
     fs::copy(source, &file).expect("the directory is ours");
@@ -32,26 +32,27 @@ fn program(directory: &Path, name: &str) {
 }
 
 #[test]
-fn what_has_a_default_may_be_left_out() {
+fn inputs_with_a_default_are_optional() {
     let directory = scratch("interface_defaults");
-    module(&directory, "defaults", "defaults", &[]);
-    module(
+    compile_module(&directory, "defaults", "defaults", &[]);
+    compile_module(
         &directory,
         "fixed",
         "defaults",
         &["--dim", "n=3", "--const", "scale", "--const", "bias=[1, 2, 3]"],
     );
-    module(&directory, "constant", "defaults", &["--dim", "n=3", "--defaults", "constant"]);
-    program(&directory, "defaults");
+    compile_module(&directory, "constant", "defaults", &["--dim", "n=3", "--defaults", "constant"]);
+    run_program(&directory, "defaults");
 }
 
 #[test]
-fn a_default_must_be_there_and_fit() {
-    let text = refusal("defaults", &["--const", "x"]);
+fn a_missing_or_wrong_default_is_an_error() {
+    let text = compile_error("defaults", &["--const", "x"]);
     assert!(text.contains("the input `x` has no default") && text.contains("--const x=VALUE"));
     let directory = scratch("interface_misfit");
     let model = directory.join("misfit.onnxtxt");
-    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) <float[3] x = {1, 2, 3}> { y = Relu(x) }";
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) \
+        <float[3] x = {1, 2, 3}> { y = Relu(x) }";
     fs::write(&model, text).expect("the directory is ours");
     let run = onnxc().arg(&model).output().expect("the program was built");
     let text = String::from_utf8_lossy(&run.stderr);
@@ -65,7 +66,8 @@ fn a_default_must_be_there_and_fit() {
 fn before_version_4_initializers_are_constants() {
     let directory = scratch("interface_old");
     let model = directory.join("old.onnxtxt");
-    let text = "<ir_version: 3, opset_import: [\"\" : 9]> g (float[2] x, float[2] b = {1, 2}) => (float[2] y) { y = Add(x, b) }";
+    let text = "<ir_version: 3, opset_import: [\"\" : 9]> g (float[2] x, float[2] b = {1, 2}) \
+        => (float[2] y) { y = Add(x, b) }";
     fs::write(&model, text).expect("the directory is ours");
     let run = onnxc().arg(&model).output().expect("the program was built");
     let code = String::from_utf8_lossy(&run.stdout);
@@ -73,17 +75,17 @@ fn before_version_4_initializers_are_constants() {
 }
 
 #[test]
-fn state_is_handed_from_run_to_run() {
+fn states_carry_over_to_the_next_run() {
     let directory = scratch("interface_state");
     let state = ["--state", "h=h_next", "--state", "past=sum"];
-    module(&directory, "stream", "stream", &state);
-    module(&directory, "explicit", "stream", &[]);
-    module(&directory, "heap", "stream", &[&state[..], &["--arena", "heap"]].concat());
-    program(&directory, "stream");
+    compile_module(&directory, "stream", "stream", &state);
+    compile_module(&directory, "explicit", "stream", &[]);
+    compile_module(&directory, "heap", "stream", &[&state[..], &["--arena", "heap"]].concat());
+    run_program(&directory, "stream");
 }
 
 /// Plans a model with these states.
-fn planned(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
+fn try_plan(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
     let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {text}");
     let mut options = Options::default();
     for (past, present) in states {
@@ -93,11 +95,11 @@ fn planned(text: &str, states: &[(&str, &str)]) -> Result<Plan, Diagnostics> {
 }
 
 fn plan(text: &str, states: &[(&str, &str)]) -> Plan {
-    planned(text, states).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
+    try_plan(text, states).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 /// Compares a model that keeps its states with one that gets them as inputs.
-fn keeps(text: &str, states: &[(&str, &str)]) {
+fn check_states(text: &str, states: &[(&str, &str)]) {
     let (kept, explicit) = (plan(text, states), plan(text, &[]));
     let mut session = Session::new(&kept);
     let mut given: BTreeMap<&str, Value> = BTreeMap::new();
@@ -127,42 +129,51 @@ fn keeps(text: &str, states: &[(&str, &str)]) {
 }
 
 #[test]
-fn state_is_kept_from_what_would_overwrite_it() {
+fn states_are_not_overwritten_within_a_run() {
     let one = &[("p", "n")];
     let two = &[("p", "n"), ("q", "m")];
     // The output would overwrite the state if it were not kept.
-    keeps(
-        "(float[2] x, float[2] p) => (float[2] y, float[2] n) { n = Add(p, x) t = Mul(p, x) y = Add(t, n) }",
+    check_states(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) { n = Add(p, x) t = Mul(p, x) \
+            y = Add(t, n) }",
         one,
     );
-    keeps(
+    check_states(
         "(float[2] x, float[2] p) => (float[2] y, float[2] n) { y = Identity(p) n = Identity(x) }",
         one,
     );
-    keeps(
-        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <float[2] c = {5, 6}> { y = Add(p, x) n = Identity(c) }",
+    check_states(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <float[2] c = {5, 6}> { \
+            y = Add(p, x) n = Identity(c) }",
         one,
     );
-    keeps(
-        "(float[2] x, float[2] p = {1, 2}) => (float[2] y, float[2] n) { y = Add(p, x) n = Identity(p) }",
+    check_states(
+        "(float[2] x, float[2] p = {1, 2}) => (float[2] y, float[2] n) { y = Add(p, x) \
+            n = Identity(p) }",
         one,
     );
     // One state becomes the other.
-    keeps(
-        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { y = Add(p, x) n = Identity(q) m = Add(p, x) }",
+    check_states(
+        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { \
+            y = Add(p, x) n = Identity(q) m = Add(p, x) }",
         two,
     );
-    keeps(
-        "(float[2] x, float[2] p = {1, 2}, float[2] q = {3, 4}) => (float[2] y, float[2] n, float[2] m) { y = Sub(p, x) n = Identity(q) m = Identity(p) }",
+    check_states(
+        "(float[2] x, float[2] p = {1, 2}, float[2] q = {3, 4}) \
+            => (float[2] y, float[2] n, float[2] m) { y = Sub(p, x) n = Identity(q) \
+            m = Identity(p) }",
         two,
     );
-    keeps(
-        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { n = Add(p, x) m = Identity(n) y = Mul(n, q) }",
+    check_states(
+        "(float[2] x, float[2] p, float[2] q) => (float[2] y, float[2] n, float[2] m) { \
+            n = Add(p, x) m = Identity(n) y = Mul(n, q) }",
         two,
     );
     // A loop reads the state.
-    keeps(
-        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <int64 m = {3}, bool t = {1}> { n = Loop(m, t, p) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { d = Identity(c) r = Add(s, x) }> y = Sub(n, p) }",
+    check_states(
+        "(float[2] x, float[2] p) => (float[2] y, float[2] n) <int64 m = {3}, bool t = {1}> { \
+            n = Loop(m, t, p) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r) { \
+            d = Identity(c) r = Add(s, x) }> y = Sub(n, p) }",
         one,
     );
 }
@@ -172,53 +183,65 @@ fn a_cache_grows_up_to_its_bound() {
     let directory = scratch("interface_cache");
     let state = ["--state", "past_k=present_k", "--state", "past_v=present_v"];
     let dims = ["--dim", "past=1..=4", "--dim", "new=1..=2"];
-    module(&directory, "cache", "cache", &[state, dims[..].try_into().expect("four")].concat());
-    module(&directory, "explicit", "cache", &[]);
-    program(&directory, "cache");
+    compile_module(
+        &directory,
+        "cache",
+        "cache",
+        &[state, dims[..].try_into().expect("four")].concat(),
+    );
+    compile_module(&directory, "explicit", "cache", &[]);
+    run_program(&directory, "cache");
 }
 
 #[test]
-fn what_grows_at_its_end_grows_where_it_is() {
+fn a_state_that_grows_at_its_end_is_updated_in_place() {
     let directory = scratch("interface_history");
-    module(&directory, "history", "history", &["--dim", "rows=1..=8", "--state", "past=present"]);
+    compile_module(
+        &directory,
+        "history",
+        "history",
+        &["--dim", "rows=1..=8", "--state", "past=present"],
+    );
     let code = fs::read_to_string(directory.join("history.rs")).expect("the program wrote it");
     assert_eq!(code.matches("reshape::identity(").count(), 1, "{code}");
-    program(&directory, "history");
+    run_program(&directory, "history");
 }
 
 #[test]
-fn state_must_fit_and_have_a_bound() {
-    let text = refusal("cache", &["--state", "past_k=present_k"]);
+fn a_state_of_another_type_or_without_a_bound_is_an_error() {
+    let text = compile_error("cache", &["--state", "past_k=present_k"]);
     for part in ["E0303", "state `past_k`", "--dim past=1..=N"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    let text = refusal("stream", &["--state", "h=y"]);
+    let text = compile_error("stream", &["--state", "h=y"]);
     for part in ["E0201", "state `h`", "float[1, 1, 3]", "float[1, 1, 1, 3]"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    let same = planned("(string p) => (string n) { n = Identity(p) }", &[("p", "n")]);
+    let same = try_plan("(string p) => (string n) { n = Identity(p) }", &[("p", "n")]);
     let text = same.err().expect("it holds strings").to_string();
     assert!(text.contains("`p` is string, and `n`, which it becomes, string"), "{text}");
-    let open = "(int64 count, int64[2] p) => (int64[m] n, int64[j] y) <int64 zero = {0}, int64 one = {1}> { y = Range(zero, count, one) n = Concat<axis = 0>(p, y) }";
-    let text = planned(open, &[("p", "n")]).err().expect("it has no bound").to_string();
+    let open = "(int64 count, int64[2] p) => (int64[m] n, int64[j] y) \
+        <int64 zero = {0}, int64 one = {1}> { y = Range(zero, count, one) \
+        n = Concat<axis = 0>(p, y) }";
+    let text = try_plan(open, &[("p", "n")]).err().expect("it has no bound").to_string();
     assert!(text.contains("only running tells the size"), "{text}");
-    let text = refusal("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
+    let text = compile_error("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
     assert!(text.contains("the model has no input `hidden`"), "{text}");
     assert!(text.contains("the model has no output `hidden`"), "{text}");
-    let text = refusal("stream", &["--const", "h", "--state", "h=h_next"]);
+    let text = compile_error("stream", &["--const", "h", "--state", "h=h_next"]);
     assert!(text.contains("the input `h` is a constant, so no run can change it"), "{text}");
 }
 
 #[test]
-fn models_share_an_arena_of_the_caller() {
+fn models_share_an_arena_from_the_caller() {
     let directory = scratch("interface_shared");
     let caller = ["--arena", "caller"];
-    module(&directory, "mlp", "mlp", &caller);
-    module(&directory, "own", "mlp", &[]);
+    compile_module(&directory, "mlp", "mlp", &caller);
+    compile_module(&directory, "own", "mlp", &[]);
     let sizes = ["--dim", "batch=2", "--dim", "sequence length=3"];
-    module(&directory, "scale", "scale", &[&caller[..], &sizes].concat());
-    program(&directory, "shared");
-    let text = refusal("stream", &["--state", "h=h_next", "--arena", "caller"]);
+    compile_module(&directory, "scale", "scale", &[&caller[..], &sizes].concat());
+    run_program(&directory, "shared");
+    let text = compile_error("stream", &["--state", "h=h_next", "--arena", "caller"]);
     assert!(
         text.contains("no other model can share it") && text.contains("--arena struct"),
         "{text}"
@@ -226,28 +249,30 @@ fn models_share_an_arena_of_the_caller() {
 }
 
 #[test]
-fn a_function_of_the_program_is_called() {
+fn a_custom_operator_calls_a_function_of_the_program() {
     let directory = scratch("interface_custom");
     let custom = [
         "--custom=com.acme::Clip=crate::ops::clip",
         "--custom=com.acme::Mix=crate::ops::mix",
         "--custom=com.acme::Norm=crate::ops::norm",
     ];
-    module(&directory, "custom", "custom", &custom);
-    program(&directory, "custom");
+    compile_module(&directory, "custom", "custom", &custom);
+    run_program(&directory, "custom");
 }
 
 #[test]
-fn what_a_function_gives_must_be_known() {
+fn a_custom_operator_without_an_output_type_is_an_error() {
     let clip = "--custom=com.acme::Clip=crate::clip";
-    let text = refusal("custom", &[]);
+    let text = compile_error("custom", &[]);
     assert!(text.contains("--custom com.acme::Clip=crate::path::of::function"), "{text}");
-    let text = refusal("custom", &["--custom=com.acme::Clip=clip"]);
+    let text = compile_error("custom", &["--custom=com.acme::Clip=clip"]);
     assert!(text.contains("`clip` is not the path of a function"), "{text}");
-    let text = refusal("custom", &[clip, "--type", "clipped=float[m, 3]"]);
+    let text = compile_error("custom", &[clip, "--type", "clipped=float[m, 3]"]);
     assert!(text.contains("neither an input nor a value before it has the size `m`"), "{text}");
-    let text =
-        refusal("custom", &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"]);
+    let text = compile_error(
+        "custom",
+        &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"],
+    );
     assert!(text.contains("no node is a `com.acme::Nothing`"), "{text}");
     assert!(text.contains("no operator of your own gives `y`"), "{text}");
 }

@@ -179,5 +179,5 @@ fn words_are_found_in_identifiers() {
         split_words("fn conv_in_blocks(InBlocks: f32)"),
         " fn conv in blocks in blocks f32 "
     );
-    assert_eq!(split_words("/// A HTTPRoom2Door"), " a httproom2 door ");
+    assert_eq!(split_words("/// A HTTPPort2Gate"), " a httpport2 gate ");
 }

@@ -22,7 +22,7 @@ const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
     }"#;
 
 /// Replaces every `HardSwish` by a `Relu`.
-fn simpler(graph: &Graph) -> Result<Graph, Diagnostics> {
+fn replace_hard_swish(graph: &Graph) -> Result<Graph, Diagnostics> {
     replace(graph, &|site, node| {
         let relu = || Spec::new("Relu").called(&node.name).inputs(node.inputs.clone());
         (node.op.name() == "HardSwish").then(|| relu().add_at(site).ok()).flatten()
@@ -30,7 +30,7 @@ fn simpler(graph: &Graph) -> Result<Graph, Diagnostics> {
 }
 
 /// Removes the node of that name.
-fn without(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
+fn remove_node(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
     let mut edit = Edit::of(graph);
     if let Some((node, _)) = graph.node_named(name) {
         edit.bypass(node, 0);
@@ -39,7 +39,7 @@ fn without(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
 }
 
 /// Returns the module that a builder generates for [`MODEL`].
-fn code(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
+fn generate(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
     let directory = scratch(name);
     let model = directory.join("gated.onnxtxt");
     fs::write(&model, MODEL).expect("the directory is ours");
@@ -49,19 +49,22 @@ fn code(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
 }
 
 #[test]
-fn passes_of_ones_own_change_what_is_generated() {
-    let as_it_is = code("own_pass_none", |builder| builder);
+fn custom_passes_change_the_module() {
+    let as_it_is = generate("own_pass_none", |builder| builder);
     assert!(as_it_is.contains("hard_swish"), "{as_it_is}");
-    let replaced = code("own_pass_replace", |builder| builder.pass("simpler", simpler));
+    let replaced =
+        generate("own_pass_replace", |builder| builder.pass("simpler", replace_hard_swish));
     assert!(replaced.contains("relu") && !replaced.contains("hard_swish"), "{replaced}");
-    let left_out = code("own_pass_without", |builder| {
-        builder.pass("simpler", simpler).pass("shorter", |graph| without(graph, "gate"))
+    let left_out = generate("own_pass_without", |builder| {
+        builder
+            .pass("simpler", replace_hard_swish)
+            .pass("shorter", |graph| remove_node(graph, "gate"))
     });
     assert!(left_out.contains("abs") && !left_out.contains("relu"), "{left_out}");
 }
 
 #[test]
-fn builders_write_no_two_models_to_one_file() {
+fn two_models_in_one_file_are_an_error() {
     let directory = scratch("builder_same");
     let models = ["first", "second"].map(|folder| directory.join(folder).join("gated.onnxtxt"));
     for model in &models {
@@ -81,7 +84,7 @@ fn builders_write_no_two_models_to_one_file() {
 }
 
 #[test]
-fn builders_write_one_model_to_one_file_in_one_way() {
+fn two_versions_of_a_model_in_one_file_are_an_error() {
     let directory = scratch("builder_twice");
     let model = directory.join("gated.onnxtxt");
     fs::write(&model, MODEL).expect("the directory is ours");
@@ -89,7 +92,7 @@ fn builders_write_one_model_to_one_file_in_one_way() {
     let [first, same] = [builder.clone(), builder.clone()].map(Builder::compile);
     let module = fs::read(first.expect("the model is valid").module).expect("it was written");
     assert!(same.is_ok());
-    let other = builder.pass("shorter", |graph| without(graph, "gate"));
+    let other = builder.pass("shorter", |graph| remove_node(graph, "gate"));
     let diagnostics = other.clone().compile().expect_err("the first would be lost").to_string();
     for said in ["in two ways", "gated.onnxtxt", "gated.rs", "`name`"] {
         assert!(diagnostics.contains(said), "{diagnostics}");
@@ -120,14 +123,14 @@ fn a_pass_that_breaks_the_graph_is_named() {
 }
 
 #[test]
-fn a_builder_looks_first_where_to_write() {
+fn a_builder_without_out_dir_is_an_error() {
     // Cargo does not set `OUT_DIR` for tests.
     let diagnostics = Builder::new("nothing.onnx").compile().expect_err("there is no such model");
     assert!(diagnostics.to_string().contains("`OUT_DIR`"), "{diagnostics}");
 }
 
 #[test]
-fn a_builder_takes_names_and_numbers_as_they_come() {
+fn builder_methods_accept_strings_and_integers() {
     let count = [1.0, 2.0].len();
     let builder = Builder::new("nothing.onnx")
         .dim("n", count)
@@ -135,53 +138,53 @@ fn a_builder_takes_names_and_numbers_as_they_come() {
         .dim(String::from("batch"), 1)
         .shape("x", [count.into(), "m".into(), 3.into()])
         .custom(String::from("com.acme::Clip"), "crate::clip")
-        .pass(String::from("simpler"), simpler)
+        .pass(String::from("simpler"), replace_hard_swish)
         .out_dir(scratch("names_and_numbers"));
     let diagnostics = builder.compile().expect_err("there is no such model").to_string();
     assert!(diagnostics.contains("nothing.onnx"), "{diagnostics}");
 }
 
 /// Returns the output of the program for these arguments.
-fn printed(arguments: &[&str]) -> String {
+fn run_onnxc(arguments: &[&str]) -> String {
     let output = onnxc().args(arguments).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("the text is UTF-8")
 }
 
-fn text(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.to_str().expect("the path is text").to_owned()
 }
 
 #[test]
-fn what_is_shown_can_be_read_and_shown_again() {
+fn printed_models_can_be_read_and_print_the_same() {
     let directory = scratch("shown");
     for name in ["mlp.onnxtxt", "operators.onnxtxt", "free.onnxtxt"] {
-        let model = text(&folder("models").join(name));
-        let shown = printed(&["show", "--full", &model]);
+        let model = path_text(&folder("models").join(name));
+        let shown = run_onnxc(&["show", "--full", &model]);
         let copy = directory.join("copy.onnxtxt");
         fs::write(&copy, &shown).expect("the directory is ours");
-        assert_eq!(printed(&["show", "--full", &text(&copy)]), shown);
+        assert_eq!(run_onnxc(&["show", "--full", &path_text(&copy)]), shown);
     }
-    let model = text(&folder("models/mlp.onnxtxt"));
-    assert!(printed(&["show", "--after", "fuse", &model]).contains("internal."));
+    let model = path_text(&folder("models/mlp.onnxtxt"));
+    assert!(run_onnxc(&["show", "--after", "fuse", &model]).contains("internal."));
 }
 
 #[test]
-fn an_optimized_model_is_optimal() {
+fn optimizing_twice_changes_nothing() {
     let directory = scratch("optimized");
     for name in ["mlp", "scale", "free"] {
-        let model = text(&folder("models").join(name).with_extension("onnxtxt"));
+        let model = path_text(&folder("models").join(name).with_extension("onnxtxt"));
         let [first, second] =
-            ["first", "second"].map(|copy| text(&directory.join(copy).with_extension("onnx")));
-        printed(&["optimize", &model, "-o", &first]);
-        printed(&["optimize", &first, "-o", &second]);
+            ["first", "second"].map(|copy| path_text(&directory.join(copy).with_extension("onnx")));
+        run_onnxc(&["optimize", &model, "-o", &first]);
+        run_onnxc(&["optimize", &first, "-o", &second]);
         let [first, second] = [first, second].map(|path| fs::read(path).expect("it was written"));
         assert!(first == second, "{name} changes when it is optimized again");
     }
 }
 
 /// Returns the results of a model for inputs of small numbers.
-fn results(model: Bytes) -> Vec<Value> {
+fn run_model(model: Bytes) -> Vec<Value> {
     let mut options = Options::default();
     options.settings.directory = Some(folder("models"));
     options
@@ -203,19 +206,23 @@ fn results(model: Bytes) -> Vec<Value> {
 }
 
 #[test]
-fn an_optimized_model_gives_the_same() {
+fn an_optimized_model_has_the_same_results() {
     let digits = root().join("examples/models/digits.onnx");
     for model in [folder("models/mlp.onnxtxt"), folder("models/free.onnxtxt"), digits] {
         let bytes = Bytes::from(fs::read(&model).expect("the model is checked in"));
         let graph =
             onnxc::Compiler::new(&Options::default()).optimize(bytes.clone()).expect("it is valid");
         let written = export::model(&graph).expect("all has a form");
-        assert!(results(bytes) == results(written.encode_to_vec().into()), "{}", model.display());
+        assert!(
+            run_model(bytes) == run_model(written.encode_to_vec().into()),
+            "{}",
+            model.display()
+        );
     }
 }
 
 #[test]
-fn what_passes_fuse_has_no_form() {
+fn fused_nodes_cannot_be_exported() {
     let model = fs::read(folder("models/mlp.onnxtxt")).expect("the model is checked in");
     let mut fused = None;
     let plan = onnxc::Compiler::new(&Options::default())
@@ -232,7 +239,7 @@ fn what_passes_fuse_has_no_form() {
 }
 
 #[test]
-fn sizes_and_constants_are_settled_in_the_copy() {
+fn optimize_fixes_dimensions_and_constants() {
     let directory = scratch("settled");
     let model = directory.join("model.onnxtxt");
     let source = r#"<ir_version: 10, opset_import: ["" : 21]>
@@ -243,8 +250,8 @@ fn sizes_and_constants_are_settled_in_the_copy() {
             y = Mul (x, a)
         }"#;
     fs::write(&model, source).expect("the directory is ours");
-    let copy = text(&directory.join("copy.onnxtxt"));
-    printed(&["optimize", &text(&model), "-o", &copy, "--dim", "N=2", "--const", "by=1"]);
+    let copy = path_text(&directory.join("copy.onnxtxt"));
+    run_onnxc(&["optimize", &path_text(&model), "-o", &copy, "--dim", "N=2", "--const", "by=1"]);
     let found = fs::read_to_string(copy).expect("it was written");
     assert!(found.contains("g (float[2, 3] x) => (float[2, 3] y)"), "{found}");
     assert_eq!(found.matches(" = Mul (x, a)").count(), 1, "{found}");

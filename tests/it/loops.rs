@@ -17,7 +17,8 @@ const MODELS: &[Model] = &[
             on = Identity(go) w = Concat<axis = 0>(v, v) s = Identity(w)
         }>",
         1,
-        "node `l`: a part of the output `y` has the size 8 along axis 0, but those before it have 4",
+        "node `l`: a part of the output `y` has the size 8 along axis 0, \
+            but those before it have 4",
     ),
     (
         "numbered",
@@ -26,7 +27,8 @@ const MODELS: &[Model] = &[
             on = Identity(go) size = Unsqueeze(i, first) s = ConstantOfShape(size)
         }>",
         1,
-        "node `l`: a part of the output `y` has the size 1 along axis 0, but those before it have 0",
+        "node `l`: a part of the output `y` has the size 1 along axis 0, \
+            but those before it have 0",
     ),
     (
         "found",
@@ -35,14 +37,16 @@ const MODELS: &[Model] = &[
             on = Identity(go) row = Gather(x, i) s = NonZero(row)
         }>",
         2,
-        "node `l`: a part of the output `y` has the size 3 along axis 1, but those before it have 2",
+        "node `l`: a part of the output `y` has the size 3 along axis 1, \
+            but those before it have 2",
     ),
     (
         "rows",
         "y",
         "[s] y = Scan(rows) <num_scan_inputs = 1, body = b (row) => (s) { s = NonZero(row) }>",
         2,
-        "node `s`: a part of the output `y` has the size 3 along axis 1, but those before it have 2",
+        "node `s`: a part of the output `y` has the size 3 along axis 1, \
+            but those before it have 2",
     ),
     (
         "planes",
@@ -50,7 +54,8 @@ const MODELS: &[Model] = &[
         "[s] y = Scan(rows) <num_scan_inputs = 1, scan_output_axes = [-1],
             body = b (row) => (s) { s = NonZero(row) }>",
         2,
-        "node `s`: a part of the output `y` has the size 3 along axis 1, but those before it have 2",
+        "node `s`: a part of the output `y` has the size 3 along axis 1, \
+            but those before it have 2",
     ),
     (
         "backwards",
@@ -60,7 +65,8 @@ const MODELS: &[Model] = &[
                 nothing = Equal(row, zero) r = Not(nothing) s = NonZero(nothing)
         }>",
         2,
-        "node `s`: a part of the output `z` has the size 2 along axis 1, but those before it have 1",
+        "node `s`: a part of the output `z` has the size 2 along axis 1, \
+            but those before it have 1",
     ),
     (
         "nested",
@@ -73,7 +79,8 @@ const MODELS: &[Model] = &[
             s = Size(parts)
         }>",
         2,
-        "node `inner`: a part of the output `parts` has the size 3 along axis 1, but those before it have 2",
+        "node `inner`: a part of the output `parts` has the size 3 along axis 1, \
+            but those before it have 2",
     ),
     (
         "nested_parts",
@@ -84,7 +91,8 @@ const MODELS: &[Model] = &[
                 body = c (row) => (r) { r = NonZero(row) }>
         }>",
         1,
-        "node `outer`: a part of the output `y` has the size 1 along axis 1, but those before it have 0",
+        "node `outer`: a part of the output `y` has the size 1 along axis 1, \
+            but those before it have 0",
     ),
 ];
 
@@ -97,7 +105,7 @@ const CONSTANTS: &str = "float[3, 4] x = {0, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 0}, f
 /// The greatest `n`.
 const LAST: i64 = 3;
 
-fn compiled((name, outputs, nodes, ..): &Model) -> CompiledModel {
+fn compile((name, outputs, nodes, ..): &Model) -> CompiledModel {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\" : 21]>
          {name} (int64 n) => ({outputs}) <{CONSTANTS}> {{ {HEAD} {nodes} }}"
@@ -110,11 +118,11 @@ fn compiled((name, outputs, nodes, ..): &Model) -> CompiledModel {
 }
 
 #[test]
-fn parts_of_different_sizes_are_refused_by_module_and_host() {
+fn scan_outputs_of_different_sizes_are_errors_in_module_and_interpreter() {
     let directory = scratch("iterations");
     let (mut modules, mut body) = (String::new(), String::new());
     for model @ (name, .., most, message) in MODELS {
-        let output = compiled(model);
+        let output = compile(model);
         output.write(&directory.join(format!("{name}.rs"))).expect("the directory is ours");
         let said = |n: i64| if n <= *most { "" } else { *message };
         for n in 0..=LAST {

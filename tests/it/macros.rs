@@ -4,7 +4,7 @@ use crate::{golden, programs};
 use std::path::Path;
 
 #[test]
-fn good_uses_compile_without_warnings_in_each_edition() {
+fn macro_uses_compile_without_warnings_in_each_edition() {
     for file in golden::files(&programs::folder("ui/good"), ".rs") {
         for edition in ["2021", "2024"] {
             let output = programs::rustc(&file, edition, "lib");
@@ -15,7 +15,7 @@ fn good_uses_compile_without_warnings_in_each_edition() {
 }
 
 #[test]
-fn bad_uses_are_refused_where_they_stand() {
+fn macro_errors_point_at_the_argument() {
     for file in golden::files(&programs::folder("ui/bad"), ".rs") {
         let output = programs::rustc(relative(&file), "2024", "lib");
         assert_eq!(output.status.code(), Some(1), "{}", file.display());

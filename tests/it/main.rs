@@ -2,7 +2,6 @@
 
 mod additions;
 mod check;
-mod circles;
 mod command_line;
 mod documents;
 mod elements;
@@ -12,6 +11,7 @@ mod errors;
 mod external;
 mod golden;
 mod gradients;
+mod import_cycles;
 mod interface;
 mod library;
 mod loops;
@@ -22,8 +22,8 @@ mod precision;
 mod programs;
 mod quantized;
 mod random;
-mod recognized;
-mod recompute;
+mod recognition;
+mod rematerialization;
 mod sizes;
 mod tidy;
 mod train_mode;

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Lists the models in the folder that `ONNXC_MODELS` names: `model.onnx` in a folder each.
-fn others() -> Vec<PathBuf> {
+fn list_models() -> Vec<PathBuf> {
     let Some(folder) = env::var_os("ONNXC_MODELS") else { return Vec::new() };
     let entries = fs::read_dir(folder).expect("`ONNXC_MODELS` names a folder");
     let each = entries.flatten().map(|entry| entry.path().join("model.onnx"));
@@ -21,20 +21,20 @@ fn others() -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_plan_needs_hardly_more_memory_than_is_live_at_once() {
+fn arenas_are_close_to_the_peak_of_live_memory() {
     let compile = |model: &Path| onnxc::Compiler::new(&Options::default()).compile(model);
     let own = root().join("examples/models/digits.onnx");
     let output = compile(&own).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
-    holds_little(&own, &output);
-    for model in others() {
+    check_memory(&own, &output);
+    for model in list_models() {
         // Models that do not compile are left to other tests.
         if let Ok(output) = compile(&model) {
-            holds_little(&model, &output);
+            check_memory(&model, &output);
         }
     }
 }
 
-fn holds_little(model: &Path, output: &CompiledModel) {
+fn check_memory(model: &Path, output: &CompiledModel) {
     let (planned, least) = (output.plans.infer().arena_bytes, lower_bound(output.plans.infer()));
     println!("{}: {planned} bytes, {least} live at once", model.display());
     assert!(
@@ -45,7 +45,7 @@ fn holds_little(model: &Path, output: &CompiledModel) {
 }
 
 #[test]
-fn learning_needs_hardly_more_memory_than_is_live_at_once() {
+fn training_arenas_are_close_to_the_peak_of_live_memory() {
     let network = fs::read(root().join("examples/models/untrained.onnx"));
     let prepare = Prepare::new(Loss::CrossEntropy, Method::Adam);
     let model = prepare.bytes(network.expect("the file is there").into());
@@ -61,7 +61,7 @@ fn learning_needs_hardly_more_memory_than_is_live_at_once() {
 }
 
 #[test]
-fn what_is_bounded_needs_no_heap() {
+fn bounded_models_need_no_heap() {
     let model = folder("models/bounded.onnxtxt");
     let on_heap = |dims: &[&str]| {
         let mut options = Options::default();

@@ -271,7 +271,7 @@ impl Library<'_> {
 }
 
 #[test]
-fn whatever_parts_are_called_the_module_compiles_and_says_no_more() {
+fn hostile_names_compile_without_warnings() {
     let directory = scratch("names");
     let source = "//! Modules.\n#![deny(warnings, missing_docs)]\n#![allow(missing_docs)]\n".into();
     let mut library = Library { directory: &directory, source, count: 0 };

@@ -11,7 +11,7 @@ const PRECISIONS: [(Precision, f64, f64); 3] = [
 ];
 
 /// Returns pseudorandom numbers between -1 and 1 for a tensor of these sizes, as text.
-fn drawn(sizes: &[usize]) -> String {
+fn random_values(sizes: &[usize]) -> String {
     let number = |i: u32| {
         let x = i.wrapping_mul(0x9e37_79b9).wrapping_add(7).wrapping_mul(0x85eb_ca6b);
         x as i32 as f32 / i32::MAX as f32
@@ -25,7 +25,7 @@ fn drawn(sizes: &[usize]) -> String {
 fn model(input: &str, constants: &[(&str, &[usize])], body: &str) -> String {
     let each: Vec<String> = constants
         .iter()
-        .map(|(name, sizes)| format!("{name} = Constant<value = {}>()\n", drawn(sizes)))
+        .map(|(name, sizes)| format!("{name} = Constant<value = {}>()\n", random_values(sizes)))
         .collect();
     format!(
         "<ir_version: 10, opset_import: [\"\" : 21]>
@@ -61,7 +61,7 @@ fn floats(shape: &[usize]) -> Tensor {
 }
 
 #[test]
-fn products() {
+fn matmul_weights_keep_their_precision() {
     let layers: [(&str, &[usize]); 2] = [("v", &[440, 70]), ("w", &[48, 70])];
     let body = "g = MatMul(x, v) h = Tanh(g) y = Gemm<transB = 1>(h, w)";
     for rows in [1, 30] {
@@ -71,7 +71,7 @@ fn products() {
 }
 
 #[test]
-fn convolutions() {
+fn convolution_weights_keep_their_precision() {
     let weights: [(&str, &[usize]); 5] = [
         ("v", &[32, 3, 3, 3]),
         ("w", &[48, 32, 3, 3]),
@@ -88,7 +88,7 @@ fn convolutions() {
 }
 
 #[test]
-fn a_table_and_a_recurrent_network() {
+fn embedding_and_lstm_weights_keep_their_precision() {
     let weights: [(&str, &[usize]); 3] =
         [("table", &[60, 32]), ("w", &[1, 128, 32]), ("r", &[1, 128, 32])];
     let body = "rows = Gather(table, x) z, y, c = LSTM<hidden_size = 32>(rows, w, r)";
@@ -98,17 +98,17 @@ fn a_table_and_a_recurrent_network() {
 }
 
 #[test]
-fn small_code_and_fewer_bits_do_not_go_together() {
+fn weight_precision_is_an_error_for_small_code() {
     let model = model("float[1, 4] x", &[("w", &[4, 4])], "y = MatMul(x, w)");
     let mut options = Options::default();
     (options.precision, options.optimize) = (Precision::F16, Optimize::Size);
     let planned = onnxc::Compiler::new(&options).plan(model.into());
-    let diagnostics = planned.err().expect("both are said");
+    let diagnostics = planned.err().expect("the options conflict");
     assert!(diagnostics.to_string().contains("--precision"), "{diagnostics}");
 }
 
 #[test]
-fn the_program_says_what_is_lost() {
+fn the_program_reports_the_precision_error() {
     let directory = scratch("precision");
     let model = folder("models/mlp.onnxtxt");
     let compile = |precision: &str| {
@@ -130,7 +130,7 @@ fn the_program_says_what_is_lost() {
 }
 
 #[test]
-fn generated_code_reads_fewer_bits() {
+fn generated_modules_read_narrow_weights() {
     let program = scratch("precision_program").join("narrow.rs");
     std::fs::copy(folder("programs/narrow.rs"), &program).expect("the directory is ours");
     run(&program);

@@ -3,7 +3,7 @@
 use onnxc::{Optimize, Options, interpreter, plan::Plan, tensor::Tensor, value::Value};
 
 /// Plans a model on `float[1, 2, 3, 3] x`. Returns its graph after the passes, too, as text.
-fn planned(body: &str) -> (Plan, String) {
+fn plan(body: &str) -> (Plan, String) {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\" : 18]>
         model (float[1, 2, 3, 3] x) => (float[1, 2, 3, 3] y) {{
@@ -16,13 +16,13 @@ fn planned(body: &str) -> (Plan, String) {
             {body}
         }}"
     );
-    let (plan, after) = planned_for(&text, Optimize::Speed);
+    let (plan, after) = plan_for(&text, Optimize::Speed);
     // A plan for small code gives the same results.
-    assert_eq!(run(&planned_for(&text, Optimize::Size).0), run(&plan));
+    assert_eq!(run(&plan_for(&text, Optimize::Size).0), run(&plan));
     (plan, after)
 }
 
-fn planned_for(text: &str, optimize: Optimize) -> (Plan, String) {
+fn plan_for(text: &str, optimize: Optimize) -> (Plan, String) {
     let mut options = Options::default();
     options.optimize = optimize;
     let mut after = String::new();
@@ -48,7 +48,7 @@ fn run(plan: &Plan) -> Vec<f64> {
 }
 
 /// Returns [`numbers`] after quantization.
-fn quantized() -> Vec<f64> {
+fn quantized_numbers() -> Vec<f64> {
     numbers().iter().map(|x| (f64::from(*x) / 0.0625).round_ties_even() * 0.0625).collect()
 }
 
@@ -62,8 +62,8 @@ fn count(text: &str, what: &str) -> usize {
 }
 
 #[test]
-fn a_convolution_sums_bytes() {
-    let (plan, text) = planned(
+fn quantized_convolutions_are_computed_in_integers() {
+    let (plan, text) = plan(
         "w = Constant<value = int8[2, 2, 1, 1] {10, -20, 30, 40}>()
         v = Constant<value = float[2] {0.0625, 0.03125}>()
         o = Constant<value = int8[2] {0, 2}>()
@@ -76,7 +76,7 @@ fn a_convolution_sums_bytes() {
     );
     assert!(text.contains("QuantizedConv") && !text.contains("= Conv"), "{text}");
     assert_eq!(count(&text, "= QuantizeLinear"), 1, "{text}");
-    let x = quantized();
+    let x = quantized_numbers();
     let weights = [[10.0, -20.0], [28.0, 38.0]];
     let (scales, bias) = ([0.0625, 0.03125], [0.5, -0.25]);
     let y = (0..18).map(|i| {
@@ -88,8 +88,8 @@ fn a_convolution_sums_bytes() {
 }
 
 #[test]
-fn a_linear_convolution_is_the_same() {
-    let (plan, text) = planned(
+fn qlinear_convolutions_are_computed_in_integers() {
+    let (plan, text) = plan(
         "w = Constant<value = int8[2, 2, 1, 1] {10, -20, 30, 40}>()
         v = Constant<value = float[2] {0.0625, 0.03125}>()
         o = Constant<value = int8[2] {0, 0}>()
@@ -98,7 +98,7 @@ fn a_linear_convolution_is_the_same() {
         y = DequantizeLinear(c, t, u)",
     );
     assert!(text.contains("QuantizedConv") && !text.contains("QLinearConv"), "{text}");
-    let x = quantized();
+    let x = quantized_numbers();
     let weights = [[10.0, -20.0], [30.0, 40.0]];
     let (scales, bias) = ([0.0625, 0.03125], [8.0, -8.0]);
     let y = (0..18).map(|i| {
@@ -110,8 +110,8 @@ fn a_linear_convolution_is_the_same() {
 }
 
 #[test]
-fn elements_move_and_functions_are_tables() {
-    let (plan, text) = planned(
+fn quantized_data_movement_and_activations_use_integers() {
+    let (plan, text) = plan(
         "c = Transpose<perm = [0, 1, 3, 2]>(b)
         d = QuantizeLinear(c, s, z)
         e = DequantizeLinear(d, s, z)
@@ -125,7 +125,7 @@ fn elements_move_and_functions_are_tables() {
     );
     assert!(["QuantizedAdd", "QuantizedTable"].iter().all(|op| text.contains(op)), "{text}");
     assert!(!text.contains("Relu") && count(&text, "= QuantizeLinear") == 1, "{text}");
-    let x = quantized();
+    let x = quantized_numbers();
     let y = (0..18).map(|i| {
         let turned = i / 9 * 9 + i % 3 * 3 + i / 3 % 3;
         to_u8((-to_u8(x[i] + x[turned])).max(0.0))
@@ -134,8 +134,8 @@ fn elements_move_and_functions_are_tables() {
 }
 
 #[test]
-fn what_has_no_bytes_stays_real() {
+fn unquantized_values_stay_float() {
     let (_, text) =
-        planned("c = Softmax(b)\n f = QuantizeLinear(c, t, u)\n y = DequantizeLinear(f, t, u)");
+        plan("c = Softmax(b)\n f = QuantizeLinear(c, t, u)\n y = DequantizeLinear(f, t, u)");
     assert!(text.contains("Softmax") && !text.contains("Quantized"), "{text}");
 }

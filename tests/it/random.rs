@@ -14,7 +14,7 @@ fn run(model: &mut Random) -> [Vec<f32>; 4] {
 }
 
 #[test]
-fn each_run_draws_anew_and_a_seed_starts_again() {
+fn each_run_draws_new_numbers_and_a_seed_restarts_them() {
     let mut model = Random::new();
     let (first, second) = (run(&mut model), run(&mut model));
     for (i, (first, second)) in first.iter().zip(&second).enumerate() {

@@ -79,13 +79,13 @@ const MODELS: &[(&str, &str)] = &[
         }>",
     ),
     (
-        "iterations_finding",
+        "iterations_nonzero",
         "z = Scan(x) <num_scan_inputs = 1, scan_output_axes = [1], body = iteration (e) => (p) {
             some = Add(y, e) p = NonZero(some)
         }>",
     ),
     (
-        "iterations_alike",
+        "iterations_equal",
         "z = Scan(x) <
             num_scan_inputs = 1, scan_output_axes = [2], scan_output_directions = [1],
             body = iteration (e) => (p) {
@@ -147,7 +147,7 @@ const CONSTANTS: &str = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] three
 /// The greatest `n` and `m`.
 const LAST: [usize; 2] = [7, 3];
 
-fn compiled(name: &str, nodes: &str) -> CompiledModel {
+fn compile(name: &str, nodes: &str) -> CompiledModel {
     let text = format!(
         "<ir_version: 10, opset_import: [\"\" : 21]>
          {name} (float[n] x, float[m] y) => (z) <{CONSTANTS}> {{ {HEAD} {nodes} }}"
@@ -160,7 +160,7 @@ fn compiled(name: &str, nodes: &str) -> CompiledModel {
 }
 
 /// Returns the result of the interpreter for `n` and `m` elements, as the program prints it.
-fn expected(output: &CompiledModel, n: usize, m: usize) -> String {
+fn interpret(output: &CompiledModel, n: usize, m: usize) -> String {
     let numbers = |len: usize| (0..len).map(|i| i as f32).collect::<Vec<_>>();
     let inputs = [n, m].map(|len| Value::Tensor(Tensor::from_floats(&numbers(len))));
     let Ok(outputs) = interpreter::run(output.plans.infer(), &inputs) else {
@@ -200,14 +200,14 @@ impl<T: Number, const R: usize> Show for Tensor<T, R> {
 ";
 
 #[test]
-fn sizes_of_all_kinds_are_computed_alike_by_module_and_host() {
+fn sizes_agree_in_module_and_interpreter() {
     let directory = scratch("sizes");
     let (mut modules, mut body) = (String::new(), String::new());
     for (name, nodes) in MODELS {
-        let output = compiled(name, nodes);
+        let output = compile(name, nodes);
         output.write(&directory.join(format!("{name}.rs"))).expect("the directory is ours");
         let sizes = (0..=LAST[0]).flat_map(|n| (0..=LAST[1]).map(move |m| (n, m)));
-        let cases: Vec<_> = sizes.map(|(n, m)| (n, m, expected(&output, n, m))).collect();
+        let cases: Vec<_> = sizes.map(|(n, m)| (n, m, interpret(&output, n, m))).collect();
         let model = onnxc::ident::camel(name);
         modules += &format!("mod {name};\n");
         body += &format!(
@@ -238,7 +238,7 @@ fn sizes_of_all_kinds_are_computed_alike_by_module_and_host() {
 }
 
 #[test]
-fn what_does_not_fit_is_called_by_its_name() {
+fn size_errors_name_the_value() {
     let model = r#"<ir_version: 10, opset_import: ["" : 21]>
         g (float[n] x, float[n] y, int64[2] s) => (float[a, b] z) {
             w = Add(x, y)
@@ -266,7 +266,7 @@ fn what_does_not_fit_is_called_by_its_name() {
 }
 
 #[test]
-fn convolutions_in_blocks_refuse_another_number_of_channels() {
+fn blocked_convolutions_check_the_number_of_channels() {
     let halves = |count: usize| vec!["0.5"; count].join(", ");
     let of_groups = |group: usize, depth: usize| {
         format!(

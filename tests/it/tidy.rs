@@ -150,7 +150,7 @@ fn declaring_module(name: &str) -> &str {
 }
 
 #[test]
-fn modules_use_those_below_them_only() {
+fn modules_use_only_lower_layers() {
     let folder = root().join("compiler/src");
     let mut wrong = Vec::new();
     for path in sources(&folder) {
@@ -184,7 +184,7 @@ fn modules_use_those_below_them_only() {
 }
 
 #[test]
-fn the_modules_that_a_file_uses_are_found() {
+fn imports_are_found() {
     let used = |inside: &str, layer: &str, code: &'static str| {
         let roots = roots(Path::new(inside), layer);
         roots.iter().flat_map(|root| modules_used(code, root)).collect::<Vec<_>>()
@@ -198,7 +198,7 @@ fn the_modules_that_a_file_uses_are_found() {
 }
 
 #[test]
-fn files_can_be_read_at_one_sitting() {
+fn files_have_at_most_550_lines() {
     for folder in ["compiler/src", "runtime-lib/src", "macros/src", "tests/it"] {
         for path in sources(&root().join(folder)) {
             let lines = text(&path).lines().count();
@@ -208,7 +208,7 @@ fn files_can_be_read_at_one_sitting() {
 }
 
 #[test]
-fn unsafe_lives_in_few_corners() {
+fn unsafe_is_confined_to_listed_files() {
     let corners = [
         "compiler/src/mapping.rs",
         "runtime-lib/src/arena",

@@ -19,14 +19,14 @@ fn prepare() -> Prepare {
     Prepare::new(Loss::Mse, sgd).initial(Initial::Keep).training_mode(true)
 }
 
-fn prepared(text: &str, prepare: &Prepare) -> ModelProto {
+fn prepare_model(text: &str, prepare: &Prepare) -> ModelProto {
     let model = prepare.bytes(text.to_owned().into()).unwrap_or_else(|all| panic!("{all}\n{text}"));
     let found = Compiler::new(&Options::default()).check_bytes(model.encode_to_vec().into());
     assert!(found.invalid.is_empty(), "{:?}\n{text}", found.invalid);
     model
 }
 
-fn planned(model: &ModelProto) -> Training {
+fn plan(model: &ModelProto) -> Training {
     let options = Options::default();
     let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
     planned.unwrap_or_else(|all| panic!("{all}")).expect("the model learns")
@@ -51,7 +51,7 @@ fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-8 * b.abs().max(1.0)
 }
 
-fn near(a: &[f64], b: &[f64], what: &str) {
+fn assert_near(a: &[f64], b: &[f64], what: &str) {
     assert_eq!(a.len(), b.len(), "{what}");
     assert!(a.iter().zip(b).all(|(&a, &b)| is_near(a, b)), "{what}: {a:?} is not {b:?}");
 }
@@ -101,7 +101,7 @@ fn mse(y: &[f64], wanted: &[f64]) -> f64 {
 }
 
 /// Returns the weights after a step of gradient descent, with the gradient from finite differences.
-fn stepped(weights: &[f64], loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+fn step_down(weights: &[f64], loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     const H: f64 = 1e-5;
     let moved = |i: usize, by: f64| {
         let mut moved = weights.to_vec();
@@ -120,9 +120,9 @@ fn weights(learner: &Learner<'_>) -> Vec<f64> {
 }
 
 #[test]
-fn steps_normalize_by_what_they_are_given_and_inference_by_what_they_saw() {
+fn steps_use_batch_statistics_and_inference_running_statistics() {
     for opset in [9, 14, 17] {
-        let training = planned(&prepared(&net(opset), &prepare()));
+        let training = plan(&prepare_model(&net(opset), &prepare()));
         let mut learner = Learner::new(&training);
         let squares = X.map(|x| x * x);
         let (mut mean, mut var) = ([0.5, -0.25], [1.5, 0.75]);
@@ -133,30 +133,30 @@ fn steps_normalize_by_what_they_are_given_and_inference_by_what_they_saw() {
             let before = weights(&learner);
             let given = [doubles(&[2, 2, 3], &X), doubles(&[2, 1], &WANTED)];
             let outputs = learner.step(0, &given).expect("the inputs fit");
-            near(&floats(&outputs, 0), &[loss(&before)], &what);
-            near(&weights(&learner), &stepped(&before, loss), &what);
+            assert_near(&floats(&outputs, 0), &[loss(&before)], &what);
+            assert_near(&weights(&learner), &step_down(&before, loss), &what);
             for c in 0..2 {
                 mean[c] = 0.75 * mean[c] + 0.25 * now[0][c];
                 var[c] = 0.75 * var[c] + 0.25 * now[1][c];
             }
-            near(&state(&learner, "mean"), &mean, &what);
-            near(&state(&learner, "var"), &var, &what);
+            assert_near(&state(&learner, "mean"), &mean, &what);
+            assert_near(&state(&learner, "var"), &var, &what);
             let y = learner.infer(&given[..1]).expect("the input fits");
-            near(&floats(&y, 0), &output(&squares, &weights(&learner), [mean, var]), &what);
+            assert_near(&floats(&y, 0), &output(&squares, &weights(&learner), [mean, var]), &what);
         }
     }
 }
 
 #[test]
-fn statistics_start_anew_with_the_weights() {
-    let training = planned(&prepared(&net(17), &prepare().initial(Initial::Kaiming)));
+fn init_resets_running_statistics() {
+    let training = plan(&prepare_model(&net(17), &prepare().initial(Initial::Kaiming)));
     let mut learner = Learner::new(&training);
     learner.init().expect("nothing is refused");
     assert_eq!((state(&learner, "mean"), state(&learner, "var")), (vec![0.0; 2], vec![1.0; 2]));
 }
 
 #[test]
-fn nodes_with_the_same_statistics_change_them_one_after_the_other() {
+fn nodes_update_shared_statistics_in_order() {
     let text = r#"<ir_version: 8, opset_import: ["" : 17]>
         twice (double[n, 1] x) => (double[n, 1] y)
         <double[1] one = {1}, double[1] zero = {0}, double[1] mean = {0}, double[1] var = {1},
@@ -168,7 +168,7 @@ fn nodes_with_the_same_statistics_change_them_one_after_the_other() {
             sum = Add(a, b)
             y = Add(sum, bias)
         }"#;
-    let training = planned(&prepared(text, &prepare().trainable("bias")));
+    let training = plan(&prepare_model(text, &prepare().trainable("bias")));
     let mut learner = Learner::new(&training);
     let given = [doubles(&[2, 1], &[1.0, 3.0]), doubles(&[2, 1], &[0.0, 0.0])];
     learner.step(0, &given).expect("the inputs fit");
@@ -207,7 +207,7 @@ fn column(c: usize, mask: usize) -> (f64, [f64; 3]) {
 }
 
 /// Takes a step, and finds the mask of kept elements that explains the result, for each column.
-fn kept(learner: &mut Learner<'_>) -> [usize; 3] {
+fn find_kept(learner: &mut Learner<'_>) -> [usize; 3] {
     let given = [doubles(&[4, 2], &X[..8]), doubles(&[4, 3], &[0.0; 12])];
     let outputs = learner.step(0, &given).expect("the inputs fit");
     let (w, b) = (state(learner, "w"), state(learner, "b"));
@@ -219,63 +219,68 @@ fn kept(learner: &mut Learner<'_>) -> [usize; 3] {
         (0..16).find(fits).unwrap_or_else(|| panic!("column {c}: {found:?}"))
     });
     let loss: f64 = (0..3).map(|c| column(c, masks[c]).0).sum();
-    near(&floats(&outputs, 0), &[loss], "the loss of what was kept");
+    assert_near(&floats(&outputs, 0), &[loss], "the loss of what was kept");
     masks
 }
 
 #[test]
-fn steps_drop_by_chance_and_inference_drops_nothing() {
-    let model = prepared(&line(17, DROPS), &prepare().seed(7));
-    let training = planned(&model);
+fn dropout_applies_to_steps_but_not_to_inference() {
+    let model = prepare_model(&line(17, DROPS), &prepare().seed(7));
+    let training = plan(&model);
     let mut learner = Learner::new(&training);
-    let masks = kept(&mut learner);
+    let masks = find_kept(&mut learner);
     assert!(masks != [0; 3] && masks != [15; 3], "{masks:?}");
     learner.reset();
-    assert_eq!(kept(&mut learner), masks, "seeds start anew");
+    assert_eq!(find_kept(&mut learner), masks, "seeds start anew");
     learner.reset();
     let y = learner.infer(&[doubles(&[4, 2], &X[..8])]).expect("the input fits");
-    near(&floats(&y, 0)[..1], &[0.5 * 0.3 - 0.1 + 0.1], "inference");
-    let others = planned(&prepared(&line(17, DROPS), &prepare().seed(8)));
-    assert_ne!(kept(&mut Learner::new(&others)), masks);
+    assert_near(&floats(&y, 0)[..1], &[0.5 * 0.3 - 0.1 + 0.1], "inference");
+    let others = plan(&prepare_model(&line(17, DROPS), &prepare().seed(8)));
+    assert_ne!(find_kept(&mut Learner::new(&others)), masks);
 }
 
 /// Returns the training step as text.
-fn step(model: &ModelProto) -> String {
+fn step_text(model: &ModelProto) -> String {
     let graph = model.training_info[0].algorithm.clone();
     import::print::model(&ModelProto { graph, ..ModelProto::default() }, usize::MAX)
 }
 
 #[test]
-fn only_what_training_changes_is_written_again() {
+fn training_mode_copies_only_the_nodes_that_change() {
     let (text, plain) = (net(17), prepare().training_mode(false));
-    let model = prepared(&text, &prepare());
+    let model = prepare_model(&text, &prepare());
     let before = import::decode(text.clone().into()).expect("it is a model");
     assert_eq!(model.graph, before.graph);
-    let said = step(&model);
+    let said = step_text(&model);
     assert!(said.contains("(squares, scale, bias, mean, var)"), "{said}");
     assert!(!said.contains("Mul(x, x)") && !said.contains("Mul (x, x)"), "{said}");
-    assert!(!step(&prepared(&text, &plain)).contains("BatchNormalization"));
+    assert!(!step_text(&prepare_model(&text, &plain)).contains("BatchNormalization"));
 }
 
 #[test]
-fn a_dropout_in_a_branch_drops_too() {
+fn dropout_in_a_branch_applies_to_steps() {
     let branches = "yes = Constant<value = bool {1}>()
         y = If (yes) <
             then_branch = a () => (double[n, 3] t) { t = Dropout(sum, ratio) },
             else_branch = b () => (double[n, 3] e) { e = Identity(sum) }
         >";
-    let training = planned(&prepared(&line(17, branches), &prepare().seed(7)));
-    kept(&mut Learner::new(&training));
+    let training = plan(&prepare_model(&line(17, branches), &prepare().seed(7)));
+    find_kept(&mut Learner::new(&training));
 }
 
 #[test]
-fn what_has_no_training_mode_is_refused() {
-    let branch = net(17).replace("normal = BatchNormalization<epsilon = 0.125, momentum = 0.75>
-                (squares, scale, bias, mean, var)", "yes = Constant<value = bool {1}>()
+fn nodes_without_a_training_mode_are_errors() {
+    let branch = net(17).replace(
+        "normal = BatchNormalization<epsilon = 0.125, momentum = 0.75>
+                (squares, scale, bias, mean, var)",
+        "yes = Constant<value = bool {1}>()
         normal = If (yes) <
-            then_branch = a () => (double[n, 2, 3] t) { t = BatchNormalization(squares, scale, bias, mean, var) },
+            then_branch = a () => (double[n, 2, 3] t) {
+                t = BatchNormalization(squares, scale, bias, mean, var)
+            },
             else_branch = b () => (double[n, 2, 3] e) { e = Identity(squares) }
-        >");
+        >",
+    );
     let computed = net(17).replace("normal =", "none = Sub(mean, mean)  normal =");
     let computed = computed.replace("bias, mean, var)", "bias, none, var)");
     let function = line(17, "y = my.drop(sum, ratio)").replace("17]", "17, \"my\": 1]")

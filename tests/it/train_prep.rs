@@ -211,14 +211,14 @@ fn optimizer(method: Method) -> Optimizer {
     told.into_iter().fold(method.into(), tell)
 }
 
-fn prepared(text: &str, prepare: &Prepare) -> ModelProto {
+fn prepare_model(text: &str, prepare: &Prepare) -> ModelProto {
     match prepare.bytes(text.to_owned().into()) {
         Ok(model) => model,
         Err(diagnostics) => panic!("{diagnostics}\n{text}"),
     }
 }
 
-fn near(a: &[f64], b: &[f64], what: &str) {
+fn assert_near(a: &[f64], b: &[f64], what: &str) {
     assert_eq!(a.len(), b.len(), "{what}");
     for (a, b) in a.iter().zip(b) {
         assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{what}: {a} is not {b}");
@@ -228,7 +228,7 @@ fn near(a: &[f64], b: &[f64], what: &str) {
 /// Compares three steps with the formulas.
 fn check(text: &str, loss: Loss, method: Method) {
     let what = format!("{loss:?} {method:?} {text}");
-    let model = prepared(text, &Prepare::new(loss, optimizer(method)));
+    let model = prepare_model(text, &Prepare::new(loss, optimizer(method)));
     let mut step = Step::of(&model);
     let zeros = |name: &str| vec![0.0; step.floats(name).len()];
     let followed = |name: &str| Followed { x: step.floats(name), v: zeros(name), h: zeros(name) };
@@ -243,14 +243,14 @@ fn check(text: &str, loss: Loss, method: Method) {
             }
         }
         let (total, gradients) = reference(loss, &y);
-        near(&[step.take(&given(loss))], &[total], &what);
+        assert_near(&[step.take(&given(loss))], &[total], &what);
         let column = |c: usize, k: usize| (0..4).map(|i| X[2 * i + k] * gradients[3 * i + c]).sum();
         let dw: Vec<f64> = (0..6).map(|at| column(at % 3, at / 3)).collect();
         let db: Vec<f64> = (0..3).map(|c| (0..4).map(|i| gradients[3 * i + c]).sum()).collect();
         w.step(method, t, &dw);
         b.step(method, t, &db);
-        near(&step.floats("w"), &w.x, &format!("step {t} of {what}"));
-        near(&step.floats("b"), &b.x, &format!("step {t} of {what}"));
+        assert_near(&step.floats("w"), &w.x, &format!("step {t} of {what}"));
+        assert_near(&step.floats("b"), &b.x, &format!("step {t} of {what}"));
     }
     let valid = Compiler::new(&Options::default()).check_bytes(model.encode_to_vec().into());
     assert!(valid.invalid.is_empty(), "{what}: {:?}", valid.invalid);
@@ -267,12 +267,12 @@ const METHODS: [Method; 7] = [
 ];
 
 #[test]
-fn optimizers_step_as_their_formulas() {
+fn optimizers_match_their_formulas() {
     METHODS.iter().for_each(|&method| check(&line(21, PLAIN), Loss::Mse, method));
 }
 
 #[test]
-fn losses_are_their_formulas_in_every_operator_set() {
+fn losses_match_their_formulas_in_every_operator_set() {
     for opset in [7, 9, 11, 12, 13, 18, 26] {
         for loss in [Loss::Mse, Loss::Mae, Loss::Huber, Loss::Bce] {
             check(&line(opset, PLAIN), loss, Method::Sgd);
@@ -286,7 +286,7 @@ fn losses_are_their_formulas_in_every_operator_set() {
 }
 
 #[test]
-fn a_loss_looks_through_what_it_has_in_itself() {
+fn a_loss_applies_to_the_input_of_its_activation() {
     for opset in [11, 21] {
         let softmax = line(opset, "z = Add(p, b)  y = Softmax<axis = 1>(z)");
         check(&softmax, Loss::CrossEntropy, Method::Sgd);
@@ -303,12 +303,13 @@ fn classes_may_lie_along_the_last_axis() {
             <double[2, 3] w = {{0.3, -0.2, 0.5, 0.1, 0.4, -0.6}}>
             {{ p = MatMul(x, w)  y = Softmax<axis = 2>(p) }}"
         );
-        let mut step = Step::of(&prepared(&text, &Prepare::new(Loss::CrossEntropy, Method::Sgd)));
+        let mut step =
+            Step::of(&prepare_model(&text, &Prepare::new(Loss::CrossEntropy, Method::Sgd)));
         let label = Tensor { shape: vec![2, 2], ..Tensor::from_ints(&CLASSES) };
         let x = doubles(vec![2, 2, 2], &X);
         step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]))
     });
-    near(&losses, &[through_the_origin(); 2], "classes along the last axis");
+    assert_near(&losses, &[through_the_origin(); 2], "classes along the last axis");
 }
 
 /// Returns the loss of `line` without its bias.
@@ -329,13 +330,13 @@ fn over_several_axes(sizes: &str) -> String {
 }
 
 #[test]
-fn axes_of_one_class_each_are_looked_through() {
+fn class_axes_of_size_1_are_skipped() {
     let classes = Prepare::new(Loss::CrossEntropy, Method::Sgd);
-    let mut step = Step::of(&prepared(&over_several_axes("3, 1, 1"), &classes));
+    let mut step = Step::of(&prepare_model(&over_several_axes("3, 1, 1"), &classes));
     let label = Tensor { shape: vec![4, 1, 1], ..Tensor::from_ints(&CLASSES) };
     let x = doubles(vec![4, 2], &X);
     let loss = step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]));
-    near(&[loss], &[through_the_origin()], "classes before axes of size 1");
+    assert_near(&[loss], &[through_the_origin()], "classes before axes of size 1");
     let said = diagnostics(&over_several_axes("1, 3, 2"), &classes);
     assert!(said.contains("the `Softmax` is over several axes"), "{said}");
 }
@@ -345,7 +346,8 @@ const NET: &str = r#"<ir_version: 8, opset_import: ["" : 17]>
     net (float[n, 2, 6, 6] image) => (float[n, 4] probabilities, float[n, 3, 6, 6] features)
     <float[3, 2, 3, 3] conv_w = {CONV}, float[3] conv_b = {1, 2, 3}, float[3] bn_scale = {1, 1, 1},
      float[3] bn_bias = {0, 0, 0}, float[3] bn_mean = {0, 0, 0}, float[3] bn_var = {1, 1, 1},
-     float low = {0}, float[1] mask = {-10000}, float[1, 4] none = {0, 0, 0, 0}, float[3, 1, 1] mean = {0.5, 0.4, 0.3},
+     float low = {0}, float[1] mask = {-10000}, float[1, 4] none = {0, 0, 0, 0},
+     float[3, 1, 1] mean = {0.5, 0.4, 0.3},
      int64[2] shape = {0, -1}, float[108, 4] fc_w = {FC}, float[4] fc_b = {0, 0, 0, 1}>
     {
         c = Conv<pads = [1, 1, 1, 1]>(image, conv_w, conv_b)
@@ -374,19 +376,19 @@ fn classes() -> Prepare {
 }
 
 #[test]
-fn what_looks_like_a_weight_is_trained() {
-    let model = prepared(&net(), &classes());
+fn weights_are_trainable_by_default() {
+    let model = prepare_model(&net(), &classes());
     assert_eq!(keys(&model), ["conv_w", "conv_b", "bn_scale", "bn_bias", "fc_w", "fc_b"]);
     let before = onnxc::import::decode(net().into()).expect("it is a model");
     assert_eq!(model.graph, before.graph);
-    assert_eq!(keys(&prepared(&net(), &classes().trainable("fc*"))), ["fc_w", "fc_b"]);
+    assert_eq!(keys(&prepare_model(&net(), &classes().trainable("fc*"))), ["fc_w", "fc_b"]);
     let named = classes().trainable("?c_b").trainable("low");
-    assert_eq!(keys(&prepared(&net(), &named)), ["low", "fc_b"]);
+    assert_eq!(keys(&prepare_model(&net(), &named)), ["low", "fc_b"]);
 }
 
 #[test]
-fn weights_are_drawn_by_the_number_of_terms() {
-    let model = prepared(&net(), &classes());
+fn initial_weights_depend_on_fan_in() {
+    let model = prepare_model(&net(), &classes());
     let first = model.training_info[0].initialization.as_ref().expect("there is one");
     let high = |name: &str| {
         let node = first.node.iter().find(|node| node.output[0] == name).expect("there is one");
@@ -395,13 +397,13 @@ fn weights_are_drawn_by_the_number_of_terms() {
     };
     assert_eq!(high("conv_w.initial"), (6.0_f64 / 18.0).sqrt() as f32);
     assert_eq!(high("fc_w.initial"), (6.0_f64 / 108.0).sqrt() as f32);
-    let kept = prepared(&net(), &classes().initial(Initial::Keep));
+    let kept = prepare_model(&net(), &classes().initial(Initial::Keep));
     assert!(kept.training_info[0].initialization.is_none());
 }
 
 #[test]
-fn a_step_has_a_label_and_gives_the_loss() {
-    let model = prepared(&net(), &classes());
+fn a_step_takes_a_label_and_returns_the_loss() {
+    let model = prepare_model(&net(), &classes());
     let step = model.training_info[0].algorithm.as_ref().expect("there is a step");
     let text = onnxc::import::print::model(
         &ModelProto { graph: Some(step.clone()), ..ModelProto::default() },
@@ -420,7 +422,7 @@ fn diagnostics(text: &str, prepare: &Prepare) -> String {
 }
 
 #[test]
-fn what_cannot_be_trained_is_said_at_once() {
+fn all_errors_of_a_preparation_are_reported() {
     let mse = Prepare::new(Loss::Mse, Method::Sgd);
     let said = diagnostics(&net(), &mse.clone().trainable("fc3*").trainable("shape"));
     for part in ["2 outputs", "`probabilities`, `features`", "--trainable fc3*", "of type int64"] {
@@ -441,7 +443,7 @@ fn what_cannot_be_trained_is_said_at_once() {
         line(21, "q = Add(p, b)  y = ReduceSum<keepdims = 0>(q)").replace("[batch, 3] y", " y");
     let said = diagnostics(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
     assert!(said.contains("wants samples and classes"), "{said}");
-    let twice = prepared(&line(21, PLAIN), &mse);
+    let twice = prepare_model(&line(21, PLAIN), &mse);
     let said = mse.model(twice).expect_err("it is trained already").to_string();
     assert!(said.contains("has training information already"), "{said}");
     let said = Optimizer::from(Method::Sgd).with(Setting::Beta1, 0.5).expect_err("it has none");
@@ -451,30 +453,32 @@ fn what_cannot_be_trained_is_said_at_once() {
 }
 
 #[test]
-fn names_that_are_taken_are_not_given_again() {
+fn new_names_do_not_collide() {
     let text = line(21, "label = Add(p, b)  loss = Neg(label)  step = Neg(loss)  y = Abs(step)");
-    let model = prepared(&text, &Prepare::new(Loss::Mse, Method::Adam));
+    let model = prepare_model(&text, &Prepare::new(Loss::Mse, Method::Adam));
     let step = model.training_info[0].algorithm.as_ref().expect("there is a step");
     assert_eq!(step.input[0].name(), "label_2");
     assert_eq!(step.output[0].name(), "loss_2");
 }
 
 #[test]
-fn a_model_may_ask_for_gradients_itself() {
-    let end = "z = Add(p, b)  s = Mul(z, z)  g = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"s\">(x)  h = MatMul(g, w)  y = Tanh(h)";
+fn models_with_gradient_nodes_can_be_trained() {
+    let end = "z = Add(p, b)  s = Mul(z, z)  g = ai.onnx.preview.training.Gradient<xs = [\"x\"], \
+        y = \"s\">(x)  h = MatMul(g, w)  y = Tanh(h)";
     let text = line(21, end).replace("21]", "21, \"ai.onnx.preview.training\": 1]");
-    let mut step = Step::of(&prepared(&text, &Prepare::new(Loss::Mse, Method::Sgd)));
+    let mut step = Step::of(&prepare_model(&text, &Prepare::new(Loss::Mse, Method::Sgd)));
     let before = step.take(&given(Loss::Mse));
     assert!((0..20).map(|_| step.take(&given(Loss::Mse))).last() < Some(before));
 }
 
 #[test]
-fn optimizing_keeps_training() {
+fn optimize_keeps_training_information() {
     let text = line(
         21,
-        "i = Identity(p)  c = Constant<value_float = 2.0>()  d = Cast<to = 11>(c)  e = Mul(d, d)  f = Mul(e, i)  z = Add(f, b)  y = Softmax(z)",
+        "i = Identity(p)  c = Constant<value_float = 2.0>()  d = Cast<to = 11>(c)  e = Mul(d, d)  \
+            f = Mul(e, i)  z = Add(f, b)  y = Softmax(z)",
     );
-    let model = prepared(&text, &Prepare::new(Loss::CrossEntropy, Method::Adam));
+    let model = prepare_model(&text, &Prepare::new(Loss::CrossEntropy, Method::Adam));
     let smaller = Compiler::new(&Options::default()).optimize_model(model.encode_to_vec().into());
     let smaller = smaller.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let nodes = |model: &ModelProto| model.graph.as_ref().map_or(0, |graph| graph.node.len());
@@ -491,9 +495,9 @@ fn optimizing_keeps_training() {
 }
 
 #[test]
-fn training_that_would_mean_something_else_is_not_optimized() {
+fn optimize_rejects_a_change_of_training_semantics() {
     // Optimizing writes `Softmax` in version 13, and `LogSoftmax` of that version differs.
-    let model = prepared(
+    let model = prepare_model(
         &line(11, "z = Add(p, b)  y = Softmax<axis = 1>(z)"),
         &Prepare::new(Loss::CrossEntropy, Method::Sgd),
     );
@@ -503,7 +507,7 @@ fn training_that_would_mean_something_else_is_not_optimized() {
 }
 
 #[test]
-fn inputs_with_a_default_stay_such_when_optimized() {
+fn optimize_keeps_defaults_of_inputs() {
     let text = r#"<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x, float[2] scale) => (float[2] y) <float[2] scale = {1, 2}>
         { y = Mul(x, scale) }"#;
@@ -514,7 +518,7 @@ fn inputs_with_a_default_stay_such_when_optimized() {
 }
 
 #[test]
-fn the_program_prepares_a_model() {
+fn train_prep_writes_a_valid_model() {
     let directory = scratch("train_prep");
     let to = directory.join("train.onnx");
     let model = root().join("examples/models/digits.onnx");

@@ -58,7 +58,7 @@ fn line() -> ModelProto {
 
 /// Returns a model with a step whose first node could update its variable in place, and whose
 /// second can fail.
-fn refusing() -> ModelProto {
+fn failing() -> ModelProto {
     let graph = "g (float[n, 2] x, int64[1] at) => (float[n, 2] y) <float[2] a = {1.0, 2.0}> {
             y = Add(x, a)
         }";
@@ -112,11 +112,11 @@ fn info(
     }
 }
 
-fn planned(model: &ModelProto) -> Training {
-    planned_with(model, &Options::default()).expect("the model is valid")
+fn plan(model: &ModelProto) -> Training {
+    try_plan(model, &Options::default()).expect("the model is valid")
 }
 
-fn planned_with(model: &ModelProto, options: &Options) -> Result<Training, Diagnostics> {
+fn try_plan(model: &ModelProto, options: &Options) -> Result<Training, Diagnostics> {
     let planned = onnxc::Compiler::new(options).training_plans(model.encode_to_vec().into())?;
     Ok(planned.expect("the model learns"))
 }
@@ -135,14 +135,14 @@ const X: [f32; 8] = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, -1.0, 0.5];
 const TARGET: [f32; 4] = [2.0, -1.0, 1.0, -2.5];
 
 #[test]
-fn the_models_that_are_checked_in_are_these() {
+fn checked_in_models_are_up_to_date() {
     golden::check(&folder("models").join("learn.onnx"), &line().encode_to_vec());
-    golden::check(&folder("models").join("refusing.onnx"), &refusing().encode_to_vec());
+    golden::check(&folder("models").join("refusing.onnx"), &failing().encode_to_vec());
 }
 
 #[test]
-fn a_module_learns_as_this_process_does_bit_by_bit() {
-    let training = planned(&line());
+fn module_and_interpreter_train_bit_identically() {
+    let training = plan(&line());
     let (mut learner, mut module) = (Learner::new(&training), Learn::new());
     let same = |learner: &Learner<'_>, module: &mut Learn| {
         assert_eq!(Learn::VARIABLES.len(), learner.state().count());
@@ -173,7 +173,7 @@ fn a_module_learns_as_this_process_does_bit_by_bit() {
 }
 
 #[test]
-fn a_module_starts_anew_and_takes_what_another_learned() {
+fn variables_can_be_reset_and_loaded() {
     let mut model = Learn::new();
     assert_eq!(model.state("w"), Some(&[0.5f32, -0.5].map(f32::to_le_bytes).concat()[..]));
     assert_eq!(model.state("rate"), None);
@@ -198,7 +198,7 @@ fn a_module_starts_anew_and_takes_what_another_learned() {
 }
 
 #[test]
-fn what_was_learned_is_a_file() {
+fn variables_are_saved_and_loaded_as_safetensors() {
     let (mut model, mut copy) = (Learn::new(), Learn::new());
     model.fit(&X, &TARGET);
     let file = model.variables().to_safetensors().expect("the format has these types");
@@ -208,7 +208,10 @@ fn what_was_learned_is_a_file() {
     }
     // A file of the Python package: the tensors of the largest types first, spaces after the
     // header.
-    let head = r#"{"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]}}  "#;
+    let head = concat!(
+        r#"{"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"#,
+        r#""w":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]}}  "#
+    );
     let numbers = [0.5f32, 1.5, -2.5].map(f32::to_le_bytes).concat();
     let file = [&head.len().to_le_bytes()[..], head.as_bytes(), &numbers].concat();
     copy.variables().load_safetensors(&file).expect("these are its variables");
@@ -218,7 +221,7 @@ fn what_was_learned_is_a_file() {
 }
 
 #[test]
-fn all_is_computed_before_any_variable_changes() {
+fn a_step_computes_everything_before_updating_variables() {
     let text = "g () => (float[2] y) <float[2] a = {1.0, 2.0}, float[2] b = {3.0, 4.0}> {
             y = Add(a, b)
         }";
@@ -226,7 +229,7 @@ fn all_is_computed_before_any_variable_changes() {
             c1 = Sub(y, c)
         }";
     let update = info("", &[], swap, &[("a", "b"), ("b", "a"), ("c", "c1")]);
-    let training = planned(&model(text, vec![update]));
+    let training = plan(&model(text, vec![update]));
     let mut learner = Learner::new(&training);
     for [a, b, c] in [[3.0, 1.0, 4.0], [1.0, 3.0, 0.0]] {
         learner.step(0, &[]).expect("there is nothing to refuse");
@@ -236,7 +239,7 @@ fn all_is_computed_before_any_variable_changes() {
 }
 
 #[test]
-fn each_algorithm_sees_what_the_one_before_left() {
+fn each_algorithm_reads_the_updates_of_the_one_before() {
     let text = "g () => (float y) <float a = {1.0}> { y = Add(a, a) }";
     let [first, second] = [
         "first () => (float a1) <float k = {3.0}> { a1 = Mul(y, k) }",
@@ -244,21 +247,21 @@ fn each_algorithm_sees_what_the_one_before_left() {
     ];
     let infos =
         vec![info("", &[], first, &[("a", "a1")]), info("", &[], second, &[("seen", "a2")])];
-    let training = planned(&model(text, infos));
+    let training = plan(&model(text, infos));
     let mut learner = Learner::new(&training);
     learner.step(0, &[]).and_then(|_| learner.step(1, &[])).expect("nothing is refused");
     assert_eq!((state(&learner, "a"), state(&learner, "seen")), (vec![6.0], vec![13.0]));
 }
 
 #[test]
-fn initializations_run_in_order_and_what_they_do_not_set_starts_again() {
+fn initializations_run_in_order_and_reset_other_variables() {
     let text = "g () => (float y) <float a = {1.0}, float b = {2.0}> { y = Add(a, b) }";
     let one = "one () => (float v) { v = Constant<value = float {10.0}>() }";
     let two = "two () => (float v) { v = Constant<value = float {20.0}>() }";
     let step = "step () => (float b1) { b1 = Add(b, a) }";
     let infos =
         vec![info(one, &[("a", "v")], step, &[("b", "b1")]), info(two, &[("a", "v")], "", &[])];
-    let training = planned(&model(text, infos));
+    let training = plan(&model(text, infos));
     let mut learner = Learner::new(&training);
     learner.step(0, &[]).expect("nothing is refused");
     assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![1.0], vec![3.0]));
@@ -267,7 +270,7 @@ fn initializations_run_in_order_and_what_they_do_not_set_starts_again() {
 }
 
 #[test]
-fn what_is_settled_may_be_of_one_graph_alone() {
+fn constants_may_belong_to_one_graph_only() {
     let text = "g (float[2] x, float k) => (float[2] y) <float[2] a = {1.0, 2.0}> {
             ax = Mul(a, x)
             y = Mul(ax, k)
@@ -284,23 +287,23 @@ fn what_is_settled_may_be_of_one_graph_alone() {
     for settled in ["x=[1, 2]", "k=2", "rate=0.25"] {
         options.constant(settled).expect("it is of the form");
     }
-    let training = planned_with(&model, &options).unwrap_or_else(|found| panic!("{found}"));
+    let training = try_plan(&model, &options).unwrap_or_else(|found| panic!("{found}"));
     let mut learner = Learner::new(&training);
     learner.step(0, &[]).expect("there is nothing to refuse");
     assert_eq!(state(&learner, "a"), [0.5, 0.0]);
     options.constant("rat=1").expect("it is of the form");
-    let said = planned_with(&model, &options).err().expect("no graph has it").to_string();
+    let said = try_plan(&model, &options).err().expect("no graph has it").to_string();
     assert!(said.contains("no input `rat`") && !said.contains("`rate`"), "{said}");
     let mut options = Options::default();
     options.state("x=y").expect("it is of the form");
-    let said = planned_with(&model, &options).err().expect("it is no state").to_string();
+    let said = try_plan(&model, &options).err().expect("it is no state").to_string();
     assert!(said.contains("the model learns, so its state `x` is a variable"), "{said}");
 }
 
 #[test]
-fn a_variable_that_is_an_input_too_is_no_argument() {
+fn a_variable_that_is_also_an_input_is_not_an_argument() {
     let text = "g (float a, float x) => (float y) <float a = {1.0}> { y = Mul(a, x) }";
-    let training = planned(&model(text, vec![info("", &[], "", &[("a", "y")])]));
+    let training = plan(&model(text, vec![info("", &[], "", &[("a", "y")])]));
     let names: Vec<_> = training.steps[0].plan.inputs.iter().map(|port| &*port.name).collect();
     assert_eq!(names, ["x"]);
     let mut learner = Learner::new(&training);
@@ -312,7 +315,7 @@ fn a_variable_that_is_an_input_too_is_no_argument() {
 }
 
 #[test]
-fn a_name_of_another_algorithms_variable_is_free() {
+fn algorithms_may_use_the_same_name() {
     let text = "g () => (float[2] y) <float[2] a = {1.0, 1.0}> { y = Add(a, a) }";
     let [first, second] = [
         "first () => (float[2] m1) <float[2] m = {7.0, 7.0}> { m1 = Add(m, y) }",
@@ -331,7 +334,7 @@ fn a_name_of_another_algorithms_variable_is_free() {
         indices: Some(TensorProto { int64_data: vec![1], ..tensor(7) }),
         dims: vec![2],
     });
-    let training = planned(&model);
+    let training = plan(&model);
     let mut learner = Learner::new(&training);
     learner.step(1, &[]).expect("nothing is refused");
     assert_eq!(state(&learner, "a"), [1.0, 6.0]);
@@ -339,8 +342,8 @@ fn a_name_of_another_algorithms_variable_is_free() {
 }
 
 #[test]
-fn a_step_that_is_refused_changes_nothing() {
-    let training = planned(&refusing());
+fn a_failed_step_changes_no_variable() {
+    let training = plan(&failing());
     let (mut learner, mut module) = (Learner::new(&training), Refusing::new());
     let at_first = ([1.0, 2.0].to_vec(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].to_vec());
     let mut step = |rows: usize, at: i64| {
@@ -361,7 +364,7 @@ fn a_step_that_is_refused_changes_nothing() {
 }
 
 #[test]
-fn the_step_that_is_timed_is_named_where_there_are_several() {
+fn bench_needs_the_name_of_a_step_if_there_are_several() {
     let model = folder("models").join("learn.onnx");
     let run = onnxc().arg("bench").arg(model).arg("--step").output();
     let run = run.expect("the program was built");

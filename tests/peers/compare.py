@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times programs that run the same model, in turns: see `run`, which calls this."""
+"""Times programs that run the same model, alternately. `run` calls this program."""
 import argparse
 import datetime
 import json
@@ -13,19 +13,19 @@ from importlib.metadata import version
 import numpy as np
 import onnxruntime
 
-from turns import Peer, machine, measure, micros
+from timing import Peer, machine, measure, micros
 
 DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
 NAMES = {
     "onnxc": "onnxc", "ort": "ONNX Runtime", "openvino": "OpenVINO f32",
     "openvino-default": "OpenVINO default", "rten": "rten", "tract": "tract",
 }
-# An output may differ from the unoptimized one by so much of its largest element.
+# The largest difference from the unoptimized output, relative to its largest element.
 TOLERANCE = 1e-4
 
 
 def prepare(model, folder, seed):
-    """Draws the inputs of a model from a seed, and writes them with the outputs that are expected."""
+    """Generates the inputs of a model from a seed, and writes them with the expected outputs."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
@@ -48,7 +48,7 @@ def prepare(model, folder, seed):
 
 
 def draw(port, seeded):
-    """Floats around 0; indices below 256, a mask that hides the last eighth."""
+    """Returns normally distributed floats, indices below 256, or a mask without the last eighth."""
     shape = [size if isinstance(size, int) else 1 for size in port.shape]
     if DTYPES[port.type] is np.float32:
         return seeded.standard_normal(shape).astype(np.float32)
@@ -90,7 +90,7 @@ def start(name, model, folder, threads):
 
 
 def error_of(peer, expected, folder):
-    """The largest difference, as a share of the output's largest element."""
+    """Returns the largest difference, relative to the largest element of the output."""
     folder.mkdir(exist_ok=True)
     peer.ask(f"o {folder}")
     worst = 0.0
@@ -104,7 +104,7 @@ def error_of(peer, expected, folder):
 
 
 def compare(model, names, threads, rounds, work, expected):
-    """A row of results for one model and number of threads."""
+    """Returns a row of results for one model and number of threads."""
     folder, row, peers = work / "runs" / model.stem, {}, []
     for name in names:
         try:
@@ -122,7 +122,7 @@ def compare(model, names, threads, rounds, work, expected):
 
 
 def cell(row, name):
-    """A peer's time as a multiple of ours; in brackets where its outputs are far off."""
+    """Returns a peer's time as a multiple of onnxc's, in parentheses if its outputs are wrong."""
     peer, ours = row[name], row["onnxc"]
     if "us" not in peer or "us" not in ours:
         return "–"
@@ -131,7 +131,7 @@ def cell(row, name):
 
 
 def table(results, names, threads):
-    """The results for so many threads, as Markdown."""
+    """Formats the results for this number of threads as Markdown."""
     others = [name for name in names if name != "onnxc"]
     lines = [["model", "onnxc"] + [NAMES[name] for name in others]]
     lines.append(["---"] + ["--:"] * (1 + len(others)))

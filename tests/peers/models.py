@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the models that are compared: well-known shapes, with weights drawn from a seed.
+"""Generates the models of the comparison: well-known shapes, with random weights from a seed.
 
     models.py FOLDER
 
-The time that a model takes depends on its shapes, not on what it has learned.
+The time of a model depends on its shapes, not on its weights.
 """
 import pathlib
 import sys
@@ -17,7 +17,7 @@ OPSET, IR = 17, 8
 
 
 class Model:
-    """A model that grows node by node; each method returns the name of what it adds."""
+    """A model that grows node by node; each method returns the name of the output that it adds."""
 
     def __init__(self, name):
         self.name = name
@@ -114,7 +114,7 @@ def tiny_mlp():
 
 
 def autoencoder():
-    """MLPerf Tiny: anomalies in sound."""
+    """MLPerf Tiny: anomaly detection in sound."""
     m = Model("autoencoder")
     x = m.input("input", [1, 640])
     sizes = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128]
@@ -139,7 +139,7 @@ def mnist_cnn():
 
 
 def ds_cnn():
-    """MLPerf Tiny: spoken words."""
+    """MLPerf Tiny: keyword spotting."""
     m = Model("ds-cnn")
     x = m.input("input", [1, 1, 49, 10])
     x = m.relu(m.conv(x, 1, 64, (10, 4), stride=2, pads=[4, 1, 5, 1]))
@@ -151,7 +151,7 @@ def ds_cnn():
 
 
 def resnet8():
-    """MLPerf Tiny: small pictures."""
+    """MLPerf Tiny: image classification."""
     m = Model("resnet8")
     x = m.relu(m.conv(m.input("input", [1, 3, 32, 32]), 3, 16, 3))
     channels = 16
@@ -165,7 +165,7 @@ def resnet8():
 
 
 def mobilenet_v1():
-    """MLPerf Tiny: whether there is a person."""
+    """MLPerf Tiny: person detection."""
     m = Model("mobilenet-v1-025")
     x, channels = m.relu(m.conv(m.input("input", [1, 3, 96, 96]), 3, 8, 3, stride=2)), 8
     widths = [(16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2)]
@@ -245,7 +245,7 @@ def encoder(layers=6, wide=384, heads=12, inner=1536, length=128, words=4096):
 
 
 def decoder(layers=4, wide=512, heads=8, past=255, words=8192):
-    """One step of a small GPT-2, with a cache."""
+    """One step of a small GPT-2, with a KV cache."""
     m = Model("gpt-step")
     size = wide // heads
     ids = m.input("input_ids", [1, 1], TensorProto.INT64)

@@ -18,7 +18,7 @@ fn main() {
             assert_eq!(model.infer(q, new_k, new_v).unwrap().data(), expected.y.data());
             (k, v) = (expected.present_k.into_data(), expected.present_v.into_data());
         }
-        // Five positions are kept, of which the next run could take four.
+        // The cache holds five positions, of which the next run can take only four.
         let x = View::new([1, 2, 1, 4], &numbers[..8]).unwrap();
         let error = model.infer(x, x, x).unwrap_err();
         assert!(matches!(error, Error::Bound { name: "past", bound: 4, found: 5 }), "{error}");

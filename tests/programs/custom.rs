@@ -52,5 +52,6 @@ fn main() {
     let error = model.infer((&[[1.0, 2.0, 300.0]]).into()).unwrap_err();
     assert_eq!(error.to_string(), "a row is too long");
     let none: [[f32; 3]; 0] = [];
-    assert_eq!(model.infer(View::new([0, 3], none.as_flattened()).unwrap()).unwrap().norm.shape(), [0]);
+    let empty = View::new([0, 3], none.as_flattened()).unwrap();
+    assert_eq!(model.infer(empty).unwrap().norm.shape(), [0]);
 }

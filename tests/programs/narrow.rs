@@ -1,4 +1,4 @@
-//! The same model with weights in fewer bits. Those of the model are exact in 16.
+//! The same model with narrower weights, which 16 bits represent exactly.
 
 mod whole {
     onnxc_macros::include_onnx!("models/mlp.onnxtxt");

@@ -16,13 +16,13 @@ fn main() {
             assert_eq!(heap.infer(x).unwrap(), expected.y);
             (h, past) = (Some(*expected.h_next), *expected.sum);
         }
-        // What comes before the end is another run's.
+        // The model has kept `h`, so the result differs from the one without it.
         let first = explicit.infer(&steps[0], None, &past).unwrap();
         assert_ne!(model.infer(&steps[0]).unwrap(), first.y);
         model.reset();
         heap.reset();
     }
-    // A copy has a state of its own.
+    // A clone has a state of its own.
     let mut copy = model.clone();
     let first = *model.infer(&steps[0]).unwrap();
     assert_ne!(*model.infer(&steps[0]).unwrap(), first);

@@ -1,7 +1,7 @@
-"""Judges a report of `onnxc test --json`: errors as a share of the largest result expected.
+"""Checks a report of `onnxc test --json`: errors relative to the largest expected result.
 
-    python judge.py REPORT           # fails where a model is too far off
-    python judge.py --dims FOLDER    # the options for the dimensions of a test folder
+    python judge.py REPORT           # fails if the error of a model is too large
+    python judge.py --dims FOLDER    # prints the options for the dimensions of a test folder
 """
 import json, math, os, sys
 
@@ -10,7 +10,7 @@ FLOAT, HALF = 1e-4, 2e-2
 
 
 def share(result):
-    """The error as a share of the largest result; exact where there is nothing to be off."""
+    """Returns the error relative to the largest expected result; NaN if the model fails."""
     if result["status"] == "ok" and result["max_expected"] in (None, 0):
         return 0.0
     if result["status"] not in ("ok", "differs") or not result["max_expected"]:

@@ -1,33 +1,34 @@
-"""Writes each model with free dimensions as test folders for the ways in which it may be compiled.
+"""Writes each model with free dimensions as test folders, one for each way to compile it.
 
     python variants.py MODELS OUT        # needs: numpy onnx onnxruntime
 
-For MODELS/NAME it writes OUT/NAME_free (every size open), OUT/NAME_bound (every size bounded) and,
-for each of two choices of sizes, OUT/NAME_fixed_K. All of them hold the inputs of both choices and
-what ONNX Runtime gives for them, but those of fixed sizes, which hold their own.
+For MODELS/NAME, writes OUT/NAME_free (free dimensions), OUT/NAME_bound (bounded dimensions) and,
+for each of two choices of sizes, OUT/NAME_fixed_K. The first two contain the inputs of both
+choices, with the results of ONNX Runtime; a folder of fixed sizes contains those of its choice.
 
-OUT/NAME_filled is a model whose last layer is exported as zeros, which would hide every fault before
-it, with random weights in their place.
+OUT/NAME_filled is a model whose last layer is exported as zeros, which would hide every error
+before it, with random weights instead.
 """
 import json, os, shutil, sys, zlib
 import numpy as np, onnx, onnxruntime as ort
 from onnx import numpy_helper
 
-# Two choices of sizes, of which the second is as large as the bounds.
+# Two choices of sizes; the second equals the bounds.
 SIZES = {
     "dyn_bert": [{"batch": 1, "seq": 5}, {"batch": 4, "seq": 32}],
     "dyn_gpt_kv": [{"past": 1}, {"past": 32}],
     "dyn_lstm_ts": [{"batch": 3, "time": 11}, {"batch": 4, "time": 32}],
 }
 
-# Models whose last layer has no weights but zeros.
+# Models whose last layer has only zeros as weights.
 EMPTY = ["tv_vit_b_16"]
 
 
 def inputs(model, sizes, seed):
     for value in model.graph.input:
         tensor = value.type.tensor_type
-        shape = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in tensor.shape.dim]
+        dims = tensor.shape.dim
+        shape = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in dims]
         rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         if "mask" in value.name:
@@ -54,7 +55,8 @@ def variants(source, out, name):
     outputs = [value.name for value in model.graph.output]
     choices = SIZES[name]
     ways = {"free": {}, "bound": {dim: f"1..={size}" for dim, size in choices[-1].items()}}
-    ways |= {f"fixed_{k}": {dim: str(size) for dim, size in sizes.items()} for k, sizes in enumerate(choices)}
+    for k, sizes in enumerate(choices):
+        ways[f"fixed_{k}"] = {dim: str(size) for dim, size in sizes.items()}
     for way, dims in ways.items():
         folder = os.path.join(out, f"{name}_{way}")
         os.makedirs(folder, exist_ok=True)

@@ -1,8 +1,8 @@
-//! Tells the linker where the memory of the board lies.
+//! Writes the memory map of the board for the linker.
 
 use std::{env, fs, io, path::PathBuf};
 
-/// Where a board of this name, which is QEMU's, has its flash and its RAM.
+/// Returns the flash and the RAM of one of QEMU's boards.
 fn memory(board: &str) -> Option<&'static str> {
     Some(match board {
         "microbit" => {
@@ -12,7 +12,7 @@ fn memory(board: &str) -> Option<&'static str> {
             "FLASH : ORIGIN = 0x10000000, LENGTH = 4M RAM : ORIGIN = 0x38000000, LENGTH = 4M"
         }
         "mps3-an547" => {
-            // Large models' weights go into another memory than code.
+            // The weights of large models are in another memory than the code.
             "FLASH : ORIGIN = 0x00000000, LENGTH = 512K RAM : ORIGIN = 0x20000000, LENGTH = 512K \
              LARGE : ORIGIN = 0x61000000, LENGTH = 16M"
         }
@@ -32,10 +32,11 @@ fn main() -> io::Result<()> {
     if let Some(memory) = memory(&variable("BOARD")) {
         let mut script = format!("MEMORY {{ {memory} }}\n");
         if memory.contains("LARGE") {
-            script += "SECTIONS { .weights : { *(.rodata*WEIGHTS*) } > LARGE } INSERT BEFORE .text;\n";
+            script += "SECTIONS { .weights : { *(.rodata*WEIGHTS*) } > LARGE } \
+                INSERT BEFORE .text;\n";
         }
         fs::write(out_dir.join("memory.x"), script)?;
-        // The boards are asked for no interrupts; `src/vectors.rs` has a table of none.
+        // No interrupt is enabled; `src/vectors.rs` has an empty table.
         fs::write(out_dir.join("device.x"), "")?;
         println!("cargo::rustc-link-arg-bins=-Tlink.x");
         println!("cargo::rustc-link-arg-bins=--nmagic");

@@ -1,4 +1,4 @@
-//! Two features where the model wants three.
+//! An input of two features for a model of three.
 
 onnxc_macros::include_onnx!("models/mlp.onnxtxt");
 

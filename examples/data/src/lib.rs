@@ -1,9 +1,10 @@
-//! The 1 797 handwritten digits of the Optical Recognition of Handwritten Digits data set (E. Alpaydin
-//! and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0), in the order of scikit-learn: the first
-//! 1 500 to learn from, and the last 297, which no model of the examples sees while it is trained.
+//! The 1 797 handwritten digits of the Optical Recognition of Handwritten Digits data set (E.
+//! Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0), in the order of
+//! scikit-learn. The first 1 500 are for training. The last 297 are held out: no model of the
+//! examples is trained on them.
 #![no_std]
 
-/// How many digits are held out.
+/// The number of digits that are held out.
 pub const COUNT: usize = HELD_OUT.len() / RECORD;
 
 /// An image of 8 rows of 8 pixels, each from 0 (paper) to 1 (ink).
@@ -12,24 +13,24 @@ pub type Image = [f32; 64];
 /// A handwritten digit.
 #[derive(Clone, Debug)]
 pub struct Digit {
-    /// What it looks like.
+    /// The image.
     pub image: Image,
-    /// Which digit it is.
+    /// The digit that the image shows.
     pub label: usize,
 }
 
-/// Each digit is 64 pixels from 0 to 16, and what it is: a byte each.
+/// A record is 64 bytes of pixels, from 0 to 16, and a byte with the label.
 static HELD_OUT: &[u8; 297 * RECORD] = include_bytes!("held_out.bin");
 static TRAINING: &[u8; 1500 * RECORD] = include_bytes!("training.bin");
 
 const RECORD: usize = 64 + 1;
 
-/// The digits that are held out.
+/// Returns the digits that are held out.
 pub fn held_out() -> impl ExactSizeIterator<Item = Digit> {
     digits(HELD_OUT)
 }
 
-/// The digits to learn from.
+/// Returns the digits for training.
 pub fn training() -> impl ExactSizeIterator<Item = Digit> {
     digits(TRAINING)
 }
@@ -41,7 +42,7 @@ fn digits(file: &[u8]) -> impl ExactSizeIterator<Item = Digit> {
     })
 }
 
-/// The digit with the best score.
+/// Returns the digit with the best score.
 pub fn best(scores: &[f32; 10]) -> usize {
     (1..10).fold(0, |best, digit| if scores[digit] > scores[best] { digit } else { best })
 }

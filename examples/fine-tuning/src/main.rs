@@ -1,5 +1,5 @@
-//! A network that knows the digits from 0 to 7 learns 8 and 9, too: its last layers are trained on all
-//! digits, and what comes before stays as it is.
+//! Fine-tunes a network that knows the digits from 0 to 7, so that it also knows 8 and 9: trains
+//! the last layers on all digits, and keeps the layers before them.
 
 use digits_data::{Digit, best, held_out, training};
 use mobilenet::Mobilenet;
@@ -10,13 +10,13 @@ mod mobilenet {
     include!(concat!(env!("OUT_DIR"), "/mobilenet.rs"));
 }
 
-/// How often all digits are seen.
+/// The number of passes over the training digits.
 const EPOCHS: usize = 10;
 
-/// How many digits a step learns from, and how many are classified at once.
+/// The batch size, for training and for inference.
 const BATCH: usize = 32;
 
-/// The rows and columns of the images that the network takes, and their colors.
+/// The height and width of the network's images, and the number of channels.
 const SIZE: usize = 32;
 const COLORS: usize = 3;
 
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Learns from each digit once, and gives the loss of the last step.
+/// Trains on each digit once. Returns the loss of the last step.
 fn learn(model: &mut Mobilenet, digits: &[Digit]) -> onnxc_runtime::Result<f32> {
     let mut loss = 0.0;
     for digits in digits.chunks(BATCH) {
@@ -43,7 +43,7 @@ fn learn(model: &mut Mobilenet, digits: &[Digit]) -> onnxc_runtime::Result<f32> 
     Ok(loss)
 }
 
-/// How much of the digits held out is right: of those that the network knew before, and of the others.
+/// The accuracy on the held-out digits: on those that the network knew before, and on the others.
 struct Right {
     known: f32,
     new: f32,
@@ -72,13 +72,13 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// The digits as the network takes images: larger, and in as many colors.
+/// Converts digits to the network's images: larger, and with three channels.
 fn images(digits: &[Digit]) -> Vec<f32> {
-    digits.iter().flat_map(|digit| enlarged(&digit.image).repeat(COLORS)).collect()
+    digits.iter().flat_map(|digit| enlarge(&digit.image).repeat(COLORS)).collect()
 }
 
-/// An image of 8 by 8 pixels as one of [`SIZE`] by [`SIZE`], linear between the pixels.
-fn enlarged(image: &[f32; 64]) -> Vec<f32> {
+/// Scales an image of 8 by 8 pixels to [`SIZE`] by [`SIZE`], with linear interpolation.
+fn enlarge(image: &[f32; 64]) -> Vec<f32> {
     let pixel = |row: f32, col: f32| {
         let inside = (0.0..8.0).contains(&row) && (0.0..8.0).contains(&col);
         if inside { image[row as usize * 8 + col as usize] } else { 0.0 }
@@ -112,7 +112,7 @@ fn the_last_layers_learn_what_was_new() -> onnxc_runtime::Result {
 fn enlarging_is_linear() {
     let mut image = [0.0; 64];
     image[9] = 1.0;
-    let large = enlarged(&image);
+    let large = enlarge(&image);
     let sum: f32 = large.iter().sum();
     assert!((sum - 16.0).abs() < 1e-5, "{sum}");
     assert_eq!(large[5 * SIZE + 5], large[6 * SIZE + 6]);

@@ -1,5 +1,5 @@
-//! What the programs have in common: text without `core::fmt`, which would take more room than the
-//! models' code.
+//! Output of text and the exit of the emulator. The text is formatted without `core::fmt`, which
+//! would be larger than the code of the models.
 #![no_std]
 
 use core::panic::PanicInfo;
@@ -8,12 +8,12 @@ use cortex_m_semihosting::{debug, hio};
 /// Prints text on the host.
 pub fn print(text: &str) {
     if let Ok(mut host) = hio::hstdout() {
-        // Nobody is left to hear of a text that cannot be printed.
+        // A failure to print cannot be reported.
         let _ = host.write_all(text.as_bytes());
     }
 }
 
-/// Prints a number with four digits behind the point.
+/// Prints a number with four decimals.
 pub fn print_score(score: f32) {
     let scaled = score.abs() * 10_000.0;
     let whole = scaled as u32;
@@ -24,7 +24,7 @@ pub fn print_score(score: f32) {
     print_number(ten_thousandths % 10_000, 4);
 }
 
-/// Prints a whole number, with zeros in front up to so many digits.
+/// Prints an integer with leading zeros up to `digits` digits.
 pub fn print_number(mut number: u32, digits: usize) {
     let mut text = [b'0'; 10];
     let mut first = text.len();
@@ -36,13 +36,13 @@ pub fn print_number(mut number: u32, digits: usize) {
     print(str::from_utf8(&text[first..]).unwrap_or("?"));
 }
 
-/// Ends the emulator.
+/// Ends the emulator with success.
 pub fn exit() -> ! {
     debug::exit(debug::EXIT_SUCCESS);
     fail()
 }
 
-/// Ends the emulator, and says that something went wrong.
+/// Ends the emulator with a failure.
 pub fn fail() -> ! {
     debug::exit(debug::EXIT_FAILURE);
     loop {}

@@ -1,16 +1,16 @@
-//! A picture of how a loss falls.
+//! A plot of the loss.
 
 use std::fmt::Write;
 
-/// The size of the picture, and of the space around the curve.
+/// The size of the picture and its margin, in pixels.
 const WIDTH: f32 = 720.0;
 const HEIGHT: f32 = 360.0;
 const MARGIN: f32 = 40.0;
 
-/// How much of the running mean goes on from one step to the next.
+/// The weight of the previous running mean in the next one.
 const KEPT: f32 = 0.95;
 
-/// The losses of all steps, and their running mean, as a picture on a logarithmic scale.
+/// Plots the losses of all steps, and their running mean, on a logarithmic scale.
 pub fn svg(losses: &[f32]) -> String {
     let mut mean = losses.first().copied().unwrap_or(1.0);
     let smooth: Vec<f32> = losses
@@ -22,7 +22,8 @@ pub fn svg(losses: &[f32]) -> String {
         .collect();
     let mut picture = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' \
-         font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n"
+         font-family='sans-serif' font-size='12'>\n\
+         <rect width='100%' height='100%' fill='white'/>\n"
     );
     for power in LOWEST..=HIGHEST {
         let (y, value) = (height(10f32.powi(power)), 10f32.powi(power));
@@ -39,7 +40,7 @@ pub fn svg(losses: &[f32]) -> String {
     picture + "</svg>\n"
 }
 
-/// The powers of ten between which losses are shown.
+/// The powers of ten between which losses are plotted.
 const LOWEST: i32 = -4;
 const HIGHEST: i32 = 1;
 
@@ -51,7 +52,7 @@ fn points(values: &[f32]) -> String {
     values.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
 }
 
-/// Where a loss stands from above.
+/// Returns the vertical position of a loss, from the top.
 fn height(loss: f32) -> f32 {
     let [low, high] = [LOWEST, HIGHEST].map(|power| power as f32);
     let part = (loss.log10().clamp(low, high) - low) / (high - low);

@@ -1,6 +1,5 @@
-//! Teaches a network that knows nothing to read handwritten digits: 20 times through 1 500 of them,
-//! from random first values. How well it does on 297 others, which it never learns from, is printed
-//! on the way, and `loss.svg` shows how the loss falls.
+//! Trains a network from random weights to read handwritten digits, in 20 epochs of 1 500 digits.
+//! Prints the accuracy on 297 held-out digits after each epoch, and plots the loss in `loss.svg`.
 
 mod curve;
 mod mean;
@@ -17,10 +16,10 @@ mod digits {
     include!(concat!(env!("OUT_DIR"), "/digits.rs"));
 }
 
-/// How often all digits are seen.
+/// The number of epochs.
 const EPOCHS: usize = 20;
 
-/// How many digits a step learns from, and how many are classified at once.
+/// The batch size, for training and for inference.
 const BATCH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The network, and the digits in the order in which it sees them.
+/// The network, and the order of the training digits.
 struct Learner {
     model: Box<Digits>,
     mean: Mean,
@@ -47,7 +46,7 @@ struct Learner {
 }
 
 impl Learner {
-    /// A network with random first values. From the same seed all goes the same way.
+    /// Creates a network with random weights. Training is deterministic in the seed.
     fn new(seed: u64) -> onnxc_runtime::Result<Learner> {
         let mut model = Box::new(Digits::new());
         model.set_seed(seed);
@@ -56,13 +55,13 @@ impl Learner {
         Ok(Learner { model, mean, digits: training().collect(), random: Random(seed) })
     }
 
-    /// Learns from all digits once, in an order of its own, and gives the loss of each step.
+    /// Trains for an epoch, in a random order, and returns the loss of each step.
     fn epoch(&mut self) -> onnxc_runtime::Result<Vec<f32>> {
         self.random.shuffle(&mut self.digits);
         let mut losses = Vec::new();
         for digits in self.digits.chunks(BATCH) {
             let images: Vec<f32> =
-                digits.iter().flat_map(|digit| moved(&digit.image, &mut self.random)).collect();
+                digits.iter().flat_map(|digit| augment(&digit.image, &mut self.random)).collect();
             let labels: Vec<i64> = digits.iter().map(|digit| digit.label as i64).collect();
             let images = View::new([digits.len(), 1, 8, 8], &images)?;
             losses.push(self.model.step(images, View::new([digits.len()], &labels)?)?);
@@ -71,7 +70,7 @@ impl Learner {
         Ok(losses)
     }
 
-    /// How many of the digits held out are right, with the mean of the weights.
+    /// Counts the held-out digits that the mean of the weights classifies correctly.
     fn count_right(&mut self) -> onnxc_runtime::Result<usize> {
         let mut right = 0;
         for digits in held_out().collect::<Vec<_>>().chunks(BATCH) {
@@ -86,8 +85,8 @@ impl Learner {
     }
 }
 
-/// The image moved by at most a pixel along each axis, so that no digit is seen in one place alone.
-fn moved(image: &Image, random: &mut Random) -> Image {
+/// Shifts the image by at most a pixel along each axis (data augmentation).
+fn augment(image: &Image, random: &mut Random) -> Image {
     let mut shift = || match random.next() % 6 {
         0 => -1,
         1 => 1,
@@ -124,6 +123,6 @@ fn an_image_moves_by_a_pixel_at_most() {
     image[0] = 1.0;
     let mut random = Random(1);
     let places: std::collections::BTreeSet<_> =
-        (0..200).map(|_| moved(&image, &mut random).iter().position(|&ink| ink == 1.0)).collect();
+        (0..200).map(|_| augment(&image, &mut random).iter().position(|&ink| ink == 1.0)).collect();
     assert_eq!(places, [None, Some(0), Some(1), Some(8), Some(9)].into());
 }

@@ -1,29 +1,29 @@
-//! The mean of what weights were of late, which errs less than the weights after any one step
+//! A running mean of the weights, which has a smaller error than the weights after any one step
 //! (Polyak and Juditsky).
 
 use crate::digits::Digits;
 use onnxc_runtime::Result;
 
-/// How much a step changes the mean.
+/// The share of the newest weights in the mean.
 const SHARE: f32 = 0.01;
 
 /// A network whose variables are the mean of another's.
 pub struct Mean(Box<Digits>);
 
 impl Mean {
-    /// Starts from what the variables are now.
+    /// Starts with the current variables of `model`.
     pub fn of(model: &mut Digits) -> Result<Mean> {
         let mut mean = Mean(Box::default());
         mean.mix(model, 1.0)?;
         Ok(mean)
     }
 
-    /// Takes in what a step made of the variables.
+    /// Updates the mean with the variables after a step.
     pub fn follow(&mut self, model: &mut Digits) -> Result {
         self.mix(model, SHARE)
     }
 
-    /// The network, to classify with.
+    /// Returns the network with the mean weights, for inference.
     pub fn model(&mut self) -> &mut Digits {
         &mut self.0
     }

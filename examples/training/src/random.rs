@@ -1,10 +1,10 @@
 //! Random numbers: SplitMix64 (Steele, Lea and Flood).
 
-/// What the next number follows from.
+/// The state of the generator.
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -12,7 +12,7 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// Puts a list into another order.
+    /// Shuffles a list (Fisher and Yates).
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             list.swap(last, (self.next() % (last as u64 + 1)) as usize);

@@ -1,5 +1,5 @@
-//! A digits model for JavaScript: an image is written into the module's memory, and ten scores are
-//! read from there.
+//! A digits model for JavaScript, which writes an image into the module's memory and reads ten
+//! scores from it.
 #![no_std]
 
 #[rustfmt::skip]
@@ -12,16 +12,18 @@ use digits::Digits;
 static mut MODEL: Digits = Digits::new();
 static mut IMAGE: [f32; 64] = [0.0; 64];
 
-/// Where the image goes: 64 floats, row after row.
+/// Returns the address of the image: 64 floats, row by row.
 #[unsafe(no_mangle)]
 pub extern "C" fn image() -> *mut f32 {
     addr_of_mut!(IMAGE).cast()
 }
 
-/// Where the ten scores of the image are, until the next call.
+/// Computes the ten scores of the image, and returns their address. They are valid until the next
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn scores() -> *const f32 {
-    // SAFETY: a module has one thread, and no function of it is on its way while another is called.
+    // SAFETY: a module has one thread, and its functions do not call each other, so nothing else
+    // borrows these statics.
     unsafe { (*addr_of_mut!(MODEL)).infer(&*addr_of!(IMAGE)).as_ptr() }
 }
 

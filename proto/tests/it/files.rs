@@ -1,4 +1,4 @@
-//! Files of other tools decode to what they mean: ONNX's parser and Google's protobuf wrote
+//! Files that other tools wrote decode correctly: ONNX's parser and Google's protobuf wrote
 //! `branch.onnx` from `branch.txt`.
 
 use onnxc_proto::attribute_proto::AttributeType;

@@ -30,7 +30,7 @@ fn key(tag: u64) -> Vec<u8> {
 
 /// Nested messages: each is the only field of the outer one, with these tags, outermost first.
 fn nested(tags: impl DoubleEndedIterator<Item = u64>) -> Vec<u8> {
-    // From the inside out, and reversed, so that a level adds at the end.
+    // Built from the inside out and reversed, so that each level is appended.
     let mut reversed = Vec::new();
     for tag in tags.rev() {
         let head = [key(tag), varint(reversed.len() as u64)].concat();

@@ -1,4 +1,4 @@
-"""Drawn models for every operator and version of ONNX, with what they should give.
+"""Random models for every operator and version of ONNX, with their expected outputs.
 
-`python -m draw OUT` writes them as folders that `onnxc test` reads; `README.md` tells the rest.
+`python -m draw OUT` writes them as folders that `onnxc test` reads; see `README.md`.
 """

@@ -1,4 +1,4 @@
-"""Writes drawn cases, and prints how many of each operator there are."""
+"""Writes random cases, and prints the number of cases of each operator."""
 
 import argparse
 import shutil
@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from . import oracle, registry
-from . import ops  # noqa: F401 (each family says what it draws)
+from . import ops  # noqa: F401 (each family registers its operators)
 
 PROGRAM = "python -m draw OUT"
 
@@ -16,17 +16,19 @@ PROGRAM = "python -m draw OUT"
 def arguments():
     parser = argparse.ArgumentParser(prog="draw", description=__doc__)
     parser.add_argument("out", type=Path, help="the folder that the cases are written to")
-    parser.add_argument("--only", nargs="+", metavar="OPERATOR", help="draw these operators alone")
-    parser.add_argument("--since", type=int, help="draw this version alone")
-    parser.add_argument("--case", type=int, help="draw the case of this number alone")
-    parser.add_argument("--seed", type=int, default=0, help="another seed draws other cases")
-    parser.add_argument("--times", type=int, default=1, help="draw so many times the usual number")
-    parser.add_argument("--oracles", action="store_true", help="print where other implementations differ")
+    parser.add_argument("--only", nargs="+", metavar="OPERATOR", help="generate only these operators")
+    parser.add_argument("--since", type=int, help="generate only this version")
+    parser.add_argument("--case", type=int, help="generate only the case of this number")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the random choices")
+    parser.add_argument("--times", type=int, default=1, help="generate TIMES the usual number of cases")
+    parser.add_argument(
+        "--oracles", action="store_true", help="print where other implementations differ"
+    )
     return parser.parse_args()
 
 
 def wanted(options):
-    """Every case that is asked for: operator, version, the last operator set that has it, number."""
+    """Lists the requested cases: operator, version, the last operator set of it, number."""
     for (domain, op), since in registry.versions():
         if op not in options.only if options.only else (domain, op) in registry.AWAITED:
             continue
@@ -39,18 +41,20 @@ def wanted(options):
 
 
 def write(options, domain, op, version, until, number):
-    """Draws one case and writes it."""
+    """Generates one case and writes it."""
     case = registry.draw(domain, op, version, until, options.seed, number)
     if options.oracles:
         for who, how, what in oracle.disagreements(case):
             print(f"{who:<12} {how:<8} {op} {version} case {number}: {what}")
         return
     again = f"{PROGRAM} --only {op} --since {version} --seed {options.seed} --case {number}"
-    case.write(options.out / op / f"v{version}_s{options.seed}_{number:03}", oracle.expected(case), again)
+    case.write(
+        options.out / op / f"v{version}_s{options.seed}_{number:03}", oracle.expected(case), again
+    )
 
 
 def table(drawn):
-    """Prints how many cases of each operator and version there are, and gives those that lack some."""
+    """Prints the number of cases of each operator and version; returns those with too few."""
     short = []
     for (domain, op), since in registry.versions():
         counts = {version: drawn[domain, op, version] for version, _ in since}
@@ -74,7 +78,7 @@ def main():
         try:
             write(options, domain, op, version, until, number)
             drawn[domain, op, version] += 1
-        except Exception as error:  # a case that cannot be judged is not drawn
+        except Exception as error:  # a case without an expected output is not written
             failed.append(f"{op} {version} seed {options.seed} case {number}: {error!r}")
             if options.case is not None:
                 traceback.print_exc()

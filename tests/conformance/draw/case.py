@@ -1,4 +1,4 @@
-"""A drawn case: one node, its inputs, and what judges its outputs."""
+"""A random case: one node, its inputs, and the source of its expected outputs."""
 
 from __future__ import annotations
 
@@ -28,48 +28,50 @@ from .types import F64, finest, onnx_type
 
 @dataclass
 class Case:
-    """One node on drawn inputs. An input is an array, a list, a dictionary, or None."""
+    """One node on random inputs. An input is an array, a list, a dictionary, or None."""
 
     domain: str
     op: str
     opsets: dict[str, int]
     inputs: list[Any]
     attributes: dict[str, Any]
-    # Which outputs the node has.
+    # Whether the node has each of its outputs.
     outputs: list[bool]
-    # What gives the outputs from the inputs, instead of other implementations.
+    # The function that computes the outputs, instead of another implementation.
     reference: Callable | None
     # Inputs that are initializers.
     constants: set[int] = field(default_factory=set)
-    # Inputs whose sizes are no symbols.
+    # Inputs whose sizes are numbers.
     fixed: tuple[int, ...] = ()
     # Inputs of the model that only the bodies of the node use.
     around: set[int] = field(default_factory=set)
-    # Nodes in front of the node, and the names of its inputs where they are in another order.
+    # Nodes before the node, and the names of its inputs if their order differs.
     before: list[NodeProto] = field(default_factory=list)
     names: list[str] | None = None
-    # Nodes behind the node, and their values that are the model's outputs instead of the node's.
+    # Nodes after the node, and the outputs of the model if they are not those of the node.
     after: list[NodeProto] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
-    # Types of inputs that their values do not say, by place.
+    # Types of inputs that their values do not determine, by index.
     types: dict[int, TypeProto] = field(default_factory=dict)
-    # Types of outputs that their values do not say, by place.
+    # Types of outputs that their values do not determine, by index.
     output_types: dict[int, TypeProto] = field(default_factory=dict)
     # Whether sizes are symbols, or unknown.
     symbolic: bool = False
-    # Whether outputs have sizes that depend on values.
+    # Whether outputs have data-dependent sizes.
     dynamic: bool = False
     tolerance: tuple[float, float] | None = None
 
     def model(self, expected: list[Any] | None = None) -> ModelProto:
-        """The model; without what is expected, its outputs have no types."""
+        """Returns the model. Without expected outputs, its outputs have no types."""
         own = [x for i, x in enumerate(self.inputs) if i not in self.around]
         names = [f"x{i}" if x is not None else "" for i, x in enumerate(own)]
         outputs = [f"y{i}" if used else "" for i, used in enumerate(self.outputs)]
         while names and not names[-1]:
             names.pop()
         node = helper.make_node(self.op, self.names or names, outputs, domain=self.domain)
-        node.attribute.extend(attribute(name, value) for name, value in sorted(self.attributes.items()))
+        node.attribute.extend(
+            attribute(name, value) for name, value in sorted(self.attributes.items())
+        )
         given = [(i, x) for i, x in enumerate(self.inputs) if x is not None]
         constants = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in self.constants]
         inputs = [
@@ -80,7 +82,10 @@ class Case:
             if i not in self.constants
         ]
         graph = GraphProto(
-            name="drawn", node=[*self.before, node, *self.after], initializer=constants, input=inputs
+            name="drawn",
+            node=[*self.before, node, *self.after],
+            initializer=constants,
+            input=inputs,
         )
         results = self.results or [name for name in outputs if name]
         for i, name in enumerate(results):
@@ -91,7 +96,7 @@ class Case:
         return helper.make_model(graph, opset_imports=opsets, ir_version=ir)
 
     def is_operand(self, place):
-        """Whether an input says sizes or axes: how many is known where the rank of a result is."""
+        """Whether an input has sizes or axes, whose number may have to be known for a rank."""
         x = self.inputs[place]
         return (
             place in self.fixed
@@ -104,20 +109,24 @@ class Case:
     def output_type(self, place, value):
         if place in self.output_types:
             return self.output_types[place]
-        return TypeProto() if value is None else type_of(value, False, self.symbolic or self.dynamic)
+        return (
+            TypeProto() if value is None else type_of(value, False, self.symbolic or self.dynamic)
+        )
 
     def feeds(self) -> dict[str, Any]:
-        """The inputs that are known only when the model runs, by name."""
+        """Returns the inputs of the model, by name."""
         given = enumerate(self.inputs)
         return {f"x{i}": x for i, x in given if x is not None and i not in self.constants}
 
     def write(self, folder: Path, expected: list[Any], again: str):
-        """Writes the case in ONNX's test layout; `again` is the command that draws it."""
+        """Writes the case in ONNX's test layout; `again` is the command that generates it."""
         files = {"model.onnx": self.model(expected)}
         inputs = [(value, self.types.get(int(name[1:]))) for name, value in self.feeds().items()]
         outputs = [(value, self.output_types.get(i)) for i, value in enumerate(expected)]
         for name, values in (("input", inputs), ("output", outputs)):
-            files |= {f"test_data_set_0/{name}_{i}.pb": message(*value) for i, value in enumerate(values)}
+            files |= {
+                f"test_data_set_0/{name}_{i}.pb": message(*value) for i, value in enumerate(values)
+            }
         (folder / "test_data_set_0").mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content.SerializeToString(deterministic=True))
@@ -126,23 +135,27 @@ class Case:
         (folder / "data.json").write_text(text + "\n")
 
     def usual_tolerance(self, expected):
-        """The tolerance of the coarsest type among inputs and outputs."""
+        """Returns the tolerance of the coarsest type among inputs and outputs."""
         arrays = [x for x in [*self.inputs, *expected] if isinstance(x, np.ndarray)]
-        return max((finest(x.dtype) for x in arrays if x.dtype.kind not in "iubO"), default=finest(F64))
+        return max(
+            (finest(x.dtype) for x in arrays if x.dtype.kind not in "iubO"), default=finest(F64)
+        )
 
 
 def attribute(name, value):
-    """An attribute; an empty list is one of whole numbers."""
-    return helper.make_attribute(name, value, attr_type=AttributeProto.INTS if value == [] else None)
+    """Returns an attribute; an empty list is one of integers."""
+    return helper.make_attribute(
+        name, value, attr_type=AttributeProto.INTS if value == [] else None
+    )
 
 
 def as_value(x):
-    """The value; a bare number becomes a tensor without axes."""
+    """Returns the value; a bare number becomes a scalar tensor."""
     return np.asarray(x) if isinstance(x, (np.generic, int, float, str)) else x
 
 
 def type_of(value, symbolic, unknown=False) -> TypeProto:
-    """The type of a value; sizes are symbols where `symbolic`, and left out where `unknown`."""
+    """Returns the type of a value. Sizes are symbols if `symbolic`, and omitted if `unknown`."""
     if isinstance(value, SparseTensorProto):
         return helper.make_sparse_tensor_type_proto(value.values.data_type, value.dims)
     if isinstance(value, dict):
@@ -158,7 +171,7 @@ def type_of(value, symbolic, unknown=False) -> TypeProto:
 
 
 def type_of_elements(values) -> TypeProto:
-    """What the types of a sequence's tensors have in common."""
+    """Returns the common type of a sequence's tensors."""
     ranks = {value.ndim for value in values}
     shape = None
     if len(ranks) == 1:
@@ -168,17 +181,19 @@ def type_of_elements(values) -> TypeProto:
 
 
 def size_of(size, symbolic):
-    """Equal sizes get the same symbol; one stays one, because it may be broadcast."""
+    """Equal sizes get the same symbol; 1 stays 1, because it may be broadcast."""
     return f"n{size}" if symbolic and size != 1 else size
 
 
 def message(value, kind=None):
-    """The message that stands for a value in a file, where it is of that type."""
+    """Returns the message of a value, which is optional if `kind` is."""
     if kind is not None and kind.HasField("optional_type"):
         return numpy_helper.from_optional(value)
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
-            return SequenceProto(elem_type=SequenceProto.MAP, map_values=[message(each) for each in value])
+            return SequenceProto(
+                elem_type=SequenceProto.MAP, map_values=[message(each) for each in value]
+            )
         return numpy_helper.from_list(value)
     if isinstance(value, dict):
         return map_message(value)
@@ -186,7 +201,7 @@ def message(value, kind=None):
 
 
 def map_message(value):
-    """The message of a map, whose values are numbers or text."""
+    """Returns the message of a map, whose values are numbers or text."""
     of_text = isinstance(next(iter(value)), str)
     content = numpy_helper.from_list([array_of(x) for x in value.values()])
     if of_text:

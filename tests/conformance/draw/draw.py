@@ -1,4 +1,4 @@
-"""Random choices for one case, all from its seed."""
+"""Random choices for one case, determined by its seed."""
 
 import zlib
 
@@ -15,7 +15,7 @@ WORDS = ("", "a", "A", "ab", "Zürich", "the", "cat", "CAT", "3", "-1.5", "日�
 
 
 class Choices:
-    """Random choices, all from one generator."""
+    """Random choices from one generator."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -26,50 +26,52 @@ class Choices:
         return bool(self.rng.random() < probability)
 
     def int(self, low, high):
-        """A whole number of `low..=high`."""
+        """Returns an integer in `low..=high`."""
         return int(self.rng.integers(low, high + 1))
 
     def float(self, low, high):
-        """A number that single precision has exactly."""
+        """Returns a number that single precision represents exactly."""
         return float(np.float32(self.rng.uniform(low, high)))
 
     def one_of(self, choices):
         return choices[self.int(0, len(choices) - 1)]
 
     def some(self, choices, least=0):
-        """Some of the choices, in any order."""
+        """Returns some of the choices, in random order."""
         count = self.int(least, len(choices))
         return [choices[i] for i in self.rng.permutation(len(choices))[:count]]
 
     def maybe(self, value, probability=0.5):
-        """The value, or nothing."""
+        """Returns the value, or None."""
         return value if self.chance(probability) else None
 
     # Shapes.
 
     def shape(self, least=0, most=4, size=(1, 5), empty=0.05):
-        """So many axes of such sizes; sometimes one without elements."""
+        """Returns a shape with a rank and sizes in these ranges; sometimes with an empty axis."""
         shape = [self.int(*size) for _ in range(self.int(least, most))]
         if shape and self.chance(empty):
             shape[self.int(0, len(shape) - 1)] = 0
         return tuple(shape)
 
     def broadcast(self, shape, one_way=True):
-        """A shape that is broadcast to this one."""
+        """Returns a shape that can be broadcast to this one."""
         kept = shape[self.int(0, len(shape)) :]
         return tuple(1 if size != 0 and self.chance(0.25) else size for size in kept)
 
     def axis(self, rank, past=0):
-        """An axis, counted from either end."""
+        """Returns an axis, counted from either end."""
         return self.int(-rank - past, rank - 1 + past)
 
     # Values.
 
     def tensor(self, dtype, shape=None, low=-4, high=4, extremes=0.15):
-        """A tensor of numbers of `low..=high`, sometimes with extreme ones among them."""
+        """Returns a tensor of numbers in `low..=high`, sometimes with extreme values among them."""
         shape = self.shape() if shape is None else tuple(shape)
         if dtype == STRING:
-            return np.array([self.one_of(WORDS) for _ in range(int(np.prod(shape)))], object).reshape(shape)
+            return np.array(
+                [self.one_of(WORDS) for _ in range(int(np.prod(shape)))], object
+            ).reshape(shape)
         if dtype == BOOL:
             return np.asarray(self.rng.random(shape) < 0.5)
         if dtype in types.COMPLEX:
@@ -80,7 +82,9 @@ class Choices:
         numbers = np.asarray(self.rng.uniform(low, high, shape))
         if dtype in types.FLOATS and self.chance(extremes):
             some = self.rng.random(shape) < 0.3
-            numbers = np.where(some, self.rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape), numbers)
+            numbers = np.where(
+                some, self.rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape), numbers
+            )
         with np.errstate(all="ignore"):
             return numbers.astype(dtype)
 
@@ -94,43 +98,45 @@ class Choices:
         return np.asarray(numbers).astype(dtype)
 
     def ints(self, values, dtype=I64):
-        """A tensor of one axis."""
+        """Returns a tensor with one axis."""
         return np.array(values, dtype).reshape(-1)
 
 
 class Draw(Choices):
-    """The choices for the case of this number of an operator's version."""
+    """The choices for a case of a version of an operator, by its number."""
 
     def __init__(self, domain, op, version, until, seed, number):
         self.domain, self.op, self.version, self.number = domain, op, version, number
         name = zlib.crc32(f"{domain}.{op}".encode())
         super().__init__(np.random.default_rng([seed, name, version, number]))
-        # Any operator set in which this version is the operator's.
+        # Any operator set that contains this version.
         self.opset = self.int(version, until)
         self.schema = defs.get_schema(op, version, domain)
 
     # Attributes and types.
 
     def attributes(self, **values):
-        """The attributes that are not nothing and that this version has, some left out."""
+        """Returns the attributes that are not None and that this version has."""
         has = self.schema.attributes
         return {name: value for name, value in values.items() if value is not None and name in has}
 
     def value(self, attributes, name):
-        """The attribute, or what the schema says in its place."""
+        """Returns the value of an attribute, or its default in the schema."""
         default = self.schema.attributes[name].default_value
         value = attributes.get(name, helper.get_attribute_value(default) if default.type else None)
         return value.decode() if isinstance(value, bytes) else value
 
     def type(self, parameter="T", among=None):
-        """One of the element types that the schema allows for a parameter."""
+        """Returns an element type that the schema allows for a parameter."""
         allowed = next(c for c in self.schema.type_constraints if c.type_param_str == parameter)
         names = [
-            text.split("(")[1].rstrip(")") for text in allowed.allowed_type_strs if text.startswith("tensor(")
+            text.split("(")[1].rstrip(")")
+            for text in allowed.allowed_type_strs
+            if text.startswith("tensor(")
         ]
         choices = [types.BY_NAME[name] for name in names]
         choices = [dtype for dtype in choices if among is None or dtype in among]
-        # Single precision is what most models have.
+        # Most models have single precision.
         if types.F32 in choices and self.chance(0.3):
             return types.F32
         return self.one_of(choices)
@@ -138,9 +144,17 @@ class Draw(Choices):
     # Cases.
 
     def case(
-        self, inputs, reference=None, outputs=1, constant=(), running=(), symbolic=True, opsets=None, **rest
+        self,
+        inputs,
+        reference=None,
+        outputs=1,
+        constant=(),
+        running=(),
+        symbolic=True,
+        opsets=None,
+        **rest,
     ):
-        """One node on these inputs.
+        """Returns a case of one node.
 
         Inputs in `constant` are initializers and those in `running` are not; the others may be.
         """
@@ -148,7 +162,11 @@ class Draw(Choices):
         inputs, constants = [as_value(x) for x in inputs], set(constant)
         for i, x in enumerate(inputs):
             small = isinstance(x, np.ndarray) and x.ndim <= 1 and x.dtype == I64
-            if i not in running and isinstance(x, np.ndarray) and self.chance(0.5 if small else 0.15):
+            if (
+                i not in running
+                and isinstance(x, np.ndarray)
+                and self.chance(0.5 if small else 0.15)
+            ):
                 constants.add(i)
         return Case(
             domain=self.domain,

@@ -1,10 +1,10 @@
-"""Holds runs of drawn cases against what is wanted: every case is good in every run.
+"""Checks that every random case passes in every run.
 
     python -m draw.judge DRAWN REPORT RUN=RESULTS ...
 
-RESULTS is what `onnxc test --json` says of the folder DRAWN. REPORT is written: how many cases of
-each version of each operator there are, and how many of them are good in each run. Of a case that
-is not, the command is printed that draws it again.
+RESULTS is the output of `onnxc test --json` for the folder DRAWN. Writes REPORT: the number of
+cases of each version of each operator, and how many of them pass in each run. For a case that
+fails, prints the command that generates it.
 """
 
 import json
@@ -12,17 +12,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-# How many cases that are not good are printed.
+# The number of failing cases that are printed.
 SHOWN = 20
 
 
 def version(folder):
-    """The operator and the version that a case is of."""
+    """Returns the operator and the version of a case."""
     return folder.parent.name, int(folder.name.split("_")[0].removeprefix("v"))
 
 
 def read(path):
-    """What a run says of each case."""
+    """Reads the status of each case of a run."""
     lines = map(json.loads, Path(path).read_text().splitlines())
     return {Path(line["path"]).resolve(): line for line in lines}
 
@@ -42,7 +42,7 @@ def write_report(folders, runs, path):
 
 
 def judge(folders, name, run):
-    """Prints what is not good in a run; says whether all is."""
+    """Prints the failing cases of a run; returns whether all cases pass."""
     bad = [folder for folder in folders if run.get(folder, {}).get("status") != "ok"]
     print(f"{name}: {len(folders) - len(bad)} of {len(folders)} drawn cases ok")
     for folder in bad[:SHOWN]:

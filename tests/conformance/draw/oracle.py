@@ -1,4 +1,4 @@
-"""What a case should give: by its own reference, else by another implementation."""
+"""The expected outputs of a case: from its reference, or from another implementation."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from .types import is_float
 
 
 def expected(case):
-    """The outputs that the node should give."""
+    """Returns the expected outputs of a case."""
     return by_reference(case) if case.reference else by_evaluator(case)
 
 
@@ -22,7 +22,7 @@ def by_reference(case):
 
 
 def by_evaluator(case):
-    """The outputs by onnx's reference evaluator."""
+    """Returns the outputs of onnx's reference evaluator."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = ReferenceEvaluator(case.model()).run(None, case.feeds())
@@ -30,7 +30,7 @@ def by_evaluator(case):
 
 
 def by_runtime(case):
-    """The outputs by ONNX Runtime, where it is installed."""
+    """Returns the outputs of ONNX Runtime, if it is installed."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -41,13 +41,15 @@ def by_runtime(case):
 
 
 def disagreements(case):
-    """For each implementation, how it differs from what the case expects, or why it gives nothing."""
+    """Returns how each implementation differs from the expected outputs, or why it fails."""
     right = expected(case)
     for name, oracle in (("onnx", by_evaluator), ("onnxruntime", by_runtime)):
         try:
             found = oracle(case)
-        except Exception as error:  # any failure of an implementation is a finding
-            yield name, "fails", str(error).strip().splitlines()[0][:120] if str(error) else repr(error)
+        except Exception as error:  # any failure of an implementation is reported
+            yield name, "fails", (
+                str(error).strip().splitlines()[0][:120] if str(error) else repr(error)
+            )
             continue
         rtol, atol = case.tolerance or case.usual_tolerance(right)
         for i, (a, b) in enumerate(zip(found, right, strict=False)):
@@ -66,5 +68,7 @@ def near(a, b, rtol, atol):
         return False
     if is_float(b.dtype):
         with np.errstate(all="ignore"):
-            return np.allclose(a.astype(np.float64), b.astype(np.float64), rtol, atol, equal_nan=True)
+            return np.allclose(
+                a.astype(np.float64), b.astype(np.float64), rtol, atol, equal_nan=True
+            )
     return bool(np.array_equal(a, b)) if b.dtype == object else a.tobytes() == b.tobytes()

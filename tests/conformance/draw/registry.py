@@ -1,4 +1,4 @@
-"""Which operators there are, and who draws each."""
+"""The operators, and the functions that generate their cases."""
 
 from collections import defaultdict
 
@@ -6,18 +6,18 @@ from onnx import defs
 
 from .draw import NEWEST, Draw
 
-# What draws a case of an operator, by domain and name.
+# The function that generates cases of an operator, by domain and name.
 DRAWS = {}
 
-# Operators that the compiler does not have yet: their cases are drawn where `--only` names them.
+# Operators that the compiler does not support yet: `--only` generates their cases.
 AWAITED = set()
 
-# How many cases each operator and each of its versions has, at least.
+# The least number of cases of each operator, and of each version.
 CASES_OF_OPERATOR, CASES_OF_VERSION = 20, 4
 
 
 def operator(*names, domain=""):
-    """Says that a function draws the cases of these operators."""
+    """Declares that a function generates the cases of these operators."""
 
     def register(function):
         for name in names:
@@ -29,9 +29,11 @@ def operator(*names, domain=""):
 
 
 def versions():
-    """Every version of every operator, by domain and name, each with the last operator set that has it.
+    """Every version of every operator, by domain and name, each with the last operator set that has
+    it.
 
-    Versions that take an operator out of its set are none: ONNX's checker and the compiler's refuse them.
+    Versions that remove an operator are not included: ONNX's checker and the compiler's reject
+    them.
     """
     found = defaultdict(list)
     for schema in defs.get_all_schemas_with_history():
@@ -44,15 +46,15 @@ def versions():
 
 
 def removed(domain, op, version):
-    """Whether that version takes the operator out of its set."""
+    """Whether that version removes the operator from its set."""
     return defs.get_schema(op, version, domain).deprecated
 
 
 def count(since):
-    """How many cases each of these versions of an operator gets."""
+    """Returns the number of cases for each of these versions of an operator."""
     return max(CASES_OF_VERSION, -(-CASES_OF_OPERATOR // len(since)))
 
 
 def draw(domain, op, version, until, seed, number):
-    """The case of this number."""
+    """Generates the case of this number."""
     return DRAWS[domain, op](Draw(domain, op, version, until, seed, number))

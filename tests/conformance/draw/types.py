@@ -1,9 +1,9 @@
-"""The element types of ONNX as numpy knows them."""
+"""The element types of ONNX in numpy."""
 
 import numpy as np
 from onnx import TensorProto, helper
 
-# What ONNX calls an element type in `tensor(...)`, and numpy's type for it.
+# The name of an element type in `tensor(...)`, and numpy's type for it.
 BY_NAME = {
     name.lower(): np.dtype(helper.tensor_dtype_to_np_dtype(number))
     for name, number in TensorProto.DataType.items()
@@ -28,8 +28,10 @@ MINIFLOATS = tuple(
 
 
 def onnx_type(dtype):
-    """The number of the type in ONNX's files."""
-    return TensorProto.STRING if dtype == STRING else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    """Returns the number of the type in ONNX's files."""
+    return (
+        TensorProto.STRING if dtype == STRING else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    )
 
 
 def is_float(dtype):
@@ -41,7 +43,7 @@ def is_minifloat(dtype):
 
 
 def limits(dtype):
-    """The least and the greatest number of an integer type."""
+    """Returns the least and the greatest number of an integer type."""
     if dtype in NIBBLES:
         bits, signed = int(str(dtype)[-1]), str(dtype)[0] == "i"
         return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
@@ -50,14 +52,16 @@ def limits(dtype):
 
 
 def finest(dtype):
-    """The relative and absolute error that a result of this type may have."""
+    """Returns the relative and the absolute tolerance of results of this type."""
     if dtype in MINIFLOATS or dtype == BF16:
         return 2e-2, 3e-2
     return {F16: (4e-3, 2e-3), F32: (1e-4, 1e-5), F64: (1e-9, 1e-10)}.get(dtype, (1e-4, 1e-5))
 
 
 def wide(function):
-    """`function` over numbers of twice the width, its result in the type of the first argument."""
+    """Computes `function` in twice the width, and converts the result to the type of the first
+    argument.
+    """
 
     def widened(first, *others):
         widen = lambda x: x.astype(F64) if x is not None and is_float(x.dtype) else x

@@ -119,7 +119,7 @@ pub fn info(step: &str) -> TrainingInfoProto {
 
 /// Returns [`INFERENCE`] with training information.
 pub fn training(step: &str) -> ModelProto {
-    let mut model = super::parsed(INFERENCE);
+    let mut model = super::parse(INFERENCE);
     model.training_info.push(info(step));
     model
 }

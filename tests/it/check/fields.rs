@@ -17,19 +17,19 @@ pub enum Content {
 }
 
 /// Parses the fields of a message; `None` if the bytes are not one.
-pub fn fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
+pub fn parse_fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
-        let key = varint(&mut bytes)?;
+        let key = read_varint(&mut bytes)?;
         let content = match key & 7 {
-            0 => Content::Number(varint(&mut bytes)?),
+            0 => Content::Number(read_varint(&mut bytes)?),
             1 => Content::Fixed(take(&mut bytes, 8)?.to_vec()),
             5 => Content::Fixed(take(&mut bytes, 4)?.to_vec()),
             2 => {
-                let len = usize::try_from(varint(&mut bytes)?).ok()?;
+                let len = usize::try_from(read_varint(&mut bytes)?).ok()?;
                 let inside = take(&mut bytes, len)?;
                 // Text can look like a message. The mutation then damages its fields.
-                match fields_inside(inside) {
+                match parse_fields_exactly(inside) {
                     Some(inner) => Content::Message(inner),
                     None => Content::Text(inside.to_vec()),
                 }
@@ -41,8 +41,8 @@ pub fn fields(mut bytes: &[u8]) -> Option<Vec<Field>> {
     Some(fields)
 }
 
-fn fields_inside(bytes: &[u8]) -> Option<Vec<Field>> {
-    let inner = fields(bytes)?;
+fn parse_fields_exactly(bytes: &[u8]) -> Option<Vec<Field>> {
+    let inner = parse_fields(bytes)?;
     let plausible = inner.iter().all(|field| (1..=26).contains(&field.tag));
     (plausible && !inner.is_empty()).then_some(inner)
 }
@@ -53,7 +53,7 @@ fn take<'b>(bytes: &mut &'b [u8], len: usize) -> Option<&'b [u8]> {
     Some(taken)
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let byte = take(bytes, 1)?[0];
@@ -74,7 +74,7 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Encodes the fields of a message.
-pub fn written(fields: &[Field]) -> Vec<u8> {
+pub fn encode(fields: &[Field]) -> Vec<u8> {
     let mut out = Vec::new();
     for Field { tag, content } in fields {
         let (wire, bytes) = match content {
@@ -89,7 +89,7 @@ pub fn written(fields: &[Field]) -> Vec<u8> {
                 continue;
             }
             Content::Text(bytes) => (2, bytes.clone()),
-            Content::Message(inner) => (2, written(inner)),
+            Content::Message(inner) => (2, encode(inner)),
         };
         write_varint(tag << 3 | wire, &mut out);
         write_varint(bytes.len() as u64, &mut out);

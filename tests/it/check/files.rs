@@ -1,11 +1,11 @@
 //! Files that are not models, and messages nested too deep.
 
-use super::{Case, bases::PLAIN, case, parsed};
+use super::{Case, bases::PLAIN, case, parse};
 use onnxc::diag::Code::*;
 use onnxc_proto::Message;
 
 pub fn cases() -> Vec<Case> {
-    let plain = parsed(PLAIN).encode_to_vec();
+    let plain = parse(PLAIN).encode_to_vec();
     let mut latin = plain.clone();
     let name =
         plain.windows(6).position(|window| window == b"second").expect("a node is called so");
@@ -29,15 +29,15 @@ pub fn cases() -> Vec<Case> {
         case("file_without_graph", NotAModel, "has no graph", [8, 10]),
         case("file_text_not_utf8", NotAModel, "not UTF-8", *b"<ir_version: 10> g\xff"),
         case("file_name_not_utf8", NotAModel, "of another format", latin),
-        case("nested_graphs", TooDeep, "more than 100 deep", graphs(200)),
-        case("nested_graphs_far", TooDeep, "more than 100 deep", graphs(50_000)),
-        case("nested_types", TooDeep, "more than 100 deep", types(50_000)),
+        case("nested_graphs", TooDeep, "more than 100 deep", nest_graphs(200)),
+        case("nested_graphs_far", TooDeep, "more than 100 deep", nest_graphs(50_000)),
+        case("nested_types", TooDeep, "more than 100 deep", nest_types(50_000)),
         case("nested_text_graphs", TooDeep, "more than 32 deep", text_graphs(10_000)),
         case("nested_text_types", TooDeep, "more than 32 deep", text_types(10_000)),
     ]
 }
 
-fn varint(mut value: usize) -> Vec<u8> {
+fn encode_varint(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
         bytes.push(u8::try_from(value % 0x80).expect("it is below 128") | 0x80);
@@ -48,11 +48,11 @@ fn varint(mut value: usize) -> Vec<u8> {
 }
 
 /// Nests messages, each the only field of the one around it, under these tags.
-fn nested(tags: &[u8]) -> Vec<u8> {
+fn nest(tags: &[u8]) -> Vec<u8> {
     // Built from the inside out and reversed, so that each level is appended.
     let mut reversed = Vec::new();
     for tag in tags.iter().rev() {
-        let head = [vec![tag << 3 | 2], varint(reversed.len())].concat();
+        let head = [vec![tag << 3 | 2], encode_varint(reversed.len())].concat();
         reversed.extend(head.into_iter().rev());
     }
     reversed.reverse();
@@ -60,13 +60,13 @@ fn nested(tags: &[u8]) -> Vec<u8> {
 }
 
 /// Nests graphs in attributes of nodes, `depth` deep.
-fn graphs(depth: usize) -> Vec<u8> {
-    nested(&[&[7][..], &[1, 5, 6].repeat(depth)].concat())
+fn nest_graphs(depth: usize) -> Vec<u8> {
+    nest(&[&[7][..], &[1, 5, 6].repeat(depth)].concat())
 }
 
 /// Nests sequence types, `depth` deep.
-fn types(depth: usize) -> Vec<u8> {
-    nested(&[&[7, 11, 2][..], &[4, 1].repeat(depth)].concat())
+fn nest_types(depth: usize) -> Vec<u8> {
+    nest(&[&[7, 11, 2][..], &[4, 1].repeat(depth)].concat())
 }
 
 fn text_graphs(depth: usize) -> String {

@@ -29,7 +29,8 @@ fn chain(length: usize) -> Vec<u8> {
                 false => format!("f.Link{}(x)", i + 1),
             };
             let text = format!(
-                "<domain: \"f\", opset_import: [\"\" : 21, \"f\" : 1]> Link{i} (x) => (y) {{ y = {body} }}"
+                "<domain: \"f\", opset_import: [\"\" : 21, \"f\" : 1]> Link{i} (x) => (y) {{ \
+                    y = {body} }}"
             );
             model
                 .functions
@@ -75,7 +76,8 @@ pub fn cases() -> Vec<Case> {
             RecursiveFunction,
             "calls itself",
             more(
-                "Deep (c, x) => (y) { y = If<then_branch = a () => (p) { p = f.Deep(c, x) }, else_branch = b () => (q) { q = Identity(x) }>(c) }",
+                "Deep (c, x) => (y) { y = If<then_branch = a () => (p) { p = f.Deep(c, x) }, \
+                    else_branch = b () => (q) { q = Identity(x) }>(c) }",
             ),
         ),
         case(
@@ -185,7 +187,8 @@ pub fn cases() -> Vec<Case> {
             ContradictingOpsets,
             "in versions 21 and 13",
             self::more(
-                "<domain: \"f\", opset_import: [\"\" : 21, \"ai.onnx\" : 13]> Bad (x) => (y) { y = Relu(x) }",
+                "<domain: \"f\", opset_import: [\"\" : 21, \"ai.onnx\" : 13]> Bad (x) => (y) { \
+                    y = Relu(x) }",
             ),
         ),
         case(

@@ -13,10 +13,10 @@ mod models;
 mod mutations;
 mod nodes;
 mod program;
-mod refused;
 mod tensors;
 mod training;
 mod types;
+mod uncompilable;
 mod valid;
 
 use onnxc::{
@@ -40,13 +40,13 @@ fn case(name: &'static str, code: Code, says: &'static str, model: impl Into<Vec
 }
 
 /// Parses a model in ONNX's textual syntax.
-fn parsed(text: &str) -> ModelProto {
+fn parse(text: &str) -> ModelProto {
     onnxc::import::text::model(text).expect("the text is of the syntax")
 }
 
 /// Returns the bytes of the model `base` after a change.
 fn edit(base: &str, change: impl FnOnce(&mut ModelProto)) -> Vec<u8> {
-    let mut model = parsed(base);
+    let mut model = parse(base);
     change(&mut model);
     model.encode_to_vec()
 }
@@ -54,10 +54,10 @@ fn edit(base: &str, change: impl FnOnce(&mut ModelProto)) -> Vec<u8> {
 /// Returns the bytes of the model `base` with the first `from` replaced by `to`.
 fn swap(base: &str, from: &str, to: &str) -> Vec<u8> {
     assert!(base.contains(from), "{from}\n{base}");
-    parsed(&base.replacen(from, to, 1)).encode_to_vec()
+    parse(&base.replacen(from, to, 1)).encode_to_vec()
 }
 
-fn verdict(model: &[u8]) -> CheckReport {
+fn check(model: &[u8]) -> CheckReport {
     onnxc::Compiler::new(&Options::default()).check_bytes(Bytes::copy_from_slice(model))
 }
 
@@ -76,14 +76,14 @@ fn all() -> Vec<Case> {
 }
 
 #[test]
-fn each_rule_is_broken_by_a_model_of_its_own() {
+fn each_malformed_model_causes_one_diagnostic() {
     let cases = all();
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(names.len(), cases.len(), "names are distinct");
     assert!(cases.len() >= 120, "only {} models", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
-        let found = verdict(&case.model);
+        let found = check(&case.model);
         let is_as_expected = match found.invalid.as_slice() {
             [one] => one.code == case.code && one.message.contains(case.says),
             _ => false,
@@ -121,7 +121,7 @@ fn every_code_of_an_invalid_model_has_a_case() {
 }
 
 #[test]
-fn faults_that_do_not_follow_from_each_other_are_all_said() {
+fn independent_errors_are_all_reported() {
     let model = edit(bases::PLAIN, |model| {
         model.ir_version = None;
         let graph = model.graph.as_mut().expect("the model has one");
@@ -130,8 +130,7 @@ fn faults_that_do_not_follow_from_each_other_are_all_said() {
         graph.initializer[0].float_data.pop();
         graph.output[0].name = Some("nothing".into());
     });
-    let found: Vec<Code> =
-        verdict(&model).invalid.iter().map(|diagnostic| diagnostic.code).collect();
+    let found: Vec<Code> = check(&model).invalid.iter().map(|diagnostic| diagnostic.code).collect();
     let expected = [
         Code::IrVersion,
         Code::BadTensor,
@@ -143,10 +142,11 @@ fn faults_that_do_not_follow_from_each_other_are_all_said() {
 }
 
 #[test]
-fn a_finding_says_where_it_is() {
+fn a_diagnostic_names_the_path_to_its_node() {
     let model = swap(bases::BRANCH, "one = Relu(x)", "one = Clip<min = 1>(x)");
-    let found = verdict(&model).invalid;
-    let place = "graph `g` › node `y` (If), number 0 › attribute `then_branch` › graph `yes` › node `one` (Clip), number 0";
+    let found = check(&model).invalid;
+    let place = "graph `g` › node `y` (If), number 0 › attribute `then_branch` › graph `yes` › \
+        node `one` (Clip), number 0";
     assert_eq!(found[0].at.join(" › "), place);
     assert_eq!(found[0].code, Code::UnknownAttribute);
 }

@@ -6,8 +6,8 @@
 
 use super::{
     bases,
-    fields::{Content, Field, count, fields, find, written},
-    parsed,
+    fields::{Content, Field, count, encode, find, parse_fields},
+    parse,
 };
 use crate::programs::root;
 use onnxc::{Optimize, Options, diag::Code};
@@ -37,7 +37,8 @@ const STACK: usize = 8 << 20;
 const CONTAINERS: &str = r#"
     <ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
     g (float[N, 3] x, int64[2] at, optional(float[2]) maybe) => (seq(float[N, 3]) s, y, m, o, p)
-    <int64 zero = {0}, int64[2] to = {3, -1}, string[2] words = {"a", "b"}, uint4[3] small = {1, 2, 3}>
+    <int64 zero = {0}, int64[2] to = {3, -1}, string[2] words = {"a", "b"},
+     uint4[3] small = {1, 2, 3}>
     {
         s = SequenceConstruct(x, x)
         e = SequenceAt(s, zero)
@@ -61,10 +62,13 @@ const CONTAINERS: &str = r#"
 const IMAGES: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[1, 2, 6, N] x) => (z)
-    <float[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, float[2] b = {0, 1}, int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}, float[4] scales = {1, 1, 2, 2}, int64[2] starts = {0, -2}, int64[2] ends = {9, 100}>
+    <float[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+     float[2] b = {0, 1}, int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1},
+     float[4] scales = {1, 1, 2, 2}, int64[2] starts = {0, -2}, int64[2] ends = {9, 100}>
     {
         padded = Pad<mode = "reflect">(x, pads)
-        conv = Conv<group = 2, strides = [2, 1], dilations = [1, 2], pads = [1, 0, 1, 0]>(padded, w, b)
+        conv = Conv<group = 2, strides = [2, 1], dilations = [1, 2],
+            pads = [1, 0, 1, 0]>(padded, w, b)
         pooled = MaxPool<kernel_shape = [2, 2], ceil_mode = 1, auto_pad = "SAME_UPPER">(conv)
         none = Identity(pooled)
         big = Resize<mode = "linear">(none, "", scales)
@@ -82,7 +86,8 @@ const IMAGES: &str = r#"
 const EXTERNAL: &str = r#"
     <ir_version: 10, opset_import: ["" : 21]>
     g (float[2] x) => (z)
-    <float[2] w = ["location": "external.data", "offset": "0", "length": "8"], float[1] v = ["location": "external.data", "offset": "4"]>
+    <float[2] w = ["location": "external.data", "offset": "0", "length": "8"],
+     float[1] v = ["location": "external.data", "offset": "4"]>
     {
         c = Constant<value = float[1] = ["location": "external.data", "length": "4"]>()
         y = Mul(x, w)
@@ -135,7 +140,7 @@ impl Random {
 }
 
 /// Changes one field.
-fn damage(model: &mut Vec<Field>, random: &mut Random) {
+fn damage_field(model: &mut Vec<Field>, random: &mut Random) {
     const NUMBERS: &[u64] = &[
         0,
         1,
@@ -199,7 +204,7 @@ fn damage(model: &mut Vec<Field>, random: &mut Random) {
 }
 
 /// Changes the text of a model: deletes, truncates, copies or inserts.
-fn tear(text: &mut Vec<u8>, random: &mut Random) {
+fn damage_text(text: &mut Vec<u8>, random: &mut Random) {
     const PARTS: &[&str] = &[
         "<",
         ">",
@@ -253,7 +258,7 @@ fn tear(text: &mut Vec<u8>, random: &mut Random) {
 
 /// Returns the bytes of the model after some changes: of characters if it is text, else of fields
 /// or, rarely, of a byte.
-fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
+fn damage_model(model: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..8 {
         random.next();
@@ -261,7 +266,7 @@ fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
     if model.trim_ascii_start().starts_with(b"<") {
         let mut text = model.to_vec();
         for _ in 0..=random.below(3) {
-            tear(&mut text, &mut random);
+            damage_text(&mut text, &mut random);
         }
         return text;
     }
@@ -271,11 +276,11 @@ fn damaged(model: &[u8], seed: u64) -> Vec<u8> {
         bytes[at] = random.next() as u8;
         return bytes;
     }
-    let mut fields = fields(model).expect("a model is a message");
+    let mut fields = parse_fields(model).expect("a model is a message");
     for _ in 0..=random.below(3) {
-        damage(&mut fields, &mut random);
+        damage_field(&mut fields, &mut random);
     }
-    written(&fields)
+    encode(&fields)
 }
 
 fn models() -> Vec<(String, Vec<u8>)> {
@@ -293,7 +298,7 @@ fn models() -> Vec<(String, Vec<u8>)> {
     ];
     let mut models: Vec<(String, Vec<u8>)> = Vec::new();
     for (i, text) in texts.into_iter().enumerate() {
-        models.push((format!("base {i}"), parsed(text).encode_to_vec()));
+        models.push((format!("base {i}"), parse(text).encode_to_vec()));
         models.push((format!("the text of base {i}"), text.into()));
     }
     models.push(("training".into(), bases::training(bases::STEP).encode_to_vec()));
@@ -306,7 +311,8 @@ fn models() -> Vec<(String, Vec<u8>)> {
             let bytes = fs::read(&path).expect("the model was listed");
             (path.display().to_string(), bytes)
         };
-        models.extend(paths.into_iter().map(read).filter(|(_, bytes)| fields(bytes).is_some()));
+        models
+            .extend(paths.into_iter().map(read).filter(|(_, bytes)| parse_fields(bytes).is_some()));
     }
     models
 }
@@ -332,7 +338,7 @@ fn options() -> Options {
 }
 
 /// Compiles a model. Returns the message of a panic or an internal error, if there is one.
-fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
+fn find_fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
     let compile = || {
         let mut options = options();
         options.optimize = optimize;
@@ -353,7 +359,7 @@ fn fault(model: Vec<u8>, optimize: Optimize) -> Option<String> {
 }
 
 #[test]
-fn the_bases_compile() {
+fn base_models_compile() {
     for (name, model) in models().into_iter().take(20) {
         let model = Bytes::from(model);
         let compiled = onnxc::Compiler::new(&options()).compile_bytes(model, "model");
@@ -362,7 +368,7 @@ fn the_bases_compile() {
 }
 
 #[test]
-fn damaged_models_are_compiled_or_refused() {
+fn damaged_models_cause_no_panic() {
     let tries = env::var("ONNXC_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW);
     let first = env::var("ONNXC_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let models = models();
@@ -371,7 +377,7 @@ fn damaged_models_are_compiled_or_refused() {
     let work = move || {
         for seed in first..first + tries {
             let (name, model) = &models[(seed % models.len() as u64) as usize];
-            let model = damaged(model, seed);
+            let model = damage_model(model, seed);
             // Sent before compiling, so that the receiver knows which model hangs; and stored,
             // because an abort ends this process too.
             fs::write(&current, &model).expect("cargo made the directory");
@@ -379,7 +385,7 @@ fn damaged_models_are_compiled_or_refused() {
                 return;
             }
             let optimize = if seed % 4 == 0 { Optimize::Size } else { Optimize::Speed };
-            if let Some(fault) = fault(model.clone(), optimize) {
+            if let Some(fault) = find_fault(model.clone(), optimize) {
                 drop(send.send((seed, name.clone(), model, Some(fault))));
             }
         }
@@ -391,14 +397,14 @@ fn damaged_models_are_compiled_or_refused() {
         match receive.recv_timeout(LONGEST) {
             Ok((seed, name, model, fault)) => {
                 if let Some(fault) = fault {
-                    faults.push(said(seed, &name, &model, &fault));
+                    faults.push(report_fault(seed, &name, &model, &fault));
                 }
                 last = Some((seed, name, model));
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                let (seed, name, model) = last.expect("the first was said at once");
-                faults.push(said(seed, &name, &model, "it does not end"));
+                let (seed, name, model) = last.expect("the first model was sent");
+                faults.push(report_fault(seed, &name, &model, "it does not end"));
                 break;
             }
         }
@@ -409,7 +415,7 @@ fn damaged_models_are_compiled_or_refused() {
 }
 
 /// Formats a fault as a line, and stores the model.
-fn said(seed: u64, name: &str, model: &[u8], fault: &str) -> String {
+fn report_fault(seed: u64, name: &str, model: &[u8], fault: &str) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("damaged_{seed}.onnx"));
     fs::write(&path, model).expect("cargo made the directory");
     format!("{}, from {name}: {fault}", path.display())

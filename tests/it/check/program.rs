@@ -30,7 +30,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_exit_status_says_whether_all_models_are_valid() {
+fn the_exit_status_is_1_if_a_model_is_invalid() {
     let [good, bad, custom] = models();
     let check = |models: &[&PathBuf]| {
         let run = onnxc().arg("check").args(models).output().expect("the program was built");
@@ -50,7 +50,7 @@ fn the_exit_status_says_whether_all_models_are_valid() {
 }
 
 #[test]
-fn findings_are_given_as_json() {
+fn diagnostics_are_printed_as_json() {
     let [_, bad, custom] = models();
     let run = onnxc().args(["check", "--json"]).args([&bad, &custom]).output();
     let run = run.expect("the program was built");

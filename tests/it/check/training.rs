@@ -3,7 +3,7 @@
 use super::{
     Case,
     bases::{INFERENCE, STEP, entry, info, training},
-    case, parsed,
+    case, parse,
 };
 use onnxc::diag::Code::*;
 use onnxc_proto::{Message, ModelProto, TrainingInfoProto};
@@ -113,7 +113,7 @@ fn bindings() -> Vec<Case> {
 fn graphs() -> Vec<Case> {
     let mut old = training(STEP);
     old.ir_version = Some(6);
-    let mut reads = parsed(&INFERENCE.replace("Mul(x, w)", "Mul(x, rate)"));
+    let mut reads = parse(&INFERENCE.replace("Mul(x, w)", "Mul(x, rate)"));
     reads.training_info.push(info(STEP));
     reads.training_info[0].update_binding.clear();
     let mut unnamed = training(STEP);

@@ -1,42 +1,42 @@
 //! Valid models, which catch a checker that rejects too much.
 
-use super::{bases::*, edit, parsed, swap, verdict};
+use super::{bases::*, check, edit, parse, swap};
 use onnxc::diag::Diagnostics;
 use onnxc_proto::{Bytes, Message, OperatorSetIdProto, tensor_proto::DataType};
 
-fn accepted(name: &str, model: Vec<u8>) {
-    let found = verdict(&model).invalid;
+fn assert_valid(name: &str, model: Vec<u8>) {
+    let found = check(&model).invalid;
     assert!(found.is_empty(), "{name}\n{}", Diagnostics(found));
 }
 
 #[test]
-fn the_bases_are_valid() {
+fn base_models_are_valid() {
     for base in [PLAIN, BRANCH, LOOP, CALLS, SPARSE, COORDINATES, INFERENCE] {
-        accepted(base, parsed(base).encode_to_vec());
+        assert_valid(base, parse(base).encode_to_vec());
     }
-    accepted(STEP, training(STEP).encode_to_vec());
+    assert_valid(STEP, training(STEP).encode_to_vec());
 }
 
 #[test]
-fn what_is_unusual_but_allowed_is_accepted() {
+fn unusual_models_are_accepted() {
     let graph = |change: fn(&mut onnxc_proto::GraphProto)| {
         edit(PLAIN, |model| change(model.graph.as_mut().expect("the model has one")))
     };
-    accepted(
+    assert_valid(
         "repeated import",
         edit(PLAIN, |m| {
             let again = OperatorSetIdProto { domain: Some("ai.onnx".into()), version: Some(21) };
             m.opset_import.push(again);
         }),
     );
-    accepted(
+    assert_valid(
         "unused domain",
         edit(PLAIN, |m| {
             let other = OperatorSetIdProto { domain: Some("com.example".into()), version: Some(7) };
             m.opset_import.push(other);
         }),
     );
-    accepted(
+    assert_valid(
         "oldest format",
         edit(PLAIN, |m| {
             (m.ir_version, m.opset_import) = (Some(1), Vec::new());
@@ -46,27 +46,30 @@ fn what_is_unusual_but_allowed_is_accepted() {
             (graph.node[0].op_type, graph.node[0].input) = (Some("Relu".into()), vec!["x".into()]);
         }),
     );
-    accepted("newest format", edit(PLAIN, |m| m.ir_version = Some(14)));
-    accepted("default of an input", swap(PLAIN, "float[3] b)", "float[3] b = {1, 2, 3})"));
-    accepted("output twice", swap(PLAIN, "(float[2, 3] z)", "(float[2, 3] z, float[2, 3] z)"));
-    accepted(
+    assert_valid("newest format", edit(PLAIN, |m| m.ir_version = Some(14)));
+    assert_valid("default of an input", swap(PLAIN, "float[3] b)", "float[3] b = {1, 2, 3})"));
+    assert_valid("output twice", swap(PLAIN, "(float[2, 3] z)", "(float[2, 3] z, float[2, 3] z)"));
+    assert_valid(
         "output is an input",
         swap(PLAIN, "(float[2, 3] z)", "(float[2, 3] z, float[2, 3] x)"),
     );
-    accepted("output untyped", graph(|g| g.output[0].r#type = None));
-    accepted("sizes outdated", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[9, 3] y>"));
-    accepted("size unknown, as -1", swap(PLAIN, "(float[2, 3] x", "(float[-1, 3] x"));
-    accepted("size inside unknown, as -1", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[-1, 3] y>"));
-    accepted("nodes without names", graph(|g| g.node.iter_mut().for_each(|n| n.name = None)));
-    accepted("attribute of a tool", swap(PLAIN, "Add(x, w)", "Add<__tool = 1>(x, w)"));
-    accepted("input left out", swap(PLAIN, "Add(x, w)", "Clip(x, \"\", \"\")"));
-    accepted("no output wanted", swap(PLAIN, "y = Add(x, w)", "y, \"\" = Dropout(x)"));
-    accepted("scalar", swap(PLAIN, "float[3] w = {1, 2, 3}", "float w = {1}"));
-    accepted(
+    assert_valid("output untyped", graph(|g| g.output[0].r#type = None));
+    assert_valid("sizes outdated", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[9, 3] y>"));
+    assert_valid("size unknown, as -1", swap(PLAIN, "(float[2, 3] x", "(float[-1, 3] x"));
+    assert_valid(
+        "size inside unknown, as -1",
+        swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[-1, 3] y>"),
+    );
+    assert_valid("nodes without names", graph(|g| g.node.iter_mut().for_each(|n| n.name = None)));
+    assert_valid("attribute of a tool", swap(PLAIN, "Add(x, w)", "Add<__tool = 1>(x, w)"));
+    assert_valid("input left out", swap(PLAIN, "Add(x, w)", "Clip(x, \"\", \"\")"));
+    assert_valid("no output wanted", swap(PLAIN, "y = Add(x, w)", "y, \"\" = Dropout(x)"));
+    assert_valid("scalar", swap(PLAIN, "float[3] w = {1, 2, 3}", "float w = {1}"));
+    assert_valid(
         "branch hides nothing",
         swap(BRANCH, "other = Neg(x)", "one = Neg(x) other = Neg(one)"),
     );
-    accepted(
+    assert_valid(
         "body hides an input",
         swap(
             LOOP,
@@ -74,7 +77,7 @@ fn what_is_unusual_but_allowed_is_accepted() {
             "float[2] x) => (next, after) { before = Neg(x)",
         ),
     );
-    accepted("training without init", edit_training());
+    assert_valid("training without init", edit_training());
 }
 
 fn edit_training() -> Vec<u8> {
@@ -101,7 +104,7 @@ fn tensors_of_every_type_are_accepted_raw() {
         (DataType::Float6e2m3, 3),
     ] {
         let base = PLAIN.replace("Add(x, w)", "Identity(x)");
-        accepted(
+        assert_valid(
             &format!("{dtype:?}"),
             edit(&base, |m| {
                 let tensor = &mut m.graph.as_mut().expect("the model has one").initializer[0];
@@ -114,13 +117,13 @@ fn tensors_of_every_type_are_accepted_raw() {
 }
 
 #[test]
-fn custom_operators_are_valid_and_not_compiled() {
+fn models_with_custom_operators_are_valid() {
     let model = swap(
         &PLAIN.replace("Add(x, w)", "com.example.Op(x, w)"),
         "21]",
         "21, \"com.example\" : 1]",
     );
-    let found = verdict(&model);
+    let found = check(&model);
     assert!(found.invalid.is_empty(), "{}", Diagnostics(found.invalid));
     let codes: Vec<String> = found.unsupported.iter().map(|f| f.code.to_string()).collect();
     assert_eq!(codes, ["E0304"]);

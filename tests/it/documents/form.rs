@@ -46,7 +46,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_resolve() {
     let mut broken = Vec::new();
     for path in documents() {
         let text = fs::read_to_string(&path).expect("documents are UTF-8");
@@ -117,7 +117,7 @@ fn every_page_is_in_the_summary() {
 }
 
 #[test]
-fn lines_and_the_map_are_short() {
+fn line_lengths_are_limited() {
     let mut long = Vec::new();
     for path in documents() {
         let text = fs::read_to_string(&path).expect("documents are UTF-8");

@@ -48,7 +48,7 @@ impl Package<'_> {
         if build.exists() {
             let script = self.rustc(&build, &[], &out_dir, place);
             let output = self.start(&script, &out_dir).output().expect("rustc wrote it");
-            succeeded(&output, place);
+            assert_success(&output, place);
         }
         let flags: &[&str] = if command == "test" { &["--test"] } else { &[] };
         let program = self.rustc(&self.folder.join("src/main.rs"), flags, &out_dir, place);
@@ -73,7 +73,7 @@ impl Package<'_> {
         let mut command = rustc(source, &program);
         command.current_dir(self.folder).args(flags).env("OUT_DIR", out_dir);
         command.env("CARGO_MANIFEST_DIR", self.folder);
-        succeeded(&command.output().expect("rustc is there, for it compiled this"), place);
+        assert_success(&command.output().expect("rustc is there, for it compiled this"), place);
         program
     }
 }
@@ -86,7 +86,7 @@ fn rustc(source: &Path, program: &Path) -> Command {
     command
 }
 
-fn succeeded(output: &Output, place: &str) {
+fn assert_success(output: &Output, place: &str) {
     assert!(
         output.status.success(),
         "{place}\n{}{}",
@@ -126,9 +126,9 @@ pub fn run_snippets(pages: &[(&Page, &Path, Vec<&Block>)]) {
     fs::write(&source, main).expect("the folder is the test's");
     let program = source.with_extension(env::consts::EXE_EXTENSION);
     let output = rustc(&source, &program).output().expect("rustc is there");
-    succeeded(&output, "the snippets of the pages");
+    assert_success(&output, "the snippets of the pages");
     for (index, (page, folder, _)) in pages.iter().enumerate() {
         let output = Command::new(&program).arg(index.to_string()).current_dir(folder).output();
-        succeeded(&output.expect("rustc wrote it"), &page.name.display().to_string());
+        assert_success(&output.expect("rustc wrote it"), &page.name.display().to_string());
     }
 }

@@ -39,7 +39,7 @@ fn create_parent(path: &Path) {
 fn run_commands(shell: &mut Shell, block: &Block, place: &str) {
     for command in commands(&block.text) {
         if let Some(output) = shell.run(&command, place) {
-            assert!(output.status.success(), "{place}: {command}\n{}", printed(&output));
+            assert!(output.status.success(), "{place}: {command}\n{}", output_text(&output));
         }
     }
 }
@@ -52,7 +52,7 @@ fn run_session(shell: &mut Shell, block: &Block, place: &str) {
         let (command, expected) = part.split_at(end);
         for command in commands(command) {
             if let Some(output) = shell.run(&command, place) {
-                let found = printed(&output);
+                let found = output_text(&output);
                 assert!(
                     matches(expected.trim(), found.trim()),
                     "{place}: `{command}` prints\n{found}"
@@ -74,7 +74,7 @@ fn commands_end(text: &str) -> usize {
     end
 }
 
-fn printed(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }

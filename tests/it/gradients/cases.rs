@@ -77,7 +77,8 @@ pub(super) const UNARY: &[(&str, &[&str])] = &[
             "MaxPool<kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]>",
             "MaxPool<kernel_shape = [2, 2], dilations = [2, 1], ceil_mode = 1, strides = [2, 2]>",
             "AveragePool<kernel_shape = [3, 2], strides = [2, 1], pads = [1, 1, 0, 0]>",
-            "AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1, count_include_pad = 1>",
+            "AveragePool<kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1, \
+                count_include_pad = 1>",
             "AveragePool<kernel_shape = [3, 3], auto_pad = \"SAME_UPPER\">",
             "LpPool<kernel_shape = [2, 2], p = 3>",
             "LpPool<kernel_shape = [2, 2], p = 1>",
@@ -138,11 +139,13 @@ pub(super) const CASES: &[Case<'_>] = &[
     ),
     case(
         "double[1, 4, 3, 4] x, double[4, 3, 3, 2] w, double[6] b",
-        "y = ConvTranspose<group = 2, strides = [2, 3], pads = [1, 0, 0, 1], output_padding = [1, 0]>(x, w, b)",
+        "y = ConvTranspose<group = 2, strides = [2, 3], pads = [1, 0, 0, 1], \
+            output_padding = [1, 0]>(x, w, b)",
     ),
     case("double[1, 2, 3] x, double[2, 2, 2] w", "y = ConvTranspose<dilations = [2]>(x, w)"),
     case(
-        "double[1, 4, 4, 4] x, double[4, 2, 2, 2] w, double[1, 16, 3, 3] o, double[4] b, double[1, 8, 3, 3] m",
+        "double[1, 4, 4, 4] x, double[4, 2, 2, 2] w, double[1, 16, 3, 3] o, double[4] b, \
+            double[1, 8, 3, 3] m",
         "y = DeformConv<group = 2, offset_group = 2>(x, w, o, b, m)",
     ),
     case(
@@ -171,7 +174,8 @@ pub(super) const CASES: &[Case<'_>] = &[
     case(
         "double[2, 3] x, double[3] s, double[3] b",
         "l = LayerNormalization<epsilon = 1.0>(x, s, b)  q = Mul(l, l)
-        dx, ds, db = ai.onnx.preview.training.Gradient<xs = [\"x\", \"s\", \"b\"], y = \"q\">(x, s, b)
+        dx, ds, db = ai.onnx.preview.training.Gradient<xs = [\"x\", \"s\", \"b\"],
+        y = \"q\">(x, s, b)
         t = Mul(dx, ds)  y = Add(t, db)",
     ),
     case(
@@ -294,12 +298,14 @@ pub(super) const CASES: &[Case<'_>] = &[
     with(
         "double[1, 2, 4, 5] x",
         "int64[2] s = {7, 7}",
-        "y = Resize<mode = \"cubic\", axes = [3, 2], keep_aspect_ratio_policy = \"not_larger\">(x, \"\", \"\", s)",
+        "y = Resize<mode = \"cubic\", axes = [3, 2], \
+            keep_aspect_ratio_policy = \"not_larger\">(x, \"\", \"\", s)",
     ),
     with(
         "double[2, 3, 3] x",
         "int64[2] s = {2, 5}",
-        "y = Resize<mode = \"linear\", antialias = 1, axes = [1, 2], keep_aspect_ratio_policy = \"not_smaller\">(x, \"\", \"\", s)",
+        "y = Resize<mode = \"linear\", antialias = 1, axes = [1, 2], \
+            keep_aspect_ratio_policy = \"not_smaller\">(x, \"\", \"\", s)",
     ),
     case("double[1, 2, 4, 5] x, double[1, 3, 2, 2] q", "y = GridSample(x, q)"),
     case(
@@ -328,7 +334,8 @@ pub(super) const CASES: &[Case<'_>] = &[
     with(
         "double[2, 3] x, double[2, 3] w",
         "int64 i = {0}",
-        "s = SequenceConstruct(w)  t = SequenceInsert(s, x, i)  u = SequenceErase(t, i)  v = SequenceInsert(u, x)  a = SequenceAt(v, i)  b = SequenceAt(t, i)  y = Mul(a, b)",
+        "s = SequenceConstruct(w)  t = SequenceInsert(s, x, i)  u = SequenceErase(t, i)  \
+            v = SequenceInsert(u, x)  a = SequenceAt(v, i)  b = SequenceAt(t, i)  y = Mul(a, b)",
     ),
     with(
         "double[2, 3] x",
@@ -338,7 +345,10 @@ pub(super) const CASES: &[Case<'_>] = &[
     with(
         "double[4, 3] x, double[3] w, double v",
         "int64[2] rows = {1, 3}",
-        "s = SplitToSequence(x, rows)  t, u = SequenceMap(s, w) <body = each (double[r, 3] a, double[3] b) => (double[r, 3] c, double[r, 3] d) { e = Mul(a, b)  c = Exp(e)  d = Mul(a, v) }>  f = ConcatFromSequence<axis = 0>(t)  h = ConcatFromSequence<axis = 0>(u)  y = Mul(f, h)",
+        "s = SplitToSequence(x, rows)  t, u = SequenceMap(s, w) \
+            <body = each (double[r, 3] a, double[3] b) => (double[r, 3] c, double[r, 3] d) { \
+            e = Mul(a, b)  c = Exp(e)  d = Mul(a, v) }>  f = ConcatFromSequence<axis = 0>(t)  \
+            h = ConcatFromSequence<axis = 0>(u)  y = Mul(f, h)",
     ),
     case("double[2, 3] x", "o = Optional(x)  y = OptionalGetElement(o)"),
     with("double[1, 8, 6] x", "int64[2] s = {3, 4}, int64[2] b = {2, 2}", "y = Col2Im(x, s, b)"),
@@ -354,13 +364,15 @@ pub(super) const CASES: &[Case<'_>] = &[
     ),
     with(
         "double[2, 2, 6, 6] x",
-        "double[3, 5] r = {0.0, 0.4, 0.7, 4.6, 5.2, 1.0, 2.0, 2.0, 3.0, 2.0, 1.0, 7.0, 7.0, 9.0, 9.0}",
+        "double[3, 5] r = {0.0, 0.4, 0.7, 4.6, 5.2, 1.0, 2.0, 2.0, 3.0, 2.0, 1.0, 7.0, 7.0, 9.0, \
+            9.0}",
         "y = MaxRoiPool<pooled_shape = [2, 3], spatial_scale = 0.8>(x, r)",
     ),
     with(
         "double[1, 2, 6, 6] x",
         "double[2, 4] r = {0.4, 0.7, 4.6, 5.2, 4.0, 5.0, 9.0, 9.0}, int64[2] b = {0, 0}",
-        "y = RoiAlign<mode = \"max\", output_height = 2, output_width = 3, sampling_ratio = 2>(x, r, b)",
+        "y = RoiAlign<mode = \"max\", output_height = 2, output_width = 3, \
+            sampling_ratio = 2>(x, r, b)",
     ),
     with(
         "double[2, 2, 6, 5] x",
@@ -378,7 +390,8 @@ pub(super) const CASES: &[Case<'_>] = &[
     with("double[n, 4, 1] x", "int64 l = {6}", "y = DFT(x, l)"),
     with("double[1, 8, 1] x, double[4] w", "int64 s = {2}", "y = STFT(x, s, w)"),
     case(
-        "double[4, 2, 3] x, double[1, 8, 3] w, double[1, 8, 2] r, double[1, 16] b, double[1, 2, 2] h, double[1, 2, 2] c, double[1, 6] p",
+        "double[4, 2, 3] x, double[1, 8, 3] w, double[1, 8, 2] r, double[1, 16] b, \
+            double[1, 2, 2] h, double[1, 2, 2] c, double[1, 6] p",
         "y, i, j = LSTM<hidden_size = 2>(x, w, r, b, \"\", h, c, p)",
     ),
     with(
@@ -399,22 +412,26 @@ pub(super) const CASES: &[Case<'_>] = &[
         "y = Attention(q, k, v, m)",
     ),
     case(
-        "double[1, 2, 3, 2] q, double[1, 2, 2, 2] k, double[1, 2, 2, 3] v, double[1, 2, 3, 2] a, double[1, 2, 3, 3] b",
+        "double[1, 2, 3, 2] q, double[1, 2, 2, 2] k, double[1, 2, 2, 3] v, double[1, 2, 3, 2] a, \
+            double[1, 2, 3, 3] b",
         "y, s, t = Attention<is_causal = 1, softcap = 2.0>(q, k, v, \"\", a, b)",
     ),
     case(
         "double[1, 2, 3, 2] q, double[1, 2, 3, 2] k, double[1, 2, 3, 2] v",
         "a = Attention<is_causal = 1, softcap = 2.0>(q, k, v)  b = Mul(a, a)
-        dq, dk, dv = ai.onnx.preview.training.Gradient<xs = [\"q\", \"k\", \"v\"], y = \"b\">(q, k, v)
+        dq, dk, dv = ai.onnx.preview.training.Gradient<xs = [\"q\", \"k\", \"v\"],
+        y = \"b\">(q, k, v)
         c = Mul(dq, dk)  y = Mul(c, dv)",
     ),
     case(
         "double[1, 2, 3, 2] q, double[1, 1, 4, 2] k, double[1, 1, 4, 2] v, double[3, 4] m",
-        "a, s, t, p = Attention<softcap = 2.0, qk_matmul_output_mode = 2>(q, k, v, m)  z = ReduceSum(a)  y = Mul(z, p)",
+        "a, s, t, p = Attention<softcap = 2.0, qk_matmul_output_mode = 2>(q, k, v, m)  \
+            z = ReduceSum(a)  y = Mul(z, p)",
     ),
     case(
         "double[1, 3, 4] q, double[1, 2, 4] k, double[1, 2, 4] v",
-        "a, s, t, p = Attention<q_num_heads = 2, kv_num_heads = 2, qk_matmul_output_mode = 3>(q, k, v)  z = ReduceSum(p)  y = Mul(z, a)",
+        "a, s, t, p = Attention<q_num_heads = 2, kv_num_heads = 2, \
+            qk_matmul_output_mode = 3>(q, k, v)  z = ReduceSum(p)  y = Mul(z, a)",
     ),
     case(
         "double[1, 3, 4] x, double[1, 3, 1] c, double[1, 3, 1] s",
@@ -422,20 +439,24 @@ pub(super) const CASES: &[Case<'_>] = &[
     ),
     case(
         "double[n, 3, 4] x, double b",
-        "c = Greater(b, b)  y = If(c) <then_branch = t () => (u) { u = Mul(x, x) }, else_branch = e () => (v) { v = Mul(x, b) }>",
+        "c = Greater(b, b)  y = If(c) <then_branch = t () => (u) { u = Mul(x, x) }, \
+            else_branch = e () => (v) { v = Mul(x, b) }>",
     ),
     case(
         "double[2] h, double[n, 2] x, double[2] w",
-        "l, y = Scan<num_scan_inputs = 1, body = s (i, j) => (o, r) { a = Mul(i, w)  b = Add(a, j)  o = Tanh(b)  r = Identity(o) }>(h, x)",
+        "l, y = Scan<num_scan_inputs = 1, body = s (i, j) => (o, r) { a = Mul(i, w)  \
+            b = Add(a, j)  o = Tanh(b)  r = Identity(o) }>(h, x)",
     ),
     case(
         "double[2] h, double[z, 2] x",
-        "l, r = Scan<num_scan_inputs = 1, body = s (i, j) => (o, p) { o = Mul(i, j)  p = Exp(o) }>(h, x)  f = ReduceSum(r)  y = Add(l, f)",
+        "l, r = Scan<num_scan_inputs = 1, body = s (i, j) => (o, p) { o = Mul(i, j)  \
+            p = Exp(o) }>(h, x)  f = ReduceSum(r)  y = Add(l, f)",
     ),
     with(
         "double[2] h, double[2] w",
         "int64 t = {3}, bool c = {1}",
-        "y, s = Loop(t, c, h) <body = b (i, k, u) => (g, o, r) { a = Mul(u, w)  o = Sin(a)  g = Identity(k)  r = Identity(u) }>",
+        "y, s = Loop(t, c, h) <body = b (i, k, u) => (g, o, r) { a = Mul(u, w)  o = Sin(a)  \
+            g = Identity(k)  r = Identity(u) }>",
     ),
 ];
 

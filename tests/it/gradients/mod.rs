@@ -48,7 +48,7 @@ impl Numbers {
 }
 
 /// Parses inputs into names and shapes.
-fn inputs(text: &str) -> Vec<(String, Vec<usize>)> {
+fn parse_inputs(text: &str) -> Vec<(String, Vec<usize>)> {
     let each = text.split("double").skip(1).map(|input| input.trim().trim_end_matches(','));
     let size = |size: &str| {
         let letter = SIZES.iter().find(|(letter, _)| *letter == size.trim());
@@ -79,7 +79,7 @@ fn floats(values: Vec<Value>) -> Vec<Vec<f64>> {
 /// Compares every gradient of a case with finite differences.
 fn check(case: &Case<'_>) {
     const STEP: f64 = 1e-5;
-    let inputs = inputs(case.inputs);
+    let inputs = parse_inputs(case.inputs);
     let names: Vec<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
     let mut text = String::from(
         "<ir_version: 10, opset_import: [\"\": 28, \"ai.onnx.preview.training\": 1]>\n",
@@ -143,7 +143,7 @@ fn derivative(nodes: &str) -> String {
 }
 
 /// Asserts that the gradient is an error whose message has these parts.
-fn refused(nodes: &str, parts: &[&str]) {
+fn assert_error(nodes: &str, parts: &[&str]) {
     let text = derivative(nodes);
     let found = onnxc::Compiler::new(&Options::default()).plan(text.into());
     let found = found.err().expect("there is no derivative").to_string();
@@ -153,8 +153,8 @@ fn refused(nodes: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_path_without_a_derivative_is_shown() {
-    refused(
+fn an_error_shows_the_path_without_a_gradient() {
+    assert_error(
         "[double] a = Mul(x, w)  [steps] b = Round(a)  [last] y = Exp(b)",
         &[
             "E0435",
@@ -162,19 +162,20 @@ fn a_path_without_a_derivative_is_shown() {
             "node `double` (Mul) → node `steps` (Round) → node `last` (Exp)",
         ],
     );
-    refused(
+    assert_error(
         "[few] k = ArgMax(x)  [real] c = Cast<to = 1>(k)  y = Exp(c)",
         &["E0435", "node `few` (ArgMax) → node `real` (Cast)"],
     );
-    refused("[region] y = SequenceConstruct(x)", &["input 2 must be a tensor"]);
-    refused(
-        "n = Size(w)  y = Loop(n, \"\", x) <body = b (i, c, s) => (d, t) { d = Identity(c)  t = Concat<axis = 0>(s, s) }>",
+    assert_error("[region] y = SequenceConstruct(x)", &["input 2 must be a tensor"]);
+    assert_error(
+        "n = Size(w)  y = Loop(n, \"\", x) <body = b (i, c, s) => (d, t) { d = Identity(c)  \
+            t = Concat<axis = 0>(s, s) }>",
         &["E0205", "a value whose size changes from iteration to iteration"],
     );
 }
 
 #[test]
-fn what_is_not_asked_for_costs_nothing() {
+fn unused_gradients_are_not_computed() {
     let text = derivative("a = MatMul(x, v)  y = Mul(a, a)").replace("float[3] w", "float[3, 4] v");
     let (mut nodes, options) = (String::new(), Options::default());
     let keep = |pass: &str, graph: &onnxc::ir::Graph| {
@@ -195,7 +196,7 @@ fn what_is_not_asked_for_costs_nothing() {
 }
 
 #[test]
-fn derivatives_of_functions_of_each_element_are_those_of_differences() {
+fn unary_gradients_match_finite_differences() {
     for (shape, functions) in UNARY {
         for function in *functions {
             let nodes = format!("y = {function}({})", &shape[shape.len() - 1..]);
@@ -205,6 +206,6 @@ fn derivatives_of_functions_of_each_element_are_those_of_differences() {
 }
 
 #[test]
-fn derivatives_are_those_of_differences() {
+fn gradients_match_finite_differences() {
     CASES.iter().for_each(check);
 }

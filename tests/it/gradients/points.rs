@@ -17,7 +17,8 @@ fn matrix(columns: usize, values: &[f64]) -> Value {
 /// Runs a model of that operator set and compares its outputs.
 fn check(opset: u32, model: &str, inputs: &[Value], expected: &[&[f64]]) {
     let text = format!(
-        "<ir_version: 10, opset_import: [\"\": {opset}, \"ai.onnx.preview.training\": 1, \"own\": 1]>\n{}",
+        "<ir_version: 10, opset_import: [\"\": {opset}, \"ai.onnx.preview.training\": 1, \
+            \"own\": 1]>\n{}",
         model.replace("Gradient<", "ai.onnx.preview.training.Gradient<")
     );
     let plan = onnxc::Compiler::new(&Options::default()).plan(text.clone().into());
@@ -33,10 +34,11 @@ fn check(opset: u32, model: &str, inputs: &[Value], expected: &[&[f64]]) {
 }
 
 #[test]
-fn zeros_among_factors_divide_nothing() {
+fn gradients_of_products_with_zeros_are_finite() {
     let model = |op: &str| {
         format!(
-            "g (double[4] x) => (d) <int64 a = {{0}}> {{ y = CumProd{op}(x, a)  d = Gradient<xs = [\"x\"], y = \"y\">(x) }}"
+            "g (double[4] x) => (d) <int64 a = {{0}}> {{ y = CumProd{op}(x, a)  \
+                d = Gradient<xs = [\"x\"], y = \"y\">(x) }}"
         )
     };
     // 1 + x₁ + x₁x₂ + x₁x₂x₃, x₀ (1 + x₂ + x₂x₃), x₀x₁ (1 + x₃) and x₀x₁x₂.
@@ -54,7 +56,7 @@ fn zeros_among_factors_divide_nothing() {
 }
 
 #[test]
-fn equal_updates_share() {
+fn ties_share_the_gradient() {
     let scatter = "g (double[2] x, double[3] u) => (dx, du) <int64[3, 1] i = {0, 0, 1}> {
         y = ScatterND<reduction = \"max\">(x, i, u)
         dx, du = Gradient<xs = [\"x\", \"u\"], y = \"y\">(x, u) }";
@@ -63,12 +65,13 @@ fn equal_updates_share() {
 }
 
 #[test]
-fn what_is_the_same_everywhere_has_a_derivative_of_zeros() {
+fn constant_functions_have_zero_gradients() {
     for (sizes, y) in [("2", "Mul(x, x2)"), ("n", "Mul(x, x2)"), ("n", "Relu(x)"), ("2", "Abs(x)")]
     {
         let model = format!(
             "g (double[{sizes}] x) => (h) <double x2 = {{3.0}}> {{
-            y = {y}  g = Gradient<xs = [\"x\"], y = \"y\">(x)  h = Gradient<xs = [\"x\"], y = \"g\">(x) }}"
+            y = {y}  g = Gradient<xs = [\"x\"], y = \"y\">(x)
+            h = Gradient<xs = [\"x\"], y = \"g\">(x) }}"
         );
         check(21, &model, &[row(&[1.0, 2.0])], &[&[0.0, 0.0]]);
     }
@@ -79,10 +82,11 @@ fn what_is_the_same_everywhere_has_a_derivative_of_zeros() {
 }
 
 #[test]
-fn axes_may_be_known_only_when_running() {
+fn gradients_support_axes_known_at_run_time() {
     let model = |op: &str| {
         format!(
-            "g (double[2, 2] x, int64[1] a) => (d) {{ y = {op}(x, a)  d = Gradient<xs = [\"x\"], y = \"y\">(x) }}"
+            "g (double[2, 2] x, int64[1] a) => (d) {{ y = {op}(x, a)  \
+                d = Gradient<xs = [\"x\"], y = \"y\">(x) }}"
         )
     };
     let x = || matrix(2, &[1.0, 2.0, 3.0, 4.0]);
@@ -97,7 +101,7 @@ fn axes_may_be_known_only_when_running() {
 }
 
 #[test]
-fn parameters_of_a_function_are_apart_where_a_call_gives_them_the_same_value() {
+fn function_parameters_with_the_same_argument_have_separate_gradients() {
     let model = "g (double[2] x) => (a, b) { a, b = own.product(x, x) }
         <domain: \"own\", opset_import: [\"\": 21, \"ai.onnx.preview.training\": 1]>
         product (u, v) => (du, dv) { s = Mul(v, v)  y = Mul(u, s)
@@ -106,11 +110,13 @@ fn parameters_of_a_function_are_apart_where_a_call_gives_them_the_same_value() {
 }
 
 #[test]
-fn scans_of_batches_are_walked_backwards() {
+fn gradients_of_batched_scans_match() {
     let model = |lens: &str, direction: i64| {
         format!(
-            "g (double[2, 1] h, double[2, 2, 1] x, double[1] w) => (dh, dx, dw) <int64[2] lens = {{1, 2}}> {{
-            l, r = Scan<num_scan_inputs = 1, directions = [{direction}], body = b (double[1] i, double[1] j) => (double[1] o, double[1] p) {{
+            "g (double[2, 1] h, double[2, 2, 1] x, double[1] w) => (dh, dx, dw)
+                <int64[2] lens = {{1, 2}}> {{
+            l, r = Scan<num_scan_inputs = 1, directions = [{direction}],
+            body = b (double[1] i, double[1] j) => (double[1] o, double[1] p) {{
                 m = Mul(i, w)  o = Add(m, j)  p = Mul(o, j) }}>({lens}, h, x)
             s = ReduceSum<keepdims = 0>(l)  t = ReduceSum<keepdims = 0>(r)  y = Add(s, t)
             dh, dx, dw = Gradient<xs = [\"h\", \"x\", \"w\"], y = \"y\">(h, x, w) }}"

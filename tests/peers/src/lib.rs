@@ -1,8 +1,8 @@
-//! One protocol for all runtimes: that of the program which `onnxc bench` builds
-//! (`compiler/src/cli/bench/program.rs`), as far as `compare.py` speaks it.
+//! A protocol for all runtimes: that of the program which `onnxc bench` builds
+//! (`compiler/src/cli/bench/program.rs`), as far as `compare.py` uses it.
 //!
-//! A program is started as `PROGRAM MODEL FOLDER THREADS`. In the folder, `manifest.txt` says what
-//! the model takes and gives, a line each: `in x float32 1,3,224,224 in0.bin`, or `out …`.
+//! A program is started as `PROGRAM MODEL FOLDER THREADS`. In the folder, `manifest.txt` lists the
+//! inputs and outputs of the model, a line each: `in x float32 1,3,224,224 in0.bin`, or `out …`.
 
 use std::{
     error::Error,
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What can go wrong with a peer is its own affair.
+/// The errors of a runtime are passed through.
 pub type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Elements of one of the types that the models take and give.
+/// Elements of a type that the models have as input or output.
 #[derive(Clone)]
 pub enum Elements {
     /// `float`.
@@ -37,7 +37,7 @@ impl Elements {
         })
     }
 
-    /// The elements as little-endian bytes.
+    /// Returns the elements as little-endian bytes.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Elements::F32(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -46,26 +46,26 @@ impl Elements {
     }
 }
 
-/// An input of the model, or an output: the elements of an output are zeros.
+/// An input of the model, or an output, whose elements are zeros.
 #[derive(Clone)]
 pub struct Port {
-    /// Its name in the model.
+    /// The name in the model.
     pub name: String,
-    /// Its sizes.
+    /// The shape.
     pub shape: Vec<usize>,
-    /// Its elements.
+    /// The elements.
     pub elements: Elements,
 }
 
-/// What a peer is told.
+/// The arguments of a program.
 pub struct Job {
-    /// The model's file.
+    /// The file of the model.
     pub model: PathBuf,
-    /// What goes in.
+    /// The inputs.
     pub inputs: Vec<Port>,
-    /// What comes out.
+    /// The outputs.
     pub outputs: Vec<Port>,
-    /// How many threads share the work.
+    /// The number of threads.
     pub threads: usize,
 }
 
@@ -91,16 +91,16 @@ impl Job {
     }
 }
 
-/// A runtime that has loaded a model, and has its inputs.
+/// A runtime that has loaded a model and its inputs.
 pub trait Peer {
     /// Runs the model once.
     fn run(&mut self) -> Result;
 
-    /// What the last run gave, in the order of the job's outputs.
+    /// Returns the outputs of the last run, in the order of the job.
     fn outputs(&mut self) -> Result<Vec<Elements>>;
 }
 
-/// Loads the model of the command line, and does what the lines of the standard input say.
+/// Loads the model of the command line, and serves the requests on the standard input.
 pub fn serve<P: Peer>(load: impl FnOnce(&Job) -> Result<P>) {
     if let Err(error) = try_serve(load) {
         let text = error.to_string().replace(['"', '\\', '\n', '\r', '\t'], " ");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times a step of networks that learn, in turns: see `run`, which calls this."""
+"""Times a step of networks in training, alternately. `run` calls this program."""
 import argparse
 import datetime
 import json
@@ -14,21 +14,21 @@ import numpy as np
 
 import graph
 from networks import EPSILON, NETWORKS
-from turns import Peer, machine, measure, micros
+from timing import Peer, machine, measure, micros
 
-# Each peer's programs; the fastest counts. The first of them is what networks without images have.
+# The variants of each peer, of which the fastest counts. Networks without images have the first.
 WAYS = {
     "PyTorch": [("in_torch.py", "contiguous_format"), ("in_torch.py", "channels_last")],
     "JAX": [("in_jax.py", "NCHW"), ("in_jax.py", "NHWC")],
 }
-# XLA uses as many threads as there are processors, whatever it is pinned to.
+# XLA uses as many threads as there are processors, even if it is pinned to one.
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-# Losses of the first steps may differ by so much of the largest.
+# The largest difference of the losses of the first steps, relative to the largest loss.
 TOLERANCE, STEPS = 1e-4, 6
 
 
 def prepare(name, network, folder):
-    """Writes the model, what it is given, and what it becomes for training."""
+    """Writes the model, its inputs, and its training model."""
     folder.mkdir(parents=True, exist_ok=True)
     graph.write(name, network, folder)
     (folder / f"{name}.onnx").replace(folder / "inference.onnx")
@@ -63,7 +63,7 @@ def onnxc(*arguments):
 
 
 def start(name, network, folder):
-    """Starts all programs that train a network: their names, and they."""
+    """Starts all programs that train a network; returns their names and processes."""
     programs = {"onnxc": Peer("onnxc", [folder / "bench", folder / "inputs"], 1, {})}
     here = pathlib.Path(__file__).parent
     for peer, ways in WAYS.items():
@@ -74,7 +74,7 @@ def start(name, network, folder):
 
 
 def losses(peer, folder):
-    """The losses of the first steps but one, which programs take as they start."""
+    """Returns the losses of the first steps, without the step that programs take at their start."""
     found = []
     for _ in range(STEPS):
         peer.ask(f"o {folder}")
@@ -83,7 +83,7 @@ def losses(peer, folder):
 
 
 def compare(name, network, rounds, work):
-    """A row of results."""
+    """Returns a row of results."""
     folder = work / "runs" / name
     prepare(name, network, folder)
     compile_ours(network, folder, work)
@@ -108,7 +108,7 @@ def compare(name, network, rounds, work):
 
 
 def cell(row, peer):
-    """The time of a peer's fastest program as a multiple of ours."""
+    """Returns the time of a peer's fastest program as a multiple of onnxc's."""
     ways = {way: said["us"] for way, said in row.items() if way.startswith(peer)}
     way = min(ways, key=ways.get)
     layout = f" ({way.split()[1]})" if len(ways) > 1 else ""
@@ -116,7 +116,7 @@ def cell(row, peer):
 
 
 def table(results):
-    """The results, as Markdown."""
+    """Formats the results as Markdown."""
     lines = [["a step of", "onnxc", *WAYS], ["---"] + ["--:"] * (1 + len(WAYS))]
     for name, row in results.items():
         lines.append([name, micros(row["onnxc"]["us"]), *(cell(row, peer) for peer in WAYS)])

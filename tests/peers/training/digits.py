@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Learns digits in JAX as `examples/training` does: the same network, digits and recipe, with
-random numbers of its own. Prints the share of the digits held out that is right, for each seed and
-in the median.
+"""Trains on digits in JAX as `examples/training` does: the same network, digits and recipe, with
+other random numbers. Prints the accuracy on the held-out digits for each seed, and the median.
 
     PYTHONPATH=tests/peers python tests/peers/training/digits.py SEED...
 """
@@ -17,13 +16,13 @@ from jax import numpy as jnp
 from in_jax import Jax, adam
 
 EPOCHS, BATCH, RATE = 20, 32, 0.005
-# How much a step changes the mean of weights that classifies.
+# The share of the newest weights in the running mean of the weights.
 SHARE = 0.01
 SHAPES = [(16, 1, 3, 3), (16,), (32, 16, 3, 3), (32,), (32, 32, 3, 3), (32,), (32, 10), (10,)]
 
 
 def digits(name):
-    """Images and what they are, each digit 64 pixels from 0 to 16 and a label in the file."""
+    """Reads images and labels: each digit is 64 pixels from 0 to 16 and a label in the file."""
     path = pathlib.Path(__file__).parents[3] / "examples/data/src" / f"{name}.bin"
     records = np.fromfile(path, np.uint8).reshape(-1, 65)
     images = records[:, :64].reshape(-1, 1, 8, 8).astype(np.float32) / 16
@@ -53,7 +52,7 @@ def step(state, images, labels):
 
 
 def first(random):
-    """Uniform in ±√(6 / fan_in); biases are zero."""
+    """Returns initial weights: uniform in ±√(6 / fan_in); biases are zero."""
 
     def weight(shape):
         if len(shape) == 1:
@@ -67,13 +66,13 @@ def first(random):
 
 
 def moved(image, random):
-    """The image moved by at most a pixel along each axis, and seldom."""
+    """Shifts the image by at most a pixel along each axis, mostly by none."""
     down, right = random.choice([-1, 0, 0, 0, 0, 1], 2)
     return np.pad(image[0], 1)[None, 1 - down : 9 - down, 1 - right : 9 - right]
 
 
 def learn(seed):
-    """The share of the digits held out that is right at last."""
+    """Trains, and returns the final accuracy on the held-out digits."""
     random = np.random.default_rng(seed)
     images, labels = digits("training")
     state = first(random)

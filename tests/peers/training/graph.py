@@ -1,4 +1,4 @@
-"""A network as a graph of ONNX's, with first values drawn from a seed, and these read back."""
+"""Builds a network as an ONNX graph, with initial values from a seed, and reads them back."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -7,8 +7,9 @@ from models import Model
 
 
 class Graph(Model):
-    """What `networks.py` asks for, node by node. The names of weights and statistics say what they
-    are, and they stand in the order in which the network asks for them."""
+    """The operations of `networks.py` as ONNX nodes. The names of weights and statistics say which
+    they are. Their order is the order in which the network requests them.
+    """
 
     def parameter(self, *shape, scale=0.0, mean=0.0, kind="weight"):
         numbers = mean + scale * self.random.standard_normal(shape)
@@ -17,7 +18,7 @@ class Graph(Model):
         return name
 
     def scalar(self, number):
-        """A number without axes, as exporters write it: what has axes is trained."""
+        """Adds a scalar, as exporters write it: constants with axes are trained."""
         name = f"scalar{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.array(number, np.float32), name))
         return name
@@ -84,7 +85,7 @@ def write(name, network, path):
 
 
 def first_values(path):
-    """The weights of a model, and the statistics of its normalizations, each in order."""
+    """Returns the weights of a model, and the statistics of its normalizations, each in order."""
     tensors = onnx.load(path).graph.initializer
     arrays = {kind: [t for t in tensors if t.name.startswith(kind)] for kind in KINDS}
     return [[numpy_helper.to_array(tensor) for tensor in arrays[kind]] for kind in KINDS]

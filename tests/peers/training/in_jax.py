@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a network with JAX, as it is told to in lines: see `serving.py`.
+"""Trains a network with JAX, controlled by lines on the standard input: see `serving.py`.
 
     in_jax.py NETWORK FOLDER NCHW|NHWC
 """
@@ -18,7 +18,7 @@ from serving import serve
 
 
 class Jax:
-    """What `networks.py` asks for, traced. `statistics` are new ones behind a run."""
+    """The operations of `networks.py`, traced. After a run, `statistics` has the updated ones."""
 
     def __init__(self, weights, statistics, layout):
         self.next, self.next_statistic = iter(weights), iter(statistics)
@@ -26,7 +26,7 @@ class Jax:
         self.sides = (2, 3) if layout == "NCHW" else (1, 2)
 
     def channels(self, x):
-        """A number for each channel, as it is added to an image."""
+        """Reshapes one number per channel so that it can be broadcast to an image."""
         return x[:, None, None] if self.layout == "NCHW" else x
 
     def dense(self, x, wide, out):
@@ -40,7 +40,8 @@ class Jax:
 
     def max_pool(self, x, kernel):
         if kernel == 2:
-            # Windows that do not overlap are axes: `reduce_window` has a slow derivative in XLA.
+            # Windows that do not overlap become axes: the gradient of `reduce_window` is slow in
+            # XLA.
             first, last = self.sides
             *before, high, wide = x.shape[: last + 1]
             x = x.reshape(*before, high // 2, 2, wide // 2, 2, *x.shape[last + 1 :])
@@ -107,7 +108,7 @@ def nesterov(rate, step, w, g, m, _):
 
 
 def stepped(network, layout, state, x, label):
-    """What a step makes of the state, and the loss."""
+    """Returns the state after a step, and the loss."""
     weights, statistics, moments, step = state
 
     def loss_of(weights):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a network with PyTorch, as it is told to in lines: see `serving.py`.
+"""Trains a network with PyTorch, controlled by lines on the standard input: see `serving.py`.
 
     in_torch.py NETWORK FOLDER contiguous_format|channels_last
 """
@@ -16,11 +16,11 @@ from serving import serve
 
 
 class Torch:
-    """What `networks.py` asks for, computed at once."""
+    """The operations of `networks.py`, computed eagerly."""
 
     def __init__(self, weights, statistics, layout):
         self.layout = layout
-        # A matrix lies as `torch.nn.Linear` has it.
+        # Matrices have the layout of `torch.nn.Linear`.
         weights = [w.T.copy() if w.ndim == 2 else w for w in weights]
         self.weights = [self.placed(torch.tensor(w)).requires_grad_() for w in weights]
         self.statistics = [torch.tensor(s) for s in statistics]

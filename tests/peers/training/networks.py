@@ -1,16 +1,17 @@
-"""The networks that are trained. Each is written once: `net` makes a graph of ONNX's of it
-(`graph.py`), or computes it in PyTorch or JAX."""
+"""The networks that are trained. Each is defined once: `net` builds an ONNX graph of it
+(`graph.py`), or computes it in PyTorch or JAX.
+"""
 from dataclasses import dataclass, field
 from typing import Callable
 
-# What keeps Adam from dividing by zero. ONNX adds it before the bias is corrected, PyTorch behind:
-# it is so small that this does not show.
+# Keeps Adam from dividing by zero. ONNX adds it before the bias correction, PyTorch after it: it is
+# so small that the difference is invisible.
 EPSILON = 1e-12
 
 
 @dataclass
 class Network:
-    """A network that sorts what it is given into classes, and how it learns that."""
+    """A classifier, and how it is trained."""
 
     forward: Callable
     input: list[int]
@@ -18,7 +19,7 @@ class Network:
     optimizer: str
     rate: float
     batch: int = 32
-    # What only networks that normalize by the batch want.
+    # Options of `onnxc train-prep` for networks with batch normalization.
     prepare: list[str] = field(default_factory=list)
 
 
@@ -32,7 +33,7 @@ def mlp(*sizes):
 
 
 def cnn(side, *filters):
-    """Images are halved behind each convolution."""
+    """Pooling halves the image after each convolution."""
 
     def forward(net, x):
         x = net.image(x)
@@ -45,7 +46,7 @@ def cnn(side, *filters):
 
 
 def transformer(tokens, given, wide, heads, hidden):
-    """One block, and the mean over what it makes of the tokens."""
+    """One block, and the mean of its outputs over the tokens."""
 
     def forward(net, x):
         x = net.places(net.dense(x, given, wide), tokens, wide)

@@ -1,5 +1,6 @@
-"""What a program says that trains a network in Python, as the one of `onnxc bench` does: lines,
-each answered by a line of JSON."""
+"""The protocol of a program that trains a network in Python, the same as that of the program of
+`onnxc bench`: lines, each answered by a line of JSON.
+"""
 import json
 import pathlib
 import sys
@@ -9,8 +10,9 @@ import numpy as np
 
 
 def serve(step, loss_of):
-    """Takes a step, and then as many as it is told to. `step` gives a loss, which `loss_of` waits
-    for."""
+    """Takes a step, and then as many as each request says. `step` returns a loss, and `loss_of`
+    waits for its value.
+    """
     say(load_ms=timed(step, loss_of, 1) / 1e3)
     for line in sys.stdin:
         word, *rest = line.split()
@@ -29,7 +31,7 @@ def serve(step, loss_of):
 
 
 def timed(step, loss_of, n):
-    """Microseconds a step, of so many. Only the last loss is waited for."""
+    """Returns microseconds per step over `n` steps. Only the last loss is waited for."""
     start = time.perf_counter()
     for _ in range(n):
         loss = step()

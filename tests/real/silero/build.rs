@@ -1,5 +1,6 @@
-//! Compiles the model four times: with the sample rate a constant, with the sample rate an input,
-//! with every size fixed too, and with the state the model's own. `SILERO` names its folder.
+//! Compiles the model four times: with a constant sample rate, with the sample rate as an input,
+//! with all sizes fixed, and with a state that the model keeps. `SILERO` names the folder of the
+//! model.
 
 use onnxc::Builder;
 use std::{env, error::Error, fs, path::PathBuf};

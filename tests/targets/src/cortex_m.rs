@@ -1,4 +1,4 @@
-//! Cortex-M boards: the answers go out by semihosting.
+//! Cortex-M boards, which print by semihosting.
 
 use crate::stack::Stack;
 use core::panic::PanicInfo;
@@ -7,7 +7,7 @@ use cortex_m_semihosting::{debug, hio};
 use onnxc_targets::{Arena, hexadecimal, run};
 
 unsafe extern "C" {
-    /// The first address behind all statics, where the stack ends.
+    /// The first address after all statics, where the stack ends.
     static mut __sheap: u32;
 }
 
@@ -15,9 +15,9 @@ unsafe extern "C" {
 fn main() -> ! {
     static mut ARENA: Arena = Arena::new();
     let Ok(mut host) = hio::hstdout() else { fail() };
-    // What cannot be printed will be missed.
+    // A failure to print shows up as a missing answer.
     let print = &mut |text: &[u8]| host.write_all(text).unwrap_or(());
-    // SAFETY: the linker's script leaves the memory behind the statics to the stack.
+    // SAFETY: the linker script leaves the memory after the statics to the stack.
     let stack = unsafe { Stack::paint(&raw mut __sheap) };
     run(ARENA, print);
     let used = stack.used();

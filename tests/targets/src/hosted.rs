@@ -1,13 +1,14 @@
-//! Where there is an operating system. Without arguments the program prints its answers; given
-//! files, it holds what other targets said against them.
+//! Targets with an operating system. Without arguments, the program prints its answers. With files,
+//! it compares the answers of other targets with its own.
 
 use onnxc_targets::{Arena, run};
 use std::{collections::BTreeMap, env, fs, process::ExitCode};
 
-/// How far a floating-point number may be from the host's, as a part of the output's largest.
+/// The largest difference of a float from the host's, relative to the largest element of the
+/// output.
 const TOLERANCE: f32 = 1e-5;
 
-/// An output: its elements' kind and their bits.
+/// An output: the kind of its elements, and their bits.
 type Output = (String, Vec<u32>);
 
 pub fn main() -> ExitCode {
@@ -30,7 +31,7 @@ fn answers() -> String {
     String::from_utf8(said).expect("the models print ASCII")
 }
 
-/// What is wrong with the answers in a file, if anything.
+/// Compares the answers in a file with the host's; returns a message if they differ.
 fn differs(wanted: &str, file: &str) -> Option<String> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,

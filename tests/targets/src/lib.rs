@@ -1,10 +1,9 @@
-//! Models that run on every target. Each says its outputs, bit by bit, and `run` holds them against
-//! what the host says.
+//! Models that run on every target. `run` prints the bits of each output.
 #![no_std]
 
 use onnxc_runtime::arena::{Block, InlineArena};
 
-/// The modules that `onnxc` wrote, with the memory of the caller.
+/// The modules that `onnxc` generated, with an arena from the caller.
 macro_rules! models {
     ($($(#[$cfg:meta])* $name:ident)*) => {$(
         $(#[$cfg])*
@@ -26,7 +25,7 @@ models! {
     #[cfg(not(feature = "small"))] whole
 }
 
-/// The most memory that any of the models wants.
+/// The largest arena of the models.
 const MOST: usize = largest(&[
     digits_mlp::DigitsMlp::PEAK_ARENA_BYTES,
     #[cfg(feature = "large")]
@@ -47,14 +46,14 @@ const fn largest(sizes: &[usize]) -> usize {
     }
 }
 
-/// The memory that the models share: a smaller one would not compile.
+/// The arena that the models share. A smaller one does not compile.
 pub type Arena = InlineArena<{ MOST.div_ceil(Block::BYTES) }>;
 
-/// Where the text goes.
+/// Prints text.
 pub type Print<'a> = &'a mut dyn FnMut(&[u8]);
 
-/// An output: what the model is called, whether its elements are `f` (floating-point numbers) or
-/// `i` (whole ones), and their bits.
+/// Prints an output: the name of the model, `f` for floats or `i` for integers, and the bits of the
+/// elements.
 fn say(print: Print<'_>, name: &str, kind: &str, bits: impl Iterator<Item = u32>) {
     print(name.as_bytes());
     print(b" ");
@@ -65,7 +64,7 @@ fn say(print: Print<'_>, name: &str, kind: &str, bits: impl Iterator<Item = u32>
     print(b"\n");
 }
 
-/// A blank, and the number.
+/// Prints a space and a number in hexadecimal.
 pub fn hexadecimal(print: Print<'_>, bits: u32) {
     let mut text = [b' '; 9];
     for (place, digit) in text.iter_mut().skip(1).enumerate() {
@@ -84,7 +83,8 @@ fn integers<T: Copy + Into<i64>>(print: Print<'_>, name: &str, values: &[T]) {
     say(print, name, "i", values.iter().map(|&x| x.into() as u32));
 }
 
-/// Numbers from -1 to 1, the same everywhere: multiples of 1/128 from a linear congruence.
+/// Returns numbers from -1 to 1, the same on every target: multiples of 1/128 from a linear
+/// congruential generator.
 fn numbers<const N: usize>() -> [f32; N] {
     let mut state = 1u32;
     core::array::from_fn(|_| {

@@ -1,4 +1,4 @@
-//! The program of each target: it runs the models, prints what they give, and what they cost.
+//! The program of each target: runs the models, and prints their outputs and their cost.
 #![cfg_attr(any(target_os = "none", target_family = "wasm"), no_std, no_main)]
 
 #[cfg_attr(all(target_arch = "arm", target_os = "none"), path = "cortex_m.rs")]

@@ -17,7 +17,7 @@ global_asm!(
 
 /// The serial port.
 const PORT: *mut u8 = 0x1000_0000 as *mut u8;
-/// The device that ends the machine.
+/// The device that ends the emulator.
 const END: *mut u32 = 0x0010_0000 as *mut u32;
 const PASS: u32 = 0x5555;
 const FAIL: u32 = 0x1_3333;
@@ -31,13 +31,13 @@ static mut ARENA: Arena = Arena::new();
 extern "C" fn main() -> ! {
     let print = &mut |text: &[u8]| {
         for &byte in text {
-            // SAFETY: the board has the port there.
+            // SAFETY: the board maps the port at this address.
             unsafe { write_volatile(PORT, byte) }
         }
     };
-    // SAFETY: the linker's script leaves the memory behind the statics to the stack.
+    // SAFETY: the linker script leaves the memory after the statics to the stack.
     let stack = unsafe { Stack::paint(&raw mut _stack_end) };
-    // SAFETY: the program starts once, and no one else names the arena.
+    // SAFETY: the program starts once, and nothing else refers to the arena.
     run(unsafe { &mut *addr_of_mut!(ARENA) }, print);
     let used = stack.used();
     print(b"stack");
@@ -47,7 +47,7 @@ extern "C" fn main() -> ! {
 }
 
 fn exit(how: u32) -> ! {
-    // SAFETY: the board has the device there.
+    // SAFETY: the board maps the device at this address.
     unsafe { write_volatile(END, how) };
     loop {}
 }

@@ -1,6 +1,7 @@
-//! The vector table of a board that is asked for no interrupts, so that a firmware's size is its own.
+//! The vector table of a board without interrupts, so that the size of a firmware does not include
+//! one.
 
-/// What stands in place of the interrupts.
+/// An empty table of interrupts.
 #[used]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".vector_table.interrupts")]

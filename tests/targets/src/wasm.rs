@@ -1,4 +1,4 @@
-//! WebAssembly: the host calls `run`, which hands it the text.
+//! WebAssembly: the host calls `run`, which passes it the text.
 
 use core::panic::PanicInfo;
 use core::ptr::addr_of_mut;
@@ -15,10 +15,10 @@ static mut ARENA: Arena = Arena::new();
 #[unsafe(no_mangle)]
 pub extern "C" fn run() {
     let print = &mut |text: &[u8]| {
-        // SAFETY: the host reads the bytes, and has done so when it returns.
+        // SAFETY: the host reads the bytes before it returns.
         unsafe { print(text.as_ptr(), text.len()) }
     };
-    // SAFETY: the host calls once, from one thread.
+    // SAFETY: the host calls `run` once, from one thread.
     onnxc_targets::run(unsafe { &mut *addr_of_mut!(ARENA) }, print);
 }
 

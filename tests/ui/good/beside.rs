@@ -1,4 +1,4 @@
-//! A model that lies beside the file, not in the package's folder.
+//! A model next to the file, not in the folder of the package.
 #![deny(warnings)]
 
 onnxc_macros::include_onnx!("beside.onnxtxt");

@@ -1,4 +1,4 @@
-//! A model whose weights lie in a file of their own.
+//! A model with external data.
 #![deny(warnings)]
 
 onnxc_macros::include_onnx!("models/external.onnxtxt");

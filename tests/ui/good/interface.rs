@@ -1,9 +1,18 @@
-//! Inputs that may be left out, state, and functions of the program.
+//! Optional inputs, states, and custom operators.
 #![deny(warnings)]
 
 pub mod defaults {
-    onnxc_macros::include_onnx!("models/defaults.onnxtxt", dims(n = 3), consts(scale, offset = [0, 1]));
-    onnxc_macros::include_onnx!("models/defaults.onnxtxt", name = "constant", dims(n = 3), defaults = constant);
+    onnxc_macros::include_onnx!(
+        "models/defaults.onnxtxt",
+        dims(n = 3),
+        consts(scale, offset = [0, 1])
+    );
+    onnxc_macros::include_onnx!(
+        "models/defaults.onnxtxt",
+        name = "constant",
+        dims(n = 3),
+        defaults = constant
+    );
 
     pub fn run(x: &[f32; 6]) -> onnxc_runtime::Result<[f32; 6]> {
         Ok(*Defaults::new().infer(Constant::new().infer(x)?.y, None, None)?.y)

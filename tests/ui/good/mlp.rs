@@ -1,4 +1,4 @@
-//! The shortest use, and what it gives.
+//! The shortest use, and the items that it expands to.
 #![deny(warnings, missing_docs)]
 #![no_std]
 

@@ -20,8 +20,17 @@ pub mod bounded {
     use onnxc_macros::include_onnx;
     use onnxc_runtime::{Result, view::View};
 
-    include_onnx!("models/scale.onnxtxt", dims(batch = 1..=8, "sequence length" = 1..=16,), arena = heap);
-    include_onnx!("models/scale.onnxtxt", name = "negative", dims(batch = 1, "sequence length" = 1), consts(by = -1, keep = false));
+    include_onnx!(
+        "models/scale.onnxtxt",
+        dims(batch = 1..=8, "sequence length" = 1..=16,),
+        arena = heap
+    );
+    include_onnx!(
+        "models/scale.onnxtxt",
+        name = "negative",
+        dims(batch = 1, "sequence length" = 1),
+        consts(by = -1, keep = false)
+    );
 
     pub fn run<'m>(model: &'m mut Scale, x: View<'_, f32, 2>) -> Result<View<'m, f32, 2>> {
         model.infer(x, Negative::new().infer(&[2.0])[0], true)

@@ -1,4 +1,4 @@
-//! One model in two ways: each has a name, or a module, of its own.
+//! One model compiled twice, with different names or in different modules.
 #![deny(warnings)]
 
 onnxc_macros::include_onnx!("models/scale.onnxtxt");

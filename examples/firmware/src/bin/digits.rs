@@ -1,7 +1,7 @@
-//! Prints the ten scores of a handwritten digit on a Cortex-M4, without an operating system and
-//! without an allocator; then how many digits are right, as the model is and with bytes instead of
-//! floating-point numbers. The first module is that of `examples/cli`, and has its memory with it;
-//! the second one is given its memory.
+//! Prints the ten scores of a handwritten digit on a Cortex-M4, without an operating system or an
+//! allocator, and then the number of digits classified correctly, with the float model and with the
+//! quantized one. The first module is that of `examples/cli`, and holds its arena; the second one
+//! gets an arena from the program.
 #![no_std]
 #![no_main]
 
@@ -21,7 +21,7 @@ use onnxc_runtime::arena::{Block, InlineArena};
 
 #[entry]
 fn main() -> ! {
-    // The variables are static ones: `entry` sees to it that they are borrowed once.
+    // `entry` makes these statics local, so they are borrowed once.
     static mut DIGITS: Digits = Digits::new();
     static mut ARENA: InlineArena<{ DigitsInt8::PEAK_ARENA_BYTES.div_ceil(Block::BYTES) }> =
         InlineArena::new();

@@ -1,5 +1,5 @@
-//! Says on a Cortex-M4 which of twelve words was spoken. A second of sound is 49 slices of ten
-//! cepstral coefficients; here a microphone's part is played by a formula.
+//! Recognizes which of twelve words was spoken, on a Cortex-M4. The input is a second of sound: 49
+//! slices of ten cepstral coefficients, computed by a formula instead of from a microphone.
 #![no_std]
 #![no_main]
 
@@ -15,7 +15,7 @@ use onnxc_runtime::arena::{Block, InlineArena};
 const SLICES: usize = 49;
 const COEFFICIENTS: usize = 10;
 
-/// What the coefficients are: each swings with its own period.
+/// Returns the coefficients: each oscillates with a different period.
 fn sound() -> [f32; SLICES * COEFFICIENTS] {
     core::array::from_fn(|i| {
         let (slice, coefficient) = (i / COEFFICIENTS, i % COEFFICIENTS);
@@ -26,7 +26,7 @@ fn sound() -> [f32; SLICES * COEFFICIENTS] {
 
 #[entry]
 fn main() -> ! {
-    // The variable is a static one: `entry` sees to it that it is borrowed once.
+    // `entry` makes this static local, so it is borrowed once.
     static mut ARENA: InlineArena<{ KeywordsInt8::PEAK_ARENA_BYTES.div_ceil(Block::BYTES) }> =
         InlineArena::new();
     let mut model = KeywordsInt8::new();

@@ -1,7 +1,7 @@
-//! A network learns on a Cortex-M4: it reads handwritten digits, and somebody has hung the camera
-//! upside down. It learns from one digit after another, each seen once, and only its last layers
-//! change; what lies before them costs no backward pass. The digits stand in flash, and all that
-//! changes is within 256 KB of RAM.
+//! Trains a network on a Cortex-M4: it can read handwritten digits, and learns to read them upside
+//! down. It trains on one digit after another, each once. Only its last layers are trained, so the
+//! layers before them need no backward pass. The digits are in flash, and all variables and the
+//! arena fit 256 KB of RAM.
 #![no_std]
 #![no_main]
 
@@ -15,18 +15,18 @@ use digits_firmware::{exit, fail, print, print_number, print_score};
 use digits_learner::DigitsLearner;
 use onnxc_runtime::Result;
 
-/// After how many digits it says how well it does.
+/// The number of digits between two reports of the accuracy.
 const LESSON: usize = 100;
 
-/// How often it does.
+/// The number of such lessons.
 const LESSONS: usize = 4;
 
-/// How many digits that it never learns from it is then asked about.
-const ASKED: usize = 100;
+/// The number of held-out digits that measure the accuracy.
+const TESTED: usize = 100;
 
 #[entry]
 fn main() -> ! {
-    // The variable is a static one: `entry` sees to it that it is borrowed once.
+    // `entry` makes this static local, so it is borrowed once.
     static mut LEARNER: DigitsLearner = DigitsLearner::new();
     count_right(LEARNER);
     for lesson in 0..LESSONS {
@@ -39,28 +39,28 @@ fn main() -> ! {
     exit()
 }
 
-/// Learns from the digits behind the first ones, one by one, and gives the mean loss. A label that is
-/// no class would be refused.
+/// Trains on one lesson of digits, starting at digit `first`, and returns the mean loss. A label
+/// that is not a class would be an error.
 fn learn(learner: &mut DigitsLearner, first: usize) -> Result<f32> {
     let mut sum = 0.0;
     for digit in training().skip(first).take(LESSON) {
-        sum += learner.step(&turned(digit.image), &[digit.label as i64])?;
+        sum += learner.step(&rotate(digit.image), &[digit.label as i64])?;
     }
     Ok(sum / LESSON as f32)
 }
 
-/// Prints how many digits are right among those that it never learns from.
+/// Prints how many of the held-out digits are classified correctly.
 fn count_right(learner: &mut DigitsLearner) {
-    let asked = held_out().take(ASKED);
-    let right = asked.filter(|digit| best(learner.infer(&turned(digit.image))) == digit.label);
+    let tested = held_out().take(TESTED);
+    let right = tested.filter(|digit| best(learner.infer(&rotate(digit.image))) == digit.label);
     print_number(right.count() as u32, 1);
     print(" of ");
-    print_number(ASKED as u32, 1);
+    print_number(TESTED as u32, 1);
     print(" digits are right\n");
 }
 
-/// What a camera sees that hangs upside down.
-fn turned(mut image: Image) -> Image {
+/// Rotates an image by 180 degrees.
+fn rotate(mut image: Image) -> Image {
     image.reverse();
     image
 }

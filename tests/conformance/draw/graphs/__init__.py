@@ -1,5 +1,4 @@
-"""Drawn graphs: many nodes, chosen so that what the compiler's passes look for meets.
+"""Random graphs that combine the patterns that the compiler's passes match.
 
-`python -m draw.graphs OUT` writes them as folders that `onnxc test` reads; `README.md` of the folder
-above tells the rest.
+`python -m draw.graphs OUT` writes them as folders that `onnxc test` reads; see `../README.md`.
 """

@@ -1,4 +1,4 @@
-"""Writes drawn graphs."""
+"""Writes random graphs."""
 
 import argparse
 import shutil
@@ -13,9 +13,9 @@ PROGRAM = "python -m draw.graphs OUT"
 def arguments():
     parser = argparse.ArgumentParser(prog="draw.graphs", description=__doc__)
     parser.add_argument("out", type=Path, help="the folder that the graphs are written to")
-    parser.add_argument("--seed", type=int, default=0, help="another seed draws other graphs")
-    parser.add_argument("--count", type=int, default=400, help="how many are drawn")
-    parser.add_argument("--case", type=int, help="draw the graph of this number alone")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the random choices")
+    parser.add_argument("--count", type=int, default=400, help="the number of graphs")
+    parser.add_argument("--case", type=int, help="generate only the graph of this number")
     return parser.parse_args()
 
 
@@ -23,7 +23,7 @@ def main():
     options = arguments()
     shutil.rmtree(options.out, ignore_errors=True)
     for number in range(options.count) if options.case is None else [options.case]:
-        # As cases of operators are called: by version, seed and number.
+        # The names have the form of those of operators: version, seed and number.
         name = f"v{OPSETS[0].version}_s{options.seed}_{number:05}"
         again = f"{PROGRAM} --seed {options.seed} --case {number}"
         model.draw(options.seed, number).write(options.out / name, again)

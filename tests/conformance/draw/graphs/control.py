@@ -1,4 +1,4 @@
-"""Branches and loops whose bodies are drawn, too."""
+"""Branches and loops with random bodies."""
 
 import numpy as np
 from onnx import helper
@@ -9,34 +9,36 @@ from .graph import Value
 from .steps import step
 
 
-def captured(graph):
-    """The names that a body uses of what is around it."""
+def captures(graph):
+    """Returns the names that a body captures."""
     own = {x.name for x in [*graph.input, *graph.initializer]}
     used = set()
     for node in graph.node:
         bodies = [a.g for a in node.attribute if a.HasField("g")]
         used |= {name for name in node.input if name and name not in own}
-        used |= set().union(*(captured(body) for body in bodies)) - own if bodies else set()
+        used |= set().union(*(captures(body) for body in bodies)) - own if bodies else set()
         own |= set(node.output)
     return used | {x.name for x in graph.output if x.name not in own}
 
 
 def around(g, *bodies):
-    """The values that bodies use."""
-    names = set().union(*(captured(body) for body in bodies))
+    """Returns the values that bodies capture."""
+    names = set().union(*(captures(body) for body in bodies))
     return [x for x in g.values if x.name in names]
 
 
-def drawn(body, count):
-    """Adds some nodes to a body."""
+def add_random_nodes(body, count):
+    """Adds some random nodes to a body."""
     for _ in range(count):
         steps.take(body, control=body.around.around is None and body.chance(0.15))
 
 
 def like(body, x):
-    """Something of the shape of `x` that depends on what the body made."""
+    """Returns a value of the shape of `x` that depends on values of the body."""
     made = body.values[len(body.around.values) :]
-    made = [v for v in made if not isinstance(v.array, list) and v.dtype == x.dtype and v.array.size]
+    made = [
+        v for v in made if not isinstance(v.array, list) and v.dtype == x.dtype and v.array.size
+    ]
     if not made:
         return body.add("Tanh", [x])
     v = body.one_of(made)
@@ -49,7 +51,9 @@ def like(body, x):
 @step(1.5)
 def branch(g):
     x = g.pick(wanted=lambda x: x.array.size > 0, most=600)
-    conditions = [v for v in g.values if v.dtype is not None and v.dtype == BOOL and v.array.size == 1]
+    conditions = [
+        v for v in g.values if v.dtype is not None and v.dtype == BOOL and v.array.size == 1
+    ]
     if conditions and g.chance(0.6):
         condition = g.one_of(conditions)
     elif g.chance(0.4):
@@ -61,17 +65,21 @@ def branch(g):
     count = g.int(1, 2)
     for name in ("then", "else"):
         body = g.body()
-        drawn(body, g.int(0, 3))
+        add_random_nodes(body, g.int(0, 3))
         results = [like(body, x) if g.chance(0.85) else x for _ in range(count)]
-        # A body gives each name once, and names of its own.
+        # A body returns each name once, and no names of outer graphs.
         results = [
-            body.add("Identity", [v])
-            if any(v is w for w in results[:i]) or v.name not in names(body)
-            else v
+            (
+                body.add("Identity", [v])
+                if any(v is w for w in results[:i]) or v.name not in names(body)
+                else v
+            )
             for i, v in enumerate(results)
         ]
         bodies.append(body.message(results, name=name))
-    g.add("If", [condition], count, around(g, *bodies), then_branch=bodies[0], else_branch=bodies[1])
+    g.add(
+        "If", [condition], count, around(g, *bodies), then_branch=bodies[0], else_branch=bodies[1]
+    )
 
 
 def names(body):
@@ -81,73 +89,75 @@ def names(body):
 @step()
 def loop(g):
     x = g.pick(wanted=lambda x: x.array.size > 0, most=300)
-    turns = g.int(0, 3)
+    iterations = g.int(0, 3)
     body = g.body()
     state = Value(g.name(), x.array, x.shaken)
-    turn = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
+    iteration = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
     on = Value(g.name(), np.array(True), np.array(True))
-    body.values += [turn, on, state]
-    drawn(body, g.int(0, 3))
+    body.values += [iteration, on, state]
+    add_random_nodes(body, g.int(0, 3))
     if g.chance(0.3):
-        body.add("Cast", [turn], to=helper.np_dtype_to_tensor_dtype(g.dtype))
-    following = body.add("Tanh", [like(body, state)])
+        body.add("Cast", [iteration], to=helper.np_dtype_to_tensor_dtype(g.dtype))
+    next_state = body.add("Tanh", [like(body, state)])
     still = body.add("Identity", [on])
     if g.chance(0.2):
-        still = body.add("Less", [turn, body.constant(np.array(g.int(0, 2), np.int64))])
+        still = body.add("Less", [iteration, body.constant(np.array(g.int(0, 2), np.int64))])
     gathered = [body.add("Identity", [like(body, x)])] if g.chance(0.6) else []
-    message = body.message([still, following, *gathered], [turn, on, state])
-    most = g.constant(np.array(turns, np.int64), 0.6)
+    message = body.message([still, next_state, *gathered], [iteration, on, state])
+    most = g.constant(np.array(iterations, np.int64), 0.6)
     start = g.constant(np.array(True), 0.3)
     g.add("Loop", [most, start, x], 1 + len(gathered), around(g, message), body=message)
 
 
 @step(0.7)
 def scan(g):
-    """Turn by turn along the first axis."""
+    """A scan along the first axis."""
     xs = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0 and x.shape[0] < 6, most=300)
     body = g.body()
     first = Value(g.name(), xs.array[0], xs.shaken[0])
     state = Value(g.name(), np.zeros_like(first.array), np.zeros_like(first.array))
     body.values += [state, first]
-    drawn(body, g.int(0, 2))
-    following = body.add("Tanh", [body.add("Add", [like(body, first), state])])
-    gathered = body.add("Mul", [following, first])
-    message = body.message([following, gathered], [state, first])
+    add_random_nodes(body, g.int(0, 2))
+    next_state = body.add("Tanh", [body.add("Add", [like(body, first), state])])
+    gathered = body.add("Mul", [next_state, first])
+    message = body.message([next_state, gathered], [state, first])
     start = g.constant(state.array, 0.3)
     g.add("Scan", [start, xs], 2, around(g, message), body=message, num_scan_inputs=1)
 
 
 @step(0.7)
-def other_sizes(g):
-    """Branches whose results have sizes of their own."""
+def branches_of_different_sizes(g):
+    """Branches whose results differ in size."""
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0, most=300)
     condition = g.constant(np.array(g.chance(0.5)), 0.7)
     axis = g.axis(x.rank)
     bodies = []
     for name in ("then", "else"):
         body = g.body()
-        drawn(body, g.int(0, 1))
+        add_random_nodes(body, g.int(0, 1))
         y = like(body, x)
         for _ in range(g.int(0, 2)):
             y = body.add("Concat", [y, x] if body.chance(0.5) else [x, y], axis=axis)
         bodies.append(body.message([body.add("Identity", [y])], name=name))
-    y = g.add("If", [condition], 1, around(g, *bodies), then_branch=bodies[0], else_branch=bodies[1])
+    y = g.add(
+        "If", [condition], 1, around(g, *bodies), then_branch=bodies[0], else_branch=bodies[1]
+    )
     if g.chance(0.5):
         g.add("ReduceSum", [y, g.shape_of([axis])])
 
 
 @step(0.7)
-def growing(g):
-    """A loop that hands on more each turn."""
+def growing_state(g):
+    """A loop whose carried value grows in each iteration."""
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0, most=100)
     axis = g.axis(x.rank)
     body = g.body()
-    turn = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
+    iteration = Value(g.name(), np.array(0, np.int64), np.array(0, np.int64))
     on = Value(g.name(), np.array(True), np.array(True))
     state = Value(g.name(), x.array, x.shaken)
-    body.values += [turn, on, state]
+    body.values += [iteration, on, state]
     part = body.add(body.one_of(["Tanh", "Neg", "Identity"]), [x])
-    following = body.add("Concat", [state, part] if body.chance(0.5) else [part, state], axis=axis)
-    message = body.message([body.add("Identity", [on]), following], [turn, on, state])
+    next_state = body.add("Concat", [state, part] if body.chance(0.5) else [part, state], axis=axis)
+    message = body.message([body.add("Identity", [on]), next_state], [iteration, on, state])
     most = g.constant(np.array(g.int(0, 3), np.int64), 0.6)
     g.add("Loop", [most, g.constant(np.array(True)), x], 1, around(g, message), body=message)

@@ -1,4 +1,4 @@
-"""A graph that is drawn node by node: each is evaluated at once, so that its shapes are known."""
+"""A random graph, in which each node is evaluated when it is added, so that shapes are known."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..draw import Choices
 from ..types import BF16, F16, F32, F64, is_float
 from .evaluate import Unfit, evaluate
 
-# How much rounding moves a result, and how much an error on the way may become: for each type.
+# For each type, the relative size of a rounding error, and the largest accumulated error.
 ROUNDING = {F64: 1e-8, F32: 2e-6, F16: 1e-3, BF16: 8e-3}
 ALLOWED = {F64: 1e-6, F32: 1e-4, F16: 8e-3, BF16: 5e-2}
-# Larger numbers are not worth computing with: what is added to them is lost.
+# The limit of magnitudes: smaller values that are added to larger ones are lost.
 LARGEST = 1e4
-# Operators that only move elements about: nothing is rounded.
+# Operators that only move elements, without rounding.
 EXACT = set(
     """Identity Reshape Transpose Squeeze Unsqueeze Flatten Concat Split Slice Gather GatherElements
-    GatherND Expand Tile Pad DepthToSpace SpaceToDepth Shape Size Max Min Relu Clip Neg Abs Where MaxPool
-    GlobalMaxPool ReduceMax ReduceMin TopK ScatterElements ScatterND Trilu Compress ReverseSequence Sign
-    ConstantOfShape Range Compress
+    GatherND Expand Tile Pad DepthToSpace SpaceToDepth Shape Size Max Min Relu Clip Neg Abs Where
+    MaxPool GlobalMaxPool ReduceMax ReduceMin TopK ScatterElements ScatterND Trilu Compress ReverseSequence
+    Sign ConstantOfShape Range
     SplitToSequence SequenceAt SequenceInsert SequenceErase SequenceConstruct SequenceLength
     ConcatFromSequence""".split()
 )
@@ -30,7 +30,7 @@ EXACT = set(
 
 @dataclass
 class Value:
-    """A value of the graph: what it is, and what it might be after other rounding."""
+    """A value of the graph, and the same value with rounding errors added."""
 
     name: str
     array: np.ndarray
@@ -47,7 +47,7 @@ class Value:
 
     @property
     def dtype(self):
-        """The type of the elements; none for a sequence."""
+        """The element type; None for a sequence."""
         return None if isinstance(self.array, list) else self.array.dtype
 
     @property
@@ -66,10 +66,10 @@ class Graph(Choices):
         self.constants: dict[str, np.ndarray] = {}
         self.fixed: dict[str, Value] = {}
         self.inputs: dict[str, np.ndarray] = {}
-        # All that can be seen from here, in order.
+        # All visible values, in order.
         self.values: list[Value] = list(around.values) if around else []
         self.dtype = around.dtype if around else F32
-        # The family that most steps are of.
+        # The family of most steps.
         self.theme = around.theme if around else None
 
     def name(self, stem="v"):
@@ -79,14 +79,14 @@ class Graph(Choices):
     # Values.
 
     def input(self, array, stem="x"):
-        """An input of the graph."""
+        """Adds an input of the graph."""
         value = Value(self.name(stem), np.asarray(array), np.asarray(array))
         self.inputs[value.name] = value.array
         self.values.append(value)
         return value
 
     def constant(self, array, maybe=0.0):
-        """A constant; with the probability `maybe` the model is given it instead."""
+        """Adds a constant; with the probability `maybe`, it is an input of the model instead."""
         array = np.asarray(array)
         if self.around is None and self.chance(maybe):
             return self.input(array, "w")
@@ -100,7 +100,7 @@ class Graph(Choices):
         return value
 
     def weights(self, *shape, scale=None, maybe=0.1):
-        """Factors of the graph's type, such that sums of products stay small; sometimes old ones."""
+        """Adds weights, scaled so that sums of products stay small; sometimes reuses weights."""
         if self.chance(0.12):
             for value in self.values:
                 if value.constant and value.shape == shape and value.dtype == self.dtype:
@@ -112,14 +112,16 @@ class Graph(Choices):
         return made
 
     def number(self, x, dtype=None):
-        """A constant of one element, with no axes or a few."""
-        return self.constant(np.full(self.one_of([(), (), (), (1,), (1, 1)]), x, dtype or self.dtype))
+        """Adds a constant of one element, as a scalar or with axes of size 1."""
+        return self.constant(
+            np.full(self.one_of([(), (), (), (1,), (1, 1)]), x, dtype or self.dtype)
+        )
 
     def shape_of(self, sizes):
         return self.constant(np.array(sizes, np.int64).reshape(-1))
 
     def pick(self, *, rank=None, dtype=None, least=0, wanted=None, most=4096):
-        """A value, most likely one of the last."""
+        """Returns a value, most likely one of the last three."""
         dtype = self.dtype if dtype is None else dtype
         fits = [
             value
@@ -138,7 +140,7 @@ class Graph(Choices):
     # Nodes.
 
     def add(self, op, inputs, outputs=1, extra=(), **attributes):
-        """Adds a node; `extra` are values that only its bodies use. Gives its output, or all of them."""
+        """Adds a node; `extra` are values that its bodies capture. Returns the output or a list."""
         names = [self.name() for _ in range(outputs)]
         inputs = [x if x is None or isinstance(x, Value) else self.number(x) for x in inputs]
         node = helper.make_node(op, [x.name if x else "" for x in inputs], names)
@@ -159,7 +161,7 @@ class Graph(Choices):
         return made[0] if outputs == 1 else made
 
     def shake(self, array):
-        """The array as other rounding might have it."""
+        """Returns the array with rounding errors added."""
         if isinstance(array, list):
             return [self.shake(x) for x in array]
         if not is_float(array.dtype) or not array.size:
@@ -168,22 +170,28 @@ class Graph(Choices):
             wide = array.astype(np.float64)
             finite = np.abs(wide[np.isfinite(wide)])
             size = ROUNDING[array.dtype] * (finite.max() if finite.size else 0.0)
-            return np.asarray((wide + self.rng.uniform(-size, size, array.shape)).astype(array.dtype))
+            return np.asarray(
+                (wide + self.rng.uniform(-size, size, array.shape)).astype(array.dtype)
+            )
 
     def body(self):
-        """A graph within this one."""
+        """Returns a graph nested in this one."""
         return Graph(self.rng, self)
 
     # Messages.
 
     def message(self, outputs, inputs=(), name="body"):
-        """The graph as a body that gives these values."""
+        """Returns the graph as a body with these outputs."""
         types = lambda values: [
             helper.make_value_info(x.name, type_of(x.array, False, unknown=True)) for x in values
         ]
         constants = [numpy_helper.from_array(x, key) for key, x in self.constants.items()]
         return GraphProto(
-            name=name, node=self.nodes, initializer=constants, input=types(inputs), output=types(outputs)
+            name=name,
+            node=self.nodes,
+            initializer=constants,
+            input=types(inputs),
+            output=types(outputs),
         )
 
 
@@ -192,7 +200,7 @@ def bytes_of(array):
 
 
 def check(array, shaken):
-    """Refuses what is too large to go on with, and what small errors change much."""
+    """Rejects values that are too large, or that small errors change much."""
     if isinstance(array, list):
         for x, other in zip(array, shaken):
             check(x, other)

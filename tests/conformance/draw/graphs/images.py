@@ -1,4 +1,4 @@
-"""Networks on images: convolutions with what comes before and behind, pools, channels."""
+"""Image networks: convolutions with the layers around them, pooling, channels."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .steps import step
 
 
 def image(g):
-    """A value with a batch, channels and pixels."""
+    """Returns a value with a batch, channels and pixels."""
     return g.pick(least=3, most=2500, wanted=lambda x: x.rank <= 5 and min(x.shape) > 0)
 
 
@@ -27,7 +27,9 @@ def conv(g, x, filters=None, same=None):
         filters = group * g.one_of([1, 1, 2, 4]) if filters is None or filters % group else filters
         attributes["group"] = group
     if same and kernel > 1:
-        attributes |= {"auto_pad": "SAME_UPPER"} if g.chance(0.3) else {"pads": [kernel // 2] * 2 * axes}
+        attributes |= (
+            {"auto_pad": "SAME_UPPER"} if g.chance(0.3) else {"pads": [kernel // 2] * 2 * axes}
+        )
     elif kernel > 1 and g.chance(0.5):
         attributes["pads"] = [g.int(0, kernel - 1) for _ in range(2 * axes)]
     if not same and g.chance(0.3):
@@ -46,7 +48,7 @@ def batch_norm(g, x):
 
 @step(4)
 def layers(g):
-    """A convolution and what often follows it, in any order."""
+    """A convolution and common layers after it, in any order."""
     x = image(g)
     y = conv(g, x)
     for _ in range(g.int(0, 3)):
@@ -56,15 +58,15 @@ def layers(g):
         elif kind <= 2:
             y = activate(g, y)
         elif kind == 3:
-            y = g.add(g.one_of(["Add", "Mul", "Sub", "Div"]), swapped(g, y, partner(g, y)))
+            y = g.add(g.one_of(["Add", "Mul", "Sub", "Div"]), in_any_order(g, y, partner(g, y)))
         elif kind == 4:
             other = g.pick(wanted=lambda v: v.shape == y.shape)
-            y = g.add("Add", swapped(g, y, other))
+            y = g.add("Add", in_any_order(g, y, other))
         else:
             y = conv(g, y)
 
 
-def swapped(g, a, b):
+def in_any_order(g, a, b):
     return [a, b] if g.chance(0.5) else [b, a]
 
 
@@ -75,20 +77,20 @@ def residual(g):
     y = activate(g, batch_norm(g, y) if g.chance(0.5) else y)
     y = conv(g, y, x.shape[1], same=True)
     y = batch_norm(g, y) if g.chance(0.4) else y
-    y = g.add("Add", swapped(g, x, y))
+    y = g.add("Add", in_any_order(g, x, y))
     if g.chance(0.6):
         activate(g, y)
 
 
 @step(1.5)
-def squeezed(g):
-    """Channels weighed by what their means say."""
+def squeeze_and_excite(g):
+    """Squeeze and excitation: scales channels by a function of their means."""
     x = image(g)
     pooled = g.add("GlobalAveragePool", [x])
     y = conv(g, pooled, x.shape[1])
     y = g.add(g.one_of(["Sigmoid", "HardSigmoid"]), [y])
     if y.rank == x.rank:
-        g.add("Mul", swapped(g, x, y))
+        g.add("Mul", in_any_order(g, x, y))
 
 
 @step(2)
@@ -97,14 +99,14 @@ def pool(g):
     axes = x.rank - 2
     op = g.one_of(["MaxPool", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
     if not np.isfinite(x.array).all() or x.rank != 4 and op == "GlobalMaxPool":
-        raise Unfit("implementations differ, or the evaluator errs")
+        raise Unfit("implementations differ, or the evaluator is wrong")
     if op.startswith("Global"):
         g.add(op, [x])
         return
     kernel = min(g.int(2, 3), *x.shape[2:])
     attributes = {"kernel_shape": [kernel] * axes, "strides": g.maybe([g.int(1, 2)] * axes)}
     if kernel > 1 and g.chance(0.5):
-        # The evaluator errs where not all are the same.
+        # The evaluator is wrong if they are not equal.
         attributes["pads"] = [g.int(0, kernel - 1)] * 2 * axes
     if op == "AveragePool":
         attributes["count_include_pad"] = g.one_of([None, 1])
@@ -113,9 +115,11 @@ def pool(g):
 
 @step(1.5)
 def inception(g):
-    """Several convolutions of the same image, joined by their channels."""
+    """Parallel convolutions of one image, concatenated along the channels."""
     x = image(g)
-    parts = [conv(g, x, same=True, filters=g.one_of([4, 8, 16, 16, 32])) for _ in range(g.int(1, 3))]
+    parts = [
+        conv(g, x, same=True, filters=g.one_of([4, 8, 16, 16, 32])) for _ in range(g.int(1, 3))
+    ]
     parts = [activate(g, y) if g.chance(0.5) else y for y in parts]
     parts += [x] if g.chance(0.4) else []
     parts += [parts[0]] if g.chance(0.2) else []
@@ -126,12 +130,12 @@ def inception(g):
 
 @step(1.5)
 def dense(g):
-    """Layers that each take what all before them gave."""
+    """Dense blocks: each layer reads the outputs of all layers before it."""
     x = image(g)
     for _ in range(g.int(1, 3)):
         y = conv(g, x, g.one_of([8, 16, 16, 32]), same=True)
         y = activate(g, batch_norm(g, y) if g.chance(0.4) else y)
-        x = g.add("Concat", swapped(g, x, y), axis=1)
+        x = g.add("Concat", in_any_order(g, x, y), axis=1)
     if g.chance(0.5):
         x = batch_norm(g, x)
     if g.chance(0.5):
@@ -139,8 +143,8 @@ def dense(g):
 
 
 @step(1.2)
-def shuffle(g):
-    """Channels of groups, dealt out like cards."""
+def channel_shuffle(g):
+    """A channel_shuffle of channels between groups."""
     x = image(g)
     if x.rank != 4:
         raise Unfit("only images")
@@ -154,7 +158,7 @@ def shuffle(g):
 
 
 @step()
-def scaled(g):
+def resize(g):
     x = image(g)
     if x.rank != 4 or not np.isfinite(x.array).all():
         raise Unfit("only images")
@@ -169,11 +173,15 @@ def scaled(g):
 
 
 def nearest(g):
-    return {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if g.chance(0.7) else {}
+    return (
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        if g.chance(0.7)
+        else {}
+    )
 
 
 @step()
-def grown(g):
+def transposed_conv(g):
     """A transposed convolution."""
     x = image(g)
     if x.rank != 4 or x.dtype != F32:
@@ -181,7 +189,7 @@ def grown(g):
     group = 2 if x.shape[1] % 2 == 0 and g.chance(0.3) else 1
     filters = g.one_of([1, 4, 8])
     w = g.weights(x.shape[1], filters, 2, 2)
-    # The evaluator adds the numbers of the first group to all.
+    # The evaluator adds the bias of the first group to all groups.
     bias = [g.weights(filters, scale=0.3)] if group == 1 and g.chance(0.5) else []
     y = g.add("ConvTranspose", [x, w, *bias], strides=[2, 2], group=group)
     for _ in range(g.int(0, 2)):
@@ -189,18 +197,22 @@ def grown(g):
 
 
 @step()
-def classified(g):
-    """The end of a network: an image becomes a row."""
+def classifier(g):
+    """The end of a classifier: flattening and a dense layer."""
     x = image(g)
     y = g.add("GlobalAveragePool", [x]) if g.chance(0.5) else x
-    y = g.add("Flatten", [y]) if g.chance(0.7) else g.add("Reshape", [y, g.shape_of([x.shape[0], -1])])
+    y = (
+        g.add("Flatten", [y])
+        if g.chance(0.7)
+        else g.add("Reshape", [y, g.shape_of([x.shape[0], -1])])
+    )
     if y.shape[1] <= 256:
         g.add("Gemm", [y, g.weights(5, y.shape[1]), g.weights(5, scale=0.3)], transB=1)
 
 
 @step(0.7)
-def sided(g):
-    """Channels at the end, and back, with something between."""
+def nhwc_layers(g):
+    """A transposition to NHWC and back, with operators in between."""
     x = image(g)
     last = [0, *range(2, x.rank), 1]
     y = g.add("Transpose", [x], perm=last)

@@ -1,4 +1,4 @@
-"""Products of matrices, and what transformers are made of."""
+"""Matrix products and the parts of transformers."""
 
 import numpy as np
 
@@ -16,11 +16,13 @@ def linear(g, x, n=None):
     n = n or g.int(1, 12)
     k = x.shape[-1]
     if x.rank == 2 and g.chance(0.4):
-        turned = g.chance(0.5)
-        w = g.weights(n, k) if turned else g.weights(k, n)
-        c = g.one_of([None, g.weights(n, scale=0.3), g.number(0.5), g.weights(x.shape[0], 1, scale=0.3)])
+        is_transposed = g.chance(0.5)
+        w = g.weights(n, k) if is_transposed else g.weights(k, n)
+        c = g.one_of(
+            [None, g.weights(n, scale=0.3), g.number(0.5), g.weights(x.shape[0], 1, scale=0.3)]
+        )
         scale = {"alpha": g.one_of([None, 0.5]), "beta": g.one_of([None, 2.0])}
-        return g.add("Gemm", [x, w, *([c] if c else [])], transB=int(turned), **scale)
+        return g.add("Gemm", [x, w, *([c] if c else [])], transB=int(is_transposed), **scale)
     return g.add("MatMul", [x, g.weights(k, n)])
 
 
@@ -33,34 +35,34 @@ def dense(g):
         if kind == 0:
             y = activate(g, y)
         elif kind == 1:
-            y = g.add("Add", swapped(g, y, g.weights(y.shape[-1], scale=0.3)))
+            y = g.add("Add", in_any_order(g, y, g.weights(y.shape[-1], scale=0.3)))
         elif kind == 2:
-            y = g.add(g.one_of(["Add", "Mul", "Sub", "Div"]), swapped(g, y, partner(g, y)))
+            y = g.add(g.one_of(["Add", "Mul", "Sub", "Div"]), in_any_order(g, y, partner(g, y)))
         elif kind == 3:
-            y = g.add("Add", swapped(g, y, g.pick(wanted=lambda v: v.shape == y.shape)))
+            y = g.add("Add", in_any_order(g, y, g.pick(wanted=lambda v: v.shape == y.shape)))
         else:
             y = linear(g, y)
 
 
-def swapped(g, a, b):
+def in_any_order(g, a, b):
     return [a, b] if g.chance(0.5) else [b, a]
 
 
 @step(2)
 def product(g):
-    """Two values of the graph, one transposed where it must be."""
+    """A product of two values, one of them transposed if needed."""
     a = rows(g)
     b = rows(g)
     if a.shape[-1] == b.shape[-1] and g.chance(0.8):
         if g.chance(0.3) and a.rank == b.rank == 2:
             g.add("Gemm", [a, b], transB=1)
             return
-        b = turned(g, b)
+        b = transpose(g, b)
     elif a.shape[-2] == b.shape[-2]:
         if g.chance(0.3) and a.rank == b.rank == 2:
             g.add("Gemm", [a, b], transA=1, alpha=g.one_of([None, 0.5]))
             return
-        a = turned(g, a)
+        a = transpose(g, a)
     if a.shape[-1] != b.shape[-2]:
         raise Unfit("the sizes differ")
     if g.chance(0.3):
@@ -69,62 +71,69 @@ def product(g):
     g.add("MatMul", [a, b])
 
 
-def turned(g, x):
+def transpose(g, x):
     return g.add("Transpose", [x], perm=[*range(x.rank - 2), x.rank - 1, x.rank - 2])
 
 
 @step(2)
 def attention(g):
-    """Attention of one value to itself, written out."""
+    """Self-attention in basic operators."""
     x = rows(g, rank=3)
     n, rows_, size = x.shape
     heads = g.one_of([1, 2])
     each = g.one_of([2, 4])
     if rows_ > 8:
-        raise Unfit("long")
+        raise Unfit("too many rows")
 
-    def headed(value, last=False):
+    def split_heads(value, last=False):
         y = g.add("MatMul", [value, g.weights(size, heads * each)])
         if g.chance(0.4):
             y = g.add("Add", [y, g.weights(heads * each, scale=0.3)])
         y = g.add("Reshape", [y, g.shape_of([n, rows_, heads, each])])
         return g.add("Transpose", [y], perm=[0, 2, 3, 1] if last else [0, 2, 1, 3])
 
-    q, v = headed(x), headed(x)
+    q, v = split_heads(x), split_heads(x)
     if g.chance(0.3):
         q = rotary(g, q)
     if g.chance(0.4):
-        k = g.add("Transpose", [headed(x)], perm=[0, 1, 3, 2])
+        k = g.add("Transpose", [split_heads(x)], perm=[0, 1, 3, 2])
     else:
-        k = headed(x, True)
+        k = split_heads(x, True)
     scale = g.number(np.sqrt(each))
     before = g.chance(0.3)
     q = g.add("Div", [q, scale]) if before else q
     scores = g.add("MatMul", [q, k])
     if not before and g.chance(0.8):
-        scores = g.add("Div", [scores, scale]) if g.chance(0.5) else g.add("Mul", [scores, g.number(0.5)])
+        scores = (
+            g.add("Div", [scores, scale])
+            if g.chance(0.5)
+            else g.add("Mul", [scores, g.number(0.5)])
+        )
     if g.chance(0.4):
         mask = np.where(g.rng.random((rows_, rows_)) < 0.3, -100.0, 0.0).astype(x.dtype)
         mask = mask.reshape(g.one_of([(1, 1), (1,), ()]) + mask.shape)
-        scores = g.add("Add", swapped(g, scores, g.constant(mask, 0.3)))
+        scores = g.add("Add", in_any_order(g, scores, g.constant(mask, 0.3)))
     weights = g.add("Softmax", [scores], axis=g.one_of([-1, -1, 3, 2]))
     y = g.add("MatMul", [weights, v])
     y = g.add("Transpose", [y], perm=[0, 2, 1, 3])
-    g.add("Reshape", [y, g.shape_of(g.one_of([[n, rows_, heads * each], [0, 0, -1], [n, -1, heads * each]]))])
+    g.add(
+        "Reshape",
+        [y, g.shape_of(g.one_of([[n, rows_, heads * each], [0, 0, -1], [n, -1, heads * each]]))],
+    )
 
 
 def rotary(g, x):
-    """Pairs of numbers, turned by angles."""
+    """A rotary embedding."""
     half = x.shape[-1] // 2
     a, b = g.add("Split", [x, g.shape_of([half, x.shape[-1] - half])], outputs=2, axis=-1)
-    turned = g.add("Concat", [g.add("Neg", [b]), a], axis=-1)
+    rotated = g.add("Concat", [g.add("Neg", [b]), a], axis=-1)
     angles = g.rng.uniform(-3, 3, x.shape[-2:]).astype(x.dtype)
     cos, sin = g.constant(np.cos(angles)), g.constant(np.sin(angles))
-    return g.add("Add", [g.add("Mul", [x, cos]), g.add("Mul", [turned, sin])])
+    return g.add("Add", [g.add("Mul", [x, cos]), g.add("Mul", [rotated, sin])])
 
 
 @step(0.7)
-def rotated(g):
+def rotary_embedding(g):
     rotary(g, g.pick(least=2, wanted=lambda x: x.shape[-1] % 2 == 0 and min(x.shape) > 0))
 
 
@@ -143,7 +152,7 @@ def equation(g):
 
 
 @step(0.5)
-def looked_up(g):
-    """Rows of a table, by numbers that the model is given."""
+def embedding(g):
+    """An embedding: rows of a table by the indices of an input."""
     table = g.weights(7, g.int(2, 8), scale=1)
     g.add("Gather", [table, g.constant(g.integers(np.dtype("int64"), (2, 3), -7, 6), 0.8)], axis=0)

@@ -1,4 +1,4 @@
-"""A drawn graph as a case: a model, its inputs, and what it should give."""
+"""A random graph as a case: a model, its inputs, and its expected outputs."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ from onnx import GraphProto, ModelProto, helper, numpy_helper
 
 from ..case import message, type_of
 from ..types import BOOL, F16, F32, F64, I8, I32, I64, U8, is_float
-from . import (  # noqa: F401 (each adds its steps)
+
+# The order is that of the steps, on which the random choices depend.
+from . import (  # noqa: F401, I001 (each module registers its steps)
     control,
     images,
     matrices,
     moves,
-    octets,
+    quantized,
     pointwise,
     reductions,
     sequences,
     sizes,
     steps,
-    turns,
-    whole,
+    loops,
+    integers,
 )
 from .evaluate import IR, OPSETS
 from .graph import ALLOWED, Graph
 
-THEMES = "images images images matrices octets octets pointwise moves control turns sizes".split()
-# A result may be so many times as far off as an error on the way may be.
+THEMES = (
+    "images images images matrices quantized quantized pointwise moves control loops sizes".split()
+)
+# The ratio between the error of a result and the largest accumulated error.
 SLACK = 10
 
 
 @dataclass
 class Case:
-    """A model of many nodes, and what it gives for its inputs."""
+    """A model of many nodes, its inputs and its expected outputs."""
 
     model: ModelProto
     feeds: dict[str, np.ndarray]
     expected: list[np.ndarray]
 
     def write(self, folder: Path, again: str):
-        """Writes the case in ONNX's test layout; `again` is the command that draws it."""
+        """Writes the case in ONNX's test layout; `again` is the command that generates it."""
         files = {"model.onnx": self.model}
         for name, values in (("input", self.feeds.values()), ("output", self.expected)):
             files |= {f"test_data_set_0/{name}_{i}.pb": message(x) for i, x in enumerate(values)}
@@ -54,7 +58,7 @@ class Case:
         (folder / "data.json").write_text(text + "\n")
 
     def tolerance(self):
-        """That of the coarsest type that results have; bytes and casts may hide one that is coarser."""
+        """Returns the tolerance of the coarsest float type in the model."""
         types = {x.dtype for x in self.expected if isinstance(x, np.ndarray) and is_float(x.dtype)}
         inner = {helper.tensor_dtype_to_np_dtype(n) for n in element_types(self.model.graph) if n}
         kinds = [d for d in types | inner if d in ALLOWED]
@@ -62,7 +66,7 @@ class Case:
 
 
 def element_types(graph):
-    """The types of what the graph is made of."""
+    """Yields the element types of constants, inputs and casts."""
     yield from (x.data_type for x in graph.initializer)
     yield from (x.type.tensor_type.elem_type for x in graph.input)
     for node in graph.node:
@@ -74,7 +78,7 @@ def element_types(graph):
 
 
 def first_inputs(g):
-    """What the graph starts with."""
+    """Adds the first inputs of the graph."""
     extremes = 0.5 if g.chance(0.06) else 0.03
     for _ in range(g.int(1, 3)):
         kind = 0 if g.theme == "images" else g.int(0, 3)
@@ -82,7 +86,9 @@ def first_inputs(g):
         if kind == 0:
             shape = (g.int(1, 2), c, g.int(1, 6), g.int(1, 6))
         elif kind == 1:
-            shape = g.one_of([(g.int(1, 2), g.int(1, 5), g.one_of([4, 6, 8])), (2, c, 5), (1, c, 3, 2, 3)])
+            shape = g.one_of(
+                [(g.int(1, 2), g.int(1, 5), g.one_of([4, 6, 8])), (2, c, 5), (1, c, 3, 2, 3)]
+            )
         elif kind == 2:
             shape = (g.int(1, 5), g.int(1, 8))
         else:
@@ -94,7 +100,7 @@ def first_inputs(g):
 
 
 def draw(seed, number) -> Case:
-    """The graph of that number."""
+    """Generates the graph of that number."""
     g = Graph(np.random.default_rng([seed, number]))
     g.dtype = g.one_of([F32] * 17 + [F64, F64, F16])
     g.theme = g.maybe(g.one_of(THEMES), 0.6)
@@ -106,22 +112,26 @@ def draw(seed, number) -> Case:
 
 
 def finish(g) -> Case:
-    """Chooses what the graph gives: what nothing uses, and some inner values."""
+    """Chooses the outputs: unused values, and some intermediate ones."""
     used = {name for node in g.nodes for name in node.input}
     for node in g.nodes:
-        used |= {n for a in node.attribute if a.HasField("g") for n in control.captured(a.g)}
+        used |= {n for a in node.attribute if a.HasField("g") for n in control.captures(a.g)}
     made = [v for v in g.values if v.name not in g.inputs and v.name not in g.constants]
     made = [v for v in made if not v.constant and v.dtype is not None]
     ends = [v for v in made if v.name not in used]
     kept = [v for v in ends if g.chance(0.9)] or made[-1:]
     kept += [v for v in made if v.name in used and g.chance(0.08)]
-    kept += [v for v in g.values if (v.name in g.inputs or v.name in g.constants) and g.chance(0.02)]
+    kept += [
+        v for v in g.values if (v.name in g.inputs or v.name in g.constants) and g.chance(0.02)
+    ]
     symbols = g.one_of([None, None, "first", "all", "own"])
     return case(g, kept, symbols)
 
 
 def case(g, outputs, symbols) -> Case:
-    """The graph with these outputs, its sizes as symbols: `first` ones, `all`, each its `own`, or none."""
+    """Returns the graph with these outputs. Symbols are sizes of the `first` axes, of `all`, each
+    size's `own`, or none.
+    """
 
     def info(name, array):
         kind = type_of(array, symbols == "all")

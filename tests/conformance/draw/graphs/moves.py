@@ -1,4 +1,4 @@
-"""What moves elements about: views of what there is, and copies in another order."""
+"""Operators that move elements: views, and copies in another order."""
 
 import numpy as np
 from onnx import helper
@@ -110,7 +110,7 @@ def cut(g):
     for axis in axes:
         n = x.shape[axis]
         step = g.one_of([1, 1, 1, 1, 2, -1, -1, -2])
-        # The evaluator takes a start before the first for none, where steps go back.
+        # The evaluator is wrong for a start before the first element and a negative step.
         a, b = g.int(-n if step < 0 else -n - 1, n + 1), g.int(-n - 1, n + 1)
         if g.chance(0.5):
             a, b = (0, n - g.int(0, 1)) if step > 0 else (n - 1, -n - 1)
@@ -152,12 +152,16 @@ def pad(g):
         raise Unfit("nothing to repeat")
     if mode == "reflect" and any(e >= n for e, n in zip(ends, [*x.shape, *x.shape])):
         raise Unfit("too little to mirror")
-    value = [g.constant(np.array(g.float(-1, 1), x.dtype))] if mode == "constant" and g.chance(0.5) else []
+    value = (
+        [g.constant(np.array(g.float(-1, 1), x.dtype))]
+        if mode == "constant" and g.chance(0.5)
+        else []
+    )
     g.add("Pad", [x, g.shape_of(ends), *value], mode=mode)
 
 
 @step(1.5)
-def reshaped_by_sizes(g):
+def reshape_to_gathered_sizes(g):
     """Shape → Gather → Concat → Reshape, as exporters write it."""
     x = g.pick(least=2)
     shape = g.add("Shape", [x])
@@ -186,7 +190,7 @@ def depth(g):
 
 
 @step(0.7)
-def scattered(g):
+def scatter(g):
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0)
     axis = g.axis(x.rank)
     shape = tuple(1 if i == axis % x.rank else n for i, n in enumerate(x.shape))
@@ -196,16 +200,16 @@ def scattered(g):
 
 
 @step(0.5)
-def some_of(g):
-    """Some rows: how many, only running tells."""
+def compress(g):
+    """A data-dependent number of rows."""
     x = g.pick(dtype=any_type(g), least=1)
     axis = g.axis(x.rank)
     g.add("Compress", [x, g.constant(g.tensor(BOOL, (x.shape[axis],)), 0.6)], axis=axis)
 
 
 @step()
-def again(g):
-    """A node that is there already, written a second time."""
+def duplicate(g):
+    """A duplicate of an existing node."""
     nodes = [node for node in g.nodes if len(node.output) == 1 and node.op_type != "Constant"]
     if not nodes:
         raise Unfit("no nodes")

@@ -1,4 +1,4 @@
-"""Functions of each element, alone and of several values."""
+"""Element-wise operators of one or several values."""
 
 import numpy as np
 from onnx import helper
@@ -7,8 +7,10 @@ from ..types import BOOL, F16, F32, F64, I32, I64, U8, is_float
 from .evaluate import Unfit
 from .steps import step
 
-UNARY = """Relu Sigmoid Tanh Neg Abs Exp Erf Softplus Softsign HardSwish Mish Floor Ceil Sqrt Reciprocal
+UNARY = (
+    """Relu Sigmoid Tanh Neg Abs Exp Erf Softplus Softsign HardSwish Mish Floor Ceil Sqrt Reciprocal
 Sign Round Identity Sin Cos""".split()
+)
 ACTIVATIONS = """Relu Sigmoid Tanh Clip HardSigmoid LeakyRelu Elu HardSwish Softplus Gelu Mish Selu
 ThresholdedRelu Celu""".split()
 
@@ -19,7 +21,7 @@ def unary(g):
 
 
 def activate(g, x):
-    """An activation of the value."""
+    """Adds an activation."""
     op = g.one_of(ACTIVATIONS)
     if op == "Clip":
         return clip(g, x)
@@ -39,7 +41,9 @@ def activation(g):
 
 
 def clip(g, x):
-    low, high = g.one_of([(0, 6), (0, None), (None, 1), (-1, 1), (None, None), (2, -2), (-0.3, 0.1)])
+    low, high = g.one_of(
+        [(0, 6), (0, None), (None, 1), (-1, 1), (None, None), (2, -2), (-0.3, 0.1)]
+    )
     bound = lambda b: None if b is None else g.constant(np.array(b, x.dtype), 0.1)
     bounds = [bound(low), bound(high)]
     while bounds and bounds[-1] is None:
@@ -48,20 +52,20 @@ def clip(g, x):
 
 
 def partner(g, x):
-    """Another operand for arithmetic on `x`, which is stretched, or which `x` is stretched to."""
+    """Returns another operand for arithmetic on `x`, where either may be broadcast."""
     kind = g.int(0, 6)
     if kind == 0:
         return x
     if kind == 1:
         return g.number(g.one_of([0.0, 1.0, -1.0, 2.0, 0.5, -0.0]), x.dtype)
     if kind <= 3:
-        fits = lambda y: stretches(x.shape, y.shape)
+        fits = lambda y: can_broadcast(x.shape, y.shape)
         return g.pick(dtype=x.dtype, wanted=fits)
     shape = g.broadcast(x.shape)
     if kind == 4 and g.chance(0.3):
         shape = (1,) * g.int(1, max(1, 5 - x.rank)) + x.shape
     if kind == 5 and x.rank > 1:
-        # A number for each channel.
+        # One number per channel.
         axis = g.one_of([1, x.rank - 1])
         shape = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))[g.one_of([0, axis]) :]
     if g.chance(0.2):
@@ -69,7 +73,7 @@ def partner(g, x):
     return g.constant(g.tensor(x.dtype, shape, -2, 2, extremes=0), 0.3)
 
 
-def stretches(a, b):
+def can_broadcast(a, b):
     try:
         return len(np.broadcast_shapes(a, b)) <= 5
     except ValueError:
@@ -87,35 +91,37 @@ def arithmetic(g):
         y = g.number(g.one_of([2.0, 3.0, 1.0, 0.0, -1.0]), x.dtype)
     elif op == "PRelu":
         if y.rank > x.rank or np.broadcast_shapes(x.shape, y.shape) != x.shape:
-            raise Unfit("the slope would stretch what it is for")
+            raise Unfit("the slope does not broadcast to the input")
         if not np.isfinite(y.array).all():
-            raise Unfit("the evaluator multiplies by the slope where it is not asked for")
+            raise Unfit("the evaluator multiplies positive numbers by the slope")
     elif g.chance(0.5):
         x, y = y, x
     g.add(op, [x, y])
 
 
 @step()
-def several(g):
+def variadic(g):
     x = g.pick()
     others = [partner(g, x) for _ in range(g.int(0, 2))]
     inputs = [x, *others]
-    g.add(g.one_of(["Max", "Min", "Sum", "Mean"]), [inputs[i] for i in g.rng.permutation(len(inputs))])
+    g.add(
+        g.one_of(["Max", "Min", "Sum", "Mean"]), [inputs[i] for i in g.rng.permutation(len(inputs))]
+    )
 
 
 @step()
-def compared(g):
+def comparison(g):
     x = g.pick()
     y = g.number(g.one_of([0.0, 0.5]), x.dtype) if g.chance(0.5) else partner(g, x)
     g.add(g.one_of(["Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal"]), [x, y])
 
 
 @step(1.5)
-def chosen(g):
+def where(g):
     condition = g.pick(dtype=BOOL)
     if g.chance(0.2):
         condition = g.add("Not", [condition])
-    x = g.pick(wanted=lambda x: stretches(x.shape, condition.shape))
+    x = g.pick(wanted=lambda x: can_broadcast(x.shape, condition.shape))
     other = partner(g, x)
     g.add("Where", [condition, *([x, other] if g.chance(0.5) else [other, x])])
 
@@ -123,7 +129,7 @@ def chosen(g):
 @step()
 def logic(g):
     x = g.pick(dtype=BOOL)
-    y = g.pick(dtype=BOOL, wanted=lambda y: stretches(x.shape, y.shape))
+    y = g.pick(dtype=BOOL, wanted=lambda y: can_broadcast(x.shape, y.shape))
     g.add(g.one_of(["And", "Or", "Xor"]), [x, y])
 
 
@@ -135,7 +141,7 @@ def cast(g):
         with np.errstate(all="ignore"):
             size = np.abs(x.array.astype(np.float64))
             if not np.all(size < 100) or to == U8 and np.any(x.array < 0):
-                raise Unfit("nobody says what becomes of it")
+                raise Unfit("the conversion is undefined")
     made = g.add("Cast", [x], to=helper.np_dtype_to_tensor_dtype(to))
     if g.chance(0.5):
         g.add("Cast", [made], to=helper.np_dtype_to_tensor_dtype(g.dtype))
@@ -143,7 +149,7 @@ def cast(g):
 
 @step(1.5)
 def gate(g):
-    """`x · f(x)`, which is one function."""
+    """`x · f(x)`, which is one operator."""
     x = g.pick()
     op = g.one_of(["Sigmoid", "HardSigmoid", "Softplus", "Sigmoid"])
     attributes = {"alpha": float(np.float32(1 / 6)), "beta": 0.5} if op == "HardSigmoid" else {}
@@ -154,14 +160,18 @@ def gate(g):
 
 @step(1.5)
 def gelu(g):
-    """Gelu as exporters spell it, sometimes with a number that makes it another function."""
+    """Gelu as exporters write it, sometimes with a constant of another function."""
     x = g.pick()
     odd = g.chance(0.2)
     if g.chance(0.6):
         half = g.add("Div", [x, g.number(np.sqrt(2))])
         s = g.add("Erf", [half])
     else:
-        cube = g.add("Pow", [x, g.number(3)]) if g.chance(0.5) else g.add("Mul", [g.add("Mul", [x, x]), x])
+        cube = (
+            g.add("Pow", [x, g.number(3)])
+            if g.chance(0.5)
+            else g.add("Mul", [g.add("Mul", [x, x]), x])
+        )
         inner = g.add("Add", [x, g.add("Mul", [cube, g.number(0.044715)])])
         s = g.add("Tanh", [g.add("Mul", [inner, g.number(np.sqrt(2 / np.pi))])])
     gate = g.add("Add", [s, g.number(0.9 if odd else 1)])

@@ -1,11 +1,13 @@
-"""What sums up, and what normalizes by sums."""
+"""Reductions and normalizations."""
 
 import numpy as np
 
 from .evaluate import Unfit
 from .steps import step
 
-REDUCTIONS = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceSumSquare ReduceProd".split()
+REDUCTIONS = (
+    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceSumSquare ReduceProd".split()
+)
 
 
 @step(2.5)
@@ -14,7 +16,9 @@ def reduce(g):
     axes = [g.axis(x.rank)] if x.rank and g.chance(0.7) else [int(i) for i in g.some(range(x.rank))]
     inputs = [x, g.shape_of(axes)] if axes or g.chance(0.5) else [x]
     noop = 1 if g.chance(0.1) else None
-    y = g.add(g.one_of(REDUCTIONS), inputs, keepdims=g.one_of([0, 1, None]), noop_with_empty_axes=noop)
+    y = g.add(
+        g.one_of(REDUCTIONS), inputs, keepdims=g.one_of([0, 1, None]), noop_with_empty_axes=noop
+    )
     if g.chance(0.4) and y.rank == x.rank:
         g.add(g.one_of(["Sub", "Add", "Mul"]), [x, y])
 
@@ -37,11 +41,15 @@ def layer(g):
     if g.chance(0.3):
         rms(g, x, scale)
         return
-    # As exporters wrote it before there was the operator.
+    # The pattern that exporters wrote before the operator existed.
     axes = lambda: g.shape_of([-1])
     mean = g.add("ReduceMean", [x, axes()])
     centered = g.add("Sub", [x, mean])
-    square = g.add("Pow", [centered, g.number(2)]) if g.chance(0.5) else g.add("Mul", [centered, centered])
+    square = (
+        g.add("Pow", [centered, g.number(2)])
+        if g.chance(0.5)
+        else g.add("Mul", [centered, centered])
+    )
     variance = g.add("ReduceMean", [square, axes()])
     root = g.add("Sqrt", [g.add("Add", [variance, g.number(1e-2)])])
     y = g.add("Div", [centered, root])
@@ -77,7 +85,9 @@ def moments(g):
     c = x.shape[1]
     kind = g.int(0, 3)
     if kind == 0:
-        g.add("InstanceNormalization", [x, g.weights(c, scale=1), g.weights(c, scale=1)], epsilon=1e-2)
+        g.add(
+            "InstanceNormalization", [x, g.weights(c, scale=1), g.weights(c, scale=1)], epsilon=1e-2
+        )
     elif kind == 1:
         groups = g.one_of([n for n in range(1, c + 1) if c % n == 0])
         scale, bias = g.weights(c, scale=1), g.weights(c, scale=1)

@@ -1,4 +1,4 @@
-"""Sequences of tensors, which vanish where their tensors are known one by one."""
+"""Sequences of tensors, which the compiler removes if their tensors are known one by one."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .steps import step
 
 @step(0.8)
 def parts(g):
-    """A value in parts, some of which are taken, and put together again."""
+    """Splits a value, selects some of the parts, and concatenates them."""
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0)
     axis = g.axis(x.rank)
     size = x.shape[axis]
@@ -30,5 +30,7 @@ def gathered(g):
     x = g.pick(least=1)
     y = g.pick(wanted=lambda y: y.shape == x.shape)
     made = g.add("SequenceConstruct", [x, y, x])
-    made = g.add("SequenceErase", [made, g.constant(np.array(1, np.int64))]) if g.chance(0.3) else made
+    made = (
+        g.add("SequenceErase", [made, g.constant(np.array(1, np.int64))]) if g.chance(0.3) else made
+    )
     g.add("ConcatFromSequence", [made], axis=g.axis(x.rank), new_axis=g.one_of([None, 1]))

@@ -1,9 +1,9 @@
-"""Makes a graph that fails smaller, as long as it fails, and shows it.
+"""Reduces a failing graph while it still fails, and prints it.
 
     python -m draw.graphs.shrink ONNXC FOLDER [ARGUMENT ...]
 
-FOLDER is a written graph, and the arguments are handed to `onnxc test`. What ONNX Runtime gives,
-without its optimizations, is printed beside what is expected.
+FOLDER is a generated graph, and the arguments are passed to `onnxc test`. The results of ONNX
+Runtime without optimizations are printed with the expected results.
 """
 
 import json
@@ -22,7 +22,7 @@ from .model import Case
 
 
 class Graph:
-    """A model with the value that each name has."""
+    """A model and the expected value of each name."""
 
     def __init__(self, graph: GraphProto, values):
         self.graph, self.values = graph, values
@@ -39,7 +39,7 @@ class Graph:
         return cls(graph, values)
 
     def with_(self, nodes, outputs, symbols=True):
-        """The graph of these nodes, as far as the outputs need them; what is missing becomes inputs."""
+        """Returns the graph of those nodes that the outputs need; missing values become inputs."""
         needed, kept = set(outputs), []
         for node in reversed(nodes):
             if needed & set(node.output):
@@ -50,10 +50,17 @@ class Graph:
         known = {x.name: x for x in self.graph.input} if symbols else {}
         inputs = needed - made - {x.name for x in constants}
         order = [n for n in self.values if n in inputs]
-        infos = [known.get(n) or helper.make_value_info(n, type_of(self.values[n], False)) for n in order]
+        infos = [
+            known.get(n) or helper.make_value_info(n, type_of(self.values[n], False)) for n in order
+        ]
         types = {x.name: x for x in self.graph.output}
-        results = [types.get(n) or helper.make_value_info(n, type_of(self.values[n], False)) for n in outputs]
-        graph = GraphProto(name="drawn", node=kept, initializer=constants, input=infos, output=results)
+        results = [
+            types.get(n) or helper.make_value_info(n, type_of(self.values[n], False))
+            for n in outputs
+        ]
+        graph = GraphProto(
+            name="drawn", node=kept, initializer=constants, input=infos, output=results
+        )
         return Graph(graph, self.values)
 
     def case(self):
@@ -62,7 +69,7 @@ class Graph:
         return Case(model, feeds, [self.values[x.name] for x in self.graph.output])
 
     def smaller(self):
-        """Graphs that are a little smaller."""
+        """Yields graphs that are a little smaller."""
         nodes, outputs = list(self.graph.node), [x.name for x in self.graph.output]
         if len(outputs) > 1:
             for name in outputs:
@@ -94,7 +101,7 @@ def made_by(nodes, name):
 
 
 def statuses(onnxc, graphs, arguments):
-    """What becomes of each graph."""
+    """Returns the status of each graph."""
     with tempfile.TemporaryDirectory() as folder:
         for i, graph in enumerate(graphs):
             graph.case().write(Path(folder) / f"{i:05}", "")
@@ -114,7 +121,11 @@ def shrink(onnxc, graph, arguments):
     while found["status"] != "ok":
         candidates = [g for g in graph.smaller() if g.graph.output and size(g) < size(graph)]
         results = statuses(onnxc, candidates, arguments) if candidates else []
-        same = [(size(g), i) for i, g in enumerate(candidates) if results[i]["status"] == found["status"]]
+        same = [
+            (size(g), i)
+            for i, g in enumerate(candidates)
+            if results[i]["status"] == found["status"]
+        ]
         if not same:
             break
         graph, found = candidates[min(same)[1]], results[min(same)[1]]
@@ -127,7 +138,7 @@ def size(g):
 
 
 def by_runtime(case):
-    """What ONNX Runtime gives."""
+    """Returns the results of ONNX Runtime."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -137,7 +148,7 @@ def by_runtime(case):
         model = case.model.SerializeToString()
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         return session.run(None, case.feeds)
-    except Exception as error:  # any failure is told
+    except Exception as error:  # any failure is printed
         return str(error)[:300]
 
 

@@ -1,4 +1,4 @@
-"""Sizes that are computed from other sizes, and what is done by them."""
+"""Sizes computed_size from other sizes, and operators that use them."""
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -9,7 +9,7 @@ from .steps import step
 
 
 def size(g, x=None):
-    """A size of a value, or one computed of others: a tensor of one element, and what it is."""
+    """Returns a size of a value as a tensor of one element."""
     x = x or g.pick(least=1)
     axis = g.int(0, x.rank - 1)
     kind = g.int(0, 2)
@@ -22,8 +22,8 @@ def size(g, x=None):
     return g.add("Slice", [shape, g.shape_of([axis]), g.shape_of([axis + 1])])
 
 
-def computed(g, x=None):
-    """A size after some arithmetic."""
+def computed_size(g, x=None):
+    """Returns a size after some arithmetic."""
     n = size(g, x)
     for _ in range(g.int(0, 2)):
         other = size(g) if g.chance(0.3) else g.shape_of([g.int(1, 3)])
@@ -35,7 +35,7 @@ def computed(g, x=None):
 
 
 @step(0.8)
-def reshaped(g):
+def reshape_by_sizes(g):
     x = g.pick(wanted=lambda x: x.rank > 1 and min(x.shape) > 0)
     at = g.int(0, x.rank - 2)
     a, b = (g.add("Shape", [x], start=i, end=i + 1) for i in (at, at + 1))
@@ -50,10 +50,10 @@ def reshaped(g):
 
 
 @step(0.8)
-def part(g):
-    """As much as a computed size says."""
+def slice_or_pad(g):
+    """A slice or padding of a computed_size size."""
     x = g.pick(least=1, wanted=lambda x: min(x.shape) > 0)
-    n = computed(g, x if g.chance(0.7) else None)
+    n = computed_size(g, x if g.chance(0.7) else None)
     if n.array[0] < 0:
         raise Unfit("no size")
     axis = g.axis(x.rank)
@@ -65,8 +65,8 @@ def part(g):
 
 
 @step(0.8)
-def stretched(g):
-    """As wide as another value."""
+def expand(g):
+    """A broadcast to the shape of another value."""
     x = g.pick(least=1)
     y = g.pick(wanted=lambda y: y.rank >= x.rank and fits(x.shape, y.shape))
     shape = g.add("Shape", [y])
@@ -82,11 +82,11 @@ def fits(a, b):
 
 
 @step(0.7)
-def counted(g):
-    """Numbers up to a computed size."""
-    n = computed(g)
+def numbers_up_to_size(g):
+    """A range up to a computed_size size."""
+    n = computed_size(g)
     if not 0 <= n.array[0] < 30:
-        raise Unfit("many, or none")
+        raise Unfit("too many, or negative")
     n = g.add("Squeeze", [n, g.shape_of([0])] if g.chance(0.7) else [n])
     zero, one = (g.constant(np.array(i, np.int64)) for i in (0, g.int(1, 2)))
     numbers = g.add("Range", [zero, n, one])
@@ -95,19 +95,19 @@ def counted(g):
 
 
 @step(0.6)
-def filled(g):
-    n = computed(g)
+def constant_of_size(g):
+    n = computed_size(g)
     if not 0 <= n.array[0] < 30:
-        raise Unfit("many, or none")
+        raise Unfit("too many, or negative")
     shape = g.add("Concat", [n, g.shape_of([2])], axis=0)
     value = g.tensor(g.one_of([g.dtype, F32]), (1,), -2, 2)
     g.add("ConstantOfShape", [shape], value=numpy_helper.from_array(value))
 
 
 @step(0.6)
-def told(g):
-    """Sizes as numbers, and what is true of them."""
-    n = computed(g)
+def size_values(g):
+    """Sizes as numbers, and comparisons of them."""
+    n = computed_size(g)
     kind = g.int(0, 2)
     if kind == 0:
         g.add("Cast", [n], to=helper.np_dtype_to_tensor_dtype(g.dtype))

@@ -1,14 +1,14 @@
-"""What a graph may go on with: the list to which each file of this folder adds."""
+"""The steps that extend a graph; each module of this package registers some."""
 
 from .evaluate import Unfit
 
 STEPS = []
-# How much likelier a step of the family is that the graph is mostly of.
+# The factor by which steps of the graph's theme are more likely.
 THEMED = 6
 
 
 def step(weight=1.0):
-    """Registers a function that adds nodes to a graph, chosen so often."""
+    """Registers a function that adds nodes to a graph, with its relative frequency."""
 
     def registered(function):
         STEPS.append((weight, function))
@@ -18,7 +18,7 @@ def step(weight=1.0):
 
 
 def take(g, control=True):
-    """Adds what one of the steps makes; one that does not fit adds less, or nothing."""
+    """Takes a random step; one that does not fit adds fewer nodes, or none."""
     families = {f: f.__module__.rsplit(".", 1)[-1] for _, f in STEPS}
     choices = [(weight, f) for weight, f in STEPS if control or families[f] != "control"]
     weights = [weight * (THEMED if families[f] == g.theme else 1) for weight, f in choices]

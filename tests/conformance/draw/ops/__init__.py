@@ -1,4 +1,4 @@
-"""Every family, one file each, as in the compiler."""
+"""Every family of operators, one file each, as in the compiler."""
 
 from importlib import import_module
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Attention. Beside the rotary embedding it is judged by onnx's reference evaluator."""
+"""Attention; all but the rotary embedding are compared with onnx's reference evaluator."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .control import graph
 
 
 def heads(d):
-    """The heads of the queries, and those of keys and values, which several may share."""
+    """Returns the number of heads of the queries, and of keys and values, which may share them."""
     shared = d.int(1, 2)
     return shared * d.int(1, 2), shared
 
@@ -61,16 +61,19 @@ def attention(d):
         mask = d.tensor(mask_type, shape[d.int(0, 2) :], -2, 2, 0)
         if mask_type != BOOL and d.chance(0.5):
             mask[d.rng.random(mask.shape) < 0.4] = -np.inf
-        # Some queries may look at nothing.
+        # Some queries may have no keys.
         if d.chance(0.7):
             mask[..., 0] = True if mask_type == BOOL else 0
     cache = lambda dtype, width: d.tensor(dtype, [batch, kv_heads, past, width], -2, 2, 0)
-    inputs += [mask, *([cache(key_type, size), cache(value_type, value_size)] if cached else [None, None])]
+    inputs += [
+        mask,
+        *([cache(key_type, size), cache(value_type, value_size)] if cached else [None, None]),
+    ]
     if d.version >= 24:
         inputs.append(nonpad)
     outputs = [True, cached, cached, d.chance(0.3)]
     if outputs[3]:
-        # The evaluator's raw product is not what it is before `softcap`.
+        # The evaluator's product before `softcap` is wrong.
         attributes |= d.attributes(qk_matmul_output_mode=d.int("softcap" in attributes, 3))
     while not outputs[-1]:
         outputs.pop()
@@ -84,7 +87,7 @@ def attention(d):
 
 
 def coarse(*dtypes):
-    """The tolerance where sums are kept in the type itself."""
+    """The tolerance if sums are accumulated in the type itself."""
     if BF16 in dtypes:
         return 5e-2, 5e-2
     return (1e-2, 1e-2) if F16 in dtypes else (1e-4, 1e-5)
@@ -97,7 +100,9 @@ def rotary_embedding(d):
     partial = d.chance(0.4)
     size = 2 * half + (2 * d.int(0, 2) if partial else 0)
     flat = d.chance(0.5)
-    x = d.tensor(dtype, [batch, length, count * size] if flat else [batch, count, length, size], extremes=0)
+    x = d.tensor(
+        dtype, [batch, length, count * size] if flat else [batch, count, length, size], extremes=0
+    )
     positions = d.maybe(d.integers(I64, [batch, length], 0, 4))
     shape = [batch, length, half] if positions is None else [5, half]
     caches = [d.tensor(dtype, shape, -1, 1, 0) for _ in range(2)]
@@ -118,7 +123,9 @@ def rotary_embedding(d):
         y[..., odd] = sin * rows[..., even] + cos * rows[..., odd]
         return y.reshape(x.shape) if flat else y.transpose(0, 2, 1, 3)
 
-    return d.case([x, *caches, positions], wide(reference), attributes=attributes, symbolic=d.chance(0.3))
+    return d.case(
+        [x, *caches, positions], wide(reference), attributes=attributes, symbolic=d.chance(0.3)
+    )
 
 
 @operator("LinearAttention")
@@ -148,7 +155,9 @@ def linear_attention(d):
     )
     attributes |= {"q_num_heads": q_heads, "kv_num_heads": kv_heads}
     kinds = [dtype] if past is None else [dtype, past.dtype]
-    return d.case(inputs, outputs=2, attributes=attributes, symbolic=d.chance(0.3), tolerance=coarse(*kinds))
+    return d.case(
+        inputs, outputs=2, attributes=attributes, symbolic=d.chance(0.3), tolerance=coarse(*kinds)
+    )
 
 
 @operator("FlexAttention", domain="ai.onnx.preview")
@@ -173,4 +182,6 @@ def flex_attention(d):
         prob_mod=d.maybe(mod("prob"), 0.4),
     )
     opsets = {"ai.onnx.preview": 1, "": 26}
-    return d.case(inputs, attributes=attributes, opsets=opsets, symbolic=False, tolerance=coarse(dtype))
+    return d.case(
+        inputs, attributes=attributes, opsets=opsets, symbolic=False, tolerance=coarse(dtype)
+    )

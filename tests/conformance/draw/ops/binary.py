@@ -1,4 +1,4 @@
-"""Functions of two numbers, comparisons and logic, and sums of any number of tensors."""
+"""Binary functions, comparisons and logic, and sums of any number of tensors."""
 
 import numpy as np
 
@@ -7,11 +7,13 @@ from ..types import BOOL, INTEGERS, wide
 
 
 def divide(a, b):
-    """A quotient; whole numbers are rounded towards zero."""
+    """Divides; integer quotients are rounded towards zero."""
     if a.dtype.kind == "f":
         return a / b
     size, of = (np.asarray(abs(x.astype(object)), object) for x in (a, b))
-    return np.asarray(size // of * np.sign(a).astype(object) * np.sign(b).astype(object)).astype(a.dtype)
+    return np.asarray(size // of * np.sign(a).astype(object) * np.sign(b).astype(object)).astype(
+        a.dtype
+    )
 
 
 ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": divide}
@@ -27,7 +29,7 @@ BITS = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": 
 
 
 def shapes(d):
-    """Two shapes that are broadcast to each other."""
+    """Returns two shapes that can be broadcast to each other."""
     shape = d.shape()
     pair = [shape, d.broadcast(shape)]
     if d.chance(0.3):
@@ -36,7 +38,7 @@ def shapes(d):
 
 
 def with_axis(d, function, make):
-    """A case of the versions that broadcast the second input only, where an attribute says so."""
+    """Returns a case of the versions that broadcast only the second input, by an attribute."""
     shape = d.shape(least=1)
     start = d.int(0, len(shape) - 1)
     other = shape[start : d.int(start + 1, len(shape))] if d.chance(0.6) else shape
@@ -45,7 +47,9 @@ def with_axis(d, function, make):
         attributes = {"broadcast": 1}
         at_the_end = shape[len(shape) - len(other) :] == other
         if other != shape and not (at_the_end and d.chance(0.4)):
-            attributes["axis"] = start - (len(shape) if d.chance(0.3) and d.op not in COMPARISONS else 0)
+            attributes["axis"] = start - (
+                len(shape) if d.chance(0.3) and d.op not in COMPARISONS else 0
+            )
         elif other != shape:
             start = len(shape) - len(other)
         else:
@@ -71,12 +75,16 @@ def arithmetic(d):
 
     def make(shape):
         x = d.tensor(dtype, shape, low=-6, high=6)
-        # What a whole number divided by nothing is, is not said.
-        return np.where(x == 0, x + 1, x).astype(dtype) if d.op == "Div" and dtype in INTEGERS else x
+        # Integer division by zero is undefined.
+        return (
+            np.where(x == 0, x + 1, x).astype(dtype) if d.op == "Div" and dtype in INTEGERS else x
+        )
 
     if d.op == "Div" and dtype in INTEGERS:
         return pair(
-            d, divide, lambda shape: np.maximum(make(shape), -100 if np.dtype(dtype).kind == "i" else 0)
+            d,
+            divide,
+            lambda shape: np.maximum(make(shape), -100 if np.dtype(dtype).kind == "i" else 0),
         )
     return pair(d, wide(ARITHMETIC[d.op]), make)
 
@@ -104,7 +112,10 @@ def bit_shift(d):
     direction = d.one_of(["LEFT", "RIGHT"])
     bits = np.dtype(dtype).itemsize * 8
     a, b = shapes(d)
-    inputs = [d.tensor(dtype, a, low=-100, high=200), d.tensor(dtype, b, low=0, high=bits - 1, extremes=0)]
+    inputs = [
+        d.tensor(dtype, a, low=-100, high=200),
+        d.tensor(dtype, b, low=0, high=bits - 1, extremes=0),
+    ]
     function = np.left_shift if direction == "LEFT" else np.right_shift
     return d.case(inputs, function, attributes={"direction": direction})
 
@@ -119,7 +130,9 @@ def modulo(d):
         divisor = (divisor * dtype.type(-1)).astype(dtype)
     inputs = [d.tensor(dtype, a, low=-50, high=50), divisor]
     return d.case(
-        inputs, wide(np.fmod if fmod else np.mod), attributes={"fmod": fmod} if fmod or d.chance(0.5) else {}
+        inputs,
+        wide(np.fmod if fmod else np.mod),
+        attributes={"fmod": fmod} if fmod or d.chance(0.5) else {},
     )
 
 
@@ -128,7 +141,7 @@ def power(d):
     base = d.type("T")
     exponent = d.type("T1") if d.version > 7 else base
     low, high = (0, 3) if base in INTEGERS or exponent in INTEGERS else (-2, 3)
-    # A negative number has no power between whole ones.
+    # Fractional powers of negative numbers are undefined.
     least = -3 if exponent in INTEGERS else 0.25
 
     def reference(x, y):
@@ -145,7 +158,9 @@ def pair_of(d, first, second, range_a, range_b, function):
         return d.tensor(dtype, shape, *bounds, extremes=0)
 
     if "broadcast" in d.schema.attributes:
-        return with_axis(d, function, lambda shape: np.abs(values(first, shape, range_a)) + first.type(0.25))
+        return with_axis(
+            d, function, lambda shape: np.abs(values(first, shape, range_a)) + first.type(0.25)
+        )
     a, b = shapes(d)
     return d.case([values(first, a, range_a), values(second, b, range_b)], function)
 
@@ -172,7 +187,9 @@ def variadic(d):
             result = VARIADIC[d.op](result, x)
         return result / len(inputs) if d.op == "Mean" else result
 
-    return d.case(inputs, wide(reference), attributes=d.attributes(consumed_inputs=d.maybe([0] * count)))
+    return d.case(
+        inputs, wide(reference), attributes=d.attributes(consumed_inputs=d.maybe([0] * count))
+    )
 
 
 @operator("Where")

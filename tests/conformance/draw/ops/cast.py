@@ -1,4 +1,4 @@
-"""Elements as another type, and constants."""
+"""Conversions of element types, and constants."""
 
 import ml_dtypes
 import numpy as np
@@ -26,21 +26,25 @@ NUMERALS = ("1", "-2.5", "0.125", "1e3", "3")
 
 
 def values(d, dtype, shape, to):
-    """Values whose conversion to the other type is defined."""
+    """Returns values whose conversion to the other type is defined."""
     if dtype == STRING:
         texts = ("1", "23", "4") if to in INTEGERS + NIBBLES else NUMERALS
         if to in FLOATS and d.chance(0.3):
             texts = (*texts, "NaN", "INF", "-INF", "inf", "-inf", "nan")
-        return np.array([d.one_of(texts) for _ in range(int(np.prod(shape)))], object).reshape(shape)
+        return np.array([d.one_of(texts) for _ in range(int(np.prod(shape)))], object).reshape(
+            shape
+        )
     low, high = (
-        (-4, 4) if to not in INTEGERS + NIBBLES else (max(limits(to)[0], -100), min(limits(to)[1], 100))
+        (-4, 4)
+        if to not in INTEGERS + NIBBLES
+        else (max(limits(to)[0], -100), min(limits(to)[1], 100))
     )
     extremes = 0.2 if to in FLOATS or dtype in INTEGERS and to in INTEGERS else 0
     return d.tensor(dtype, shape, low, high, extremes)
 
 
 def convert(x, to):
-    """The elements as the other type, those of numbers through the widest."""
+    """Converts the elements; numbers are converted through the widest type."""
     if to == STRING:
         return np.vectorize(text, otypes=[object])(x)
     if x.dtype == STRING:
@@ -52,11 +56,17 @@ def convert(x, to):
         whole = np.trunc(x.astype(F64)).astype(I64)
         return ((whole - low) % (high - low + 1) + low).astype(to)
     with np.errstate(all="ignore"):
-        return x.astype(F32).astype(to) if x.dtype in MINIFLOATS or x.dtype in NIBBLES else x.astype(to)
+        return (
+            x.astype(F32).astype(to)
+            if x.dtype in MINIFLOATS or x.dtype in NIBBLES
+            else x.astype(to)
+        )
 
 
 def narrowed(x, to, saturate=True):
-    """The elements as floats of a byte or less: what lies beyond these is their largest, where it `saturate`s."""
+    """Converts to a float of a byte or less; values beyond its range become its largest value if
+    `saturate`.
+    """
     x = x.astype(F64)
     if to == EXPONENTS:
         exponents = np.ceil(np.log2(x))
@@ -67,18 +77,19 @@ def narrowed(x, to, saturate=True):
 
 
 def text(x):
-    """A number as text."""
+    """Formats a number as text."""
     if isinstance(x, str):
         return x
     return str(int(x)) if isinstance(x, (np.bool_, bool)) else str(x)
 
 
 def pair(d, first, second):
-    """Two types between which elements are converted."""
+    """Returns two types between which elements can be converted."""
     plain = FLOATS + INTEGERS + (BOOL,) + NIBBLES
     while True:
         a, b = d.type(first), d.type(second)
-        # What rounds how to a type of less than a byte is told by cases of its own.
+        # Conversions to types of less than a byte have cases of their own, which define the
+        # rounding.
         if a in plain + (STRING,) and b in plain and not (a == STRING and b in (BOOL, *NIBBLES)):
             return a, b
         if b == STRING and (a in INTEGERS or a == STRING):
@@ -86,7 +97,7 @@ def pair(d, first, second):
 
 
 def minifloat(d, first, second):
-    """Two types, one of which is a float of a byte or less."""
+    """Returns two types, one of which is a float of a byte or less."""
     while True:
         a, b = d.type(first), d.type(second)
         if (
@@ -98,9 +109,9 @@ def minifloat(d, first, second):
 
 
 def before_narrowing(d, a, b):
-    """Values to be converted from `a` to `b`."""
+    """Returns values to convert from `a` to `b`."""
     if EXPONENTS in (a, b):
-        # These are powers of two, as large as both types have.
+        # Powers of two, up to the largest that both types have.
         integers = [dtype for dtype in (a, b) if dtype in INTEGERS + NIBBLES]
         top = min((limits(dtype)[1].bit_length() - 1 for dtype in integers), default=2)
         return np.asarray(2.0 ** d.rng.integers(0, min(top, 5) + 1, d.shape())).astype(a)
@@ -111,7 +122,7 @@ def before_narrowing(d, a, b):
 
 
 def narrow(x, to, saturate):
-    """The conversion, one of whose types is a float of a byte or less."""
+    """A conversion from or to a float of a byte or less."""
     return narrowed(x, to, saturate != 0) if to in MINIFLOATS else convert(x, to)
 
 
@@ -134,7 +145,9 @@ def cast(d):
     a, b = pair(d, "T1", "T2")
     x = values(d, a, d.shape(), b)
     to = (
-        next(name for name, dtype in BY_NAME.items() if dtype == b).upper() if d.version < 6 else onnx_type(b)
+        next(name for name, dtype in BY_NAME.items() if dtype == b).upper()
+        if d.version < 6
+        else onnx_type(b)
     )
     return d.case([x], lambda x: convert(x, b), attributes={"to": to})
 
@@ -146,10 +159,14 @@ def cast_like(d):
         x, saturate = before_narrowing(d, a, b), d.maybe(d.int(0, 1))
         inputs = [x, d.tensor(b, [1], 1, 2, 0)]
         return d.case(
-            inputs, lambda x, like: narrow(x, b, saturate), attributes=d.attributes(saturate=saturate)
+            inputs,
+            lambda x, like: narrow(x, b, saturate),
+            attributes=d.attributes(saturate=saturate),
         )
     a, b = pair(d, "T1", "T2")
-    return d.case([values(d, a, d.shape(), b), d.tensor(b, d.shape(most=1))], lambda x, like: convert(x, b))
+    return d.case(
+        [values(d, a, d.shape(), b), d.tensor(b, d.shape(most=1))], lambda x, like: convert(x, b)
+    )
 
 
 @operator("BitCast")
@@ -179,10 +196,12 @@ def bit_cast(d):
 
 
 def size(dtype):
-    """The bits of an element."""
+    """Returns the number of bits of an element."""
     if dtype in NIBBLES:
         return int(str(dtype)[-1])
-    return {"float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}.get(str(dtype), dtype.itemsize * 8)
+    return {"float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}.get(
+        str(dtype), dtype.itemsize * 8
+    )
 
 
 @operator("Constant")
@@ -209,7 +228,7 @@ def scalar(value, dtype):
 
 
 def sparse(d):
-    """A tensor most of whose elements are zero, with its dense form."""
+    """Returns a sparse tensor and its dense form."""
     shape = d.shape(least=1, most=3, empty=0)
     dense = np.where(d.rng.random(shape) < 0.3, d.tensor(F32, shape, 1, 5, 0), 0).astype(F32)
     places = np.flatnonzero(dense)

@@ -10,27 +10,36 @@ from .matmul import less, saturated
 
 
 class Window:
-    """How a window goes over the axes of an image, drawn."""
+    """A random window over the spatial axes of an image."""
 
     def __init__(self, d, rank, dilated=True, auto=True, padded=True):
         self.rank = rank
         self.kernel = [d.int(1, 3) for _ in range(rank)]
         self.strides = d.maybe([d.int(1, 3) for _ in range(rank)])
         self.dilations = d.maybe([d.int(1, 2) for _ in range(rank)]) if dilated else None
-        self.auto = d.one_of(["SAME_UPPER", "SAME_LOWER", "VALID"]) if auto and d.chance(0.3) else None
+        self.auto = (
+            d.one_of(["SAME_UPPER", "SAME_LOWER", "VALID"]) if auto and d.chance(0.3) else None
+        )
         if self.auto and self.auto != "VALID":
             self.dilations = None
         self.pads = (
-            d.maybe([d.int(0, size - 1) for size in self.kernel * 2]) if padded and not self.auto else None
+            d.maybe([d.int(0, size - 1) for size in self.kernel * 2])
+            if padded and not self.auto
+            else None
         )
 
     def attributes(self):
         auto = self.auto
-        values = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads, "auto_pad": auto}
+        values = {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "pads": self.pads,
+            "auto_pad": auto,
+        }
         return {name: value for name, value in values.items() if value is not None}
 
     def axis(self, i, size, ceil=False):
-        """The stride, the dilation, the padding before and after, and the length of the result on an axis."""
+        """Returns the stride, dilation, padding before and after, and output size of an axis."""
         stride = self.strides[i] if self.strides else 1
         dilation = self.dilations[i] if self.dilations else 1
         reach = (self.kernel[i] - 1) * dilation + 1
@@ -46,15 +55,16 @@ class Window:
         return stride, dilation, before, after, length
 
     def sizes(self, d, extra=4):
-        """The sizes of an image that the window fits into."""
+        """Returns sizes of an image that the window fits into."""
         reach = [
-            (k - 1) * (self.dilations[i] if self.dilations else 1) + 1 for i, k in enumerate(self.kernel)
+            (k - 1) * (self.dilations[i] if self.dilations else 1) + 1
+            for i, k in enumerate(self.kernel)
         ]
         return [d.int(size, size + extra) for size in reach]
 
 
 def correlate(x, w, window, group=1):
-    """The convolution of `x` `[N, C, ...]` with `w` `[M, C / group, ...]`, by its definition."""
+    """Convolves `x` `[N, C, ...]` with `w` `[M, C / group, ...]`, by the definition."""
     axes = [window.axis(i, size) for i, size in enumerate(x.shape[2:])]
     padded = np.pad(x, [(0, 0), (0, 0), *((before, after) for _, _, before, after, _ in axes)])
     n, m, each = x.shape[0], w.shape[0], w.shape[0] // group
@@ -71,19 +81,27 @@ def correlate(x, w, window, group=1):
         ]
         for c in range(m):
             first = c // each * w.shape[1]
-            y[(slice(None), c, *place)] = (part[:, first : first + w.shape[1]] * w[c]).reshape(n, -1).sum(1)
+            y[(slice(None), c, *place)] = (
+                (part[:, first : first + w.shape[1]] * w[c]).reshape(n, -1).sum(1)
+            )
     return y
 
 
 def drawn(d, dtypes, bounds=(-4, 4)):
-    """A window, its groups, an image and its weights."""
+    """Returns a window, its groups, an image and its weights."""
     window = Window(d, d.one_of([1, 2, 2, 2, 3]))
     group = d.one_of([1, 1, 2, 3])
     channels, features = group * d.int(1, 2), group * d.int(1, 3)
     x = d.tensor(dtypes[0], [d.int(1, 2), channels, *window.sizes(d)], *bounds, 0)
     w = d.tensor(dtypes[1], [features, channels // group, *window.kernel], *bounds, 0)
     attributes = window.attributes() | ({"group": group} if group > 1 or d.chance(0.3) else {})
-    return window, group, x, w, attributes | ({"kernel_shape": window.kernel} if d.chance(0.6) else {})
+    return (
+        window,
+        group,
+        x,
+        w,
+        attributes | ({"kernel_shape": window.kernel} if d.chance(0.6) else {}),
+    )
 
 
 @operator("Conv")
@@ -117,7 +135,17 @@ def qlinear_conv(d):
     scale = lambda shape=(): np.array(2.0 ** d.rng.integers(-6, 0, shape), F32)
     zeros = [d.tensor(kind, shape, -9, 9) for kind, shape in zip(kinds, ((), each, ()))]
     bias = d.maybe(d.tensor(BY_NAME["int32"], [w.shape[0]], -500, 500, 0))
-    inputs = [x, scale(), zeros[0], w, scale(each), zeros[1], np.float32(2.0 ** d.int(-2, 4)), zeros[2], bias]
+    inputs = [
+        x,
+        scale(),
+        zeros[0],
+        w,
+        scale(each),
+        zeros[1],
+        np.float32(2.0 ** d.int(-2, 4)),
+        zeros[2],
+        bias,
+    ]
 
     def reference(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None):
         channels = (-1, *[1] * window.rank)
@@ -147,7 +175,10 @@ def conv_transpose(d):
         if d.chance(0.4)
         else None
     )
-    reach = [s * (n - 1) + (k - 1) * a + 1 for s, n, k, a in zip(strides, sizes, window.kernel, dilations)]
+    reach = [
+        s * (n - 1) + (k - 1) * a + 1
+        for s, n, k, a in zip(strides, sizes, window.kernel, dilations)
+    ]
     attributes = window.attributes() | {"group": group}
     pads = window.pads or [0] * 2 * rank
     added = extra or [0] * rank
@@ -158,7 +189,7 @@ def conv_transpose(d):
     if auto == "VALID":
         attributes["auto_pad"] = auto
     elif auto or d.chance(0.2):
-        # The size of the result is given, and the padding follows from it.
+        # The size of the output is given, and the padding follows from it.
         shape = [s * n for s, n in zip(strides, sizes)]
         if not auto:
             shape = [size - d.int(0, min(2, size - 1)) for size in reach]
@@ -196,7 +227,9 @@ def conv_transpose(d):
                 full[(slice(None), slice(first, first + features), *to)] += (
                     x[(slice(None), c, *at)].reshape(-1, *[1] * (rank + 1)) * w[c]
                 )
-        y = full[(..., *(slice(b, size - e) for b, e, size in zip(pads, pads[rank:], full.shape[2:])))]
+        y = full[
+            (..., *(slice(b, size - e) for b, e, size in zip(pads, pads[rank:], full.shape[2:])))
+        ]
         return y if bias is None else y + bias.reshape(-1, *[1] * rank)
 
     x = d.tensor(dtype, [d.int(1, 2), channels, *sizes], extremes=0)
@@ -222,7 +255,7 @@ def deform_conv(d):
     axes = [window.axis(i, size) for i, size in enumerate(x.shape[2:])]
 
     def sample(image, y, x):
-        """The image between its pixels, nothing outside."""
+        """Interpolates the image between its pixels, with zeros outside."""
         total = 0.0
         for row in (math.floor(y), math.floor(y) + 1):
             for column in (math.floor(x), math.floor(x) + 1):
@@ -248,7 +281,9 @@ def deform_conv(d):
                     y[n, m, i, j] += value if mask is None else value * mask[n, tap, i, j]
         return y if bias is None else y + bias.reshape(-1, 1, 1)
 
-    return d.case([x, w, offset, bias, mask], wide(reference), attributes=attributes, symbolic=d.chance(0.3))
+    return d.case(
+        [x, w, offset, bias, mask], wide(reference), attributes=attributes, symbolic=d.chance(0.3)
+    )
 
 
 @operator("CausalConvWithState")
@@ -274,11 +309,11 @@ def col2im(d):
     image = window.sizes(d)
     places = [window.axis(i, size)[-1] for i, size in enumerate(image)]
     taps, channels = math.prod(window.kernel), d.int(1, 3)
-    # What the sum of texts is, is not said; complex numbers are refused.
+    # Sums of text are undefined; complex numbers are not supported.
     dtype = d.type(among=NUMBERS)
     x = d.tensor(dtype, [d.int(1, 2), channels * taps, math.prod(places)], extremes=0)
     axes = [window.axis(i, size) for i, size in enumerate(image)]
-    # Sums are kept in the type itself.
+    # Sums are accumulated in the type itself.
     tolerance = (5e-2, 1e-1) if dtype.itemsize == 2 else None
 
     def reference(x, image, block):

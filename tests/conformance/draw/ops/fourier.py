@@ -1,11 +1,11 @@
-"""Signals."""
+"""Fourier transforms and other signal processing."""
 
 import numpy as np
 
 from ..registry import operator
 from ..types import F16, F32, F64, FLOATS, I32, I64, onnx_type
 
-# How far sums of many products may lie off.
+# The tolerance of sums of many products.
 TOLERANCE = {F16: (2e-2, 5e-2), F32: (1e-4, 1e-4), F64: (1e-8, 1e-8)}
 
 
@@ -14,7 +14,7 @@ def complex_of(x):
 
 
 def pairs(z, dtype):
-    """Complex numbers as pairs of real ones."""
+    """Returns complex numbers as pairs of real numbers."""
     return np.stack([z.real, z.imag], -1).astype(dtype)
 
 
@@ -39,7 +39,9 @@ def dft(d):
         if onesided and inverse:
             n = int(length) if length is not None else 2 * (z.shape[axis] - 1)
             return np.fft.irfft(z, n, axis)[..., None].astype(dtype)
-        z = (np.fft.ifft if inverse else np.fft.fft)(z, None if length is None else int(length), axis)
+        z = (np.fft.ifft if inverse else np.fft.fft)(
+            z, None if length is None else int(length), axis
+        )
         return pairs(np.take(z, range(z.shape[axis] // 2 + 1), axis) if onesided else z, dtype)
 
     given = None if length is None else np.array(length, d.type("T2", among=(I32, I64)))
@@ -100,7 +102,9 @@ def window(d):
         turn = 2 * np.pi * np.arange(int(size)) / (int(size) - (periodic == 0))
         return (a - b * np.cos(turn) + c * np.cos(2 * turn)).astype(dtype or F32)
 
-    attributes = d.attributes(periodic=periodic, output_datatype=None if dtype is None else onnx_type(dtype))
+    attributes = d.attributes(
+        periodic=periodic, output_datatype=None if dtype is None else onnx_type(dtype)
+    )
     return d.case([np.array(size, d.type("T1"))], reference, attributes=attributes, dynamic=True)
 
 

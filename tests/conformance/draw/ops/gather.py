@@ -1,4 +1,4 @@
-"""Elements at places that another tensor says, read and written."""
+"""Gathering and scattering of elements by indices."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..types import BOOL, I64, NUMBERS, STRING
 
 
 def places(d, size, shape, dtype=I64, negative=True):
-    """Places along an axis of this size, counted from either end."""
+    """Returns indices along an axis of this size, counted from either end."""
     return d.integers(dtype, shape, -size if negative else 0, size - 1)
 
 
@@ -25,7 +25,9 @@ def gather(d):
 
 
 def elements(d, empty=0.0):
-    """A tensor, an axis, and places along it in a tensor that is no larger elsewhere."""
+    """Returns a tensor, an axis, and indices along it in a tensor that is not larger along other
+    axes.
+    """
     x = d.tensor(d.type(), d.shape(least=1, empty=0))
     axis = d.axis(x.ndim) if d.version >= 11 else d.int(0, x.ndim - 1)
     shape = [d.int(1, size) if d.chance(0.4) else size for size in x.shape]
@@ -47,7 +49,7 @@ def gather_elements(d):
 
 
 def nd_places(d, shape, batch):
-    """A tensor of places, each as long as so many axes behind the first ones."""
+    """Returns a tensor of multi-dimensional indices, after `batch` common axes."""
     depth = d.int(1, len(shape) - batch)
     outer = [*shape[:batch], *d.shape(most=2, size=(1, 4), empty=0)]
     parts = [places(d, shape[batch + i], outer, I64) for i in range(depth)]
@@ -66,7 +68,10 @@ def gather_nd(d):
         return np.array(result, x.dtype).reshape(at.shape[:-1] + kept)
 
     return d.case(
-        [x, at], reference, attributes=d.attributes(batch_dims=batch if batch else d.maybe(0)), fixed=(1,)
+        [x, at],
+        reference,
+        attributes=d.attributes(batch_dims=batch if batch else d.maybe(0)),
+        fixed=(1,),
     )
 
 
@@ -80,7 +85,7 @@ REDUCE = {
 
 
 def reduction(d, x):
-    """How values come together, where this version can say it."""
+    """Returns a reduction, if this version has one."""
     names = {16: ["none", "add", "mul"], 18: list(REDUCE)}.get(d.version, ["none"])
     if x.dtype in (STRING,) or x.dtype.kind == "c" or x.dtype == BOOL:
         names = ["none"]
@@ -89,7 +94,7 @@ def reduction(d, x):
 
 
 def calm(d, x):
-    """Small numbers in place of the tensor's: sums of extreme ones are a matter of order."""
+    """Replaces a tensor by small numbers: sums of extreme numbers depend on the order."""
     return d.tensor(x.dtype, x.shape, low=-2, high=3, extremes=0) if x.dtype in NUMBERS else x
 
 
@@ -100,7 +105,7 @@ def scatter_elements(d):
     how, attributes = reduction(d, x)
     shape[axis] = d.int(1, x.shape[axis])
     if how == "none":
-        # A place may be written once only.
+        # An element may be written only once.
         order = d.rng.permuted(
             np.broadcast_to(
                 np.expand_dims(np.arange(x.shape[axis]), tuple(range(1, x.ndim))),
@@ -126,7 +131,9 @@ def scatter_elements(d):
         return y
 
     return d.case(
-        [x, at, updates], reference, attributes=attributes | d.attributes(axis=axis if axis else d.maybe(0))
+        [x, at, updates],
+        reference,
+        attributes=attributes | d.attributes(axis=axis if axis else d.maybe(0)),
     )
 
 
@@ -157,9 +164,14 @@ def tensor_scatter(d):
     axis = d.int(1, len(shape) - 1)
     mode = d.one_of([None, "linear", "circular"])
     length = d.int(1, shape[axis])
-    room = shape[axis] - (0 if mode == "circular" else length)
+    space = shape[axis] - (0 if mode == "circular" else length)
     at = d.maybe(
-        d.ints([d.int(0, max(room, 0) if mode != "circular" else shape[axis] - 1) for _ in range(shape[0])]),
+        d.ints(
+            [
+                d.int(0, max(space, 0) if mode != "circular" else shape[axis] - 1)
+                for _ in range(shape[0])
+            ]
+        ),
         0.8,
     )
     dtype = d.type()
@@ -171,10 +183,14 @@ def tensor_scatter(d):
             start = 0 if at is None else int(at[i])
             for j in range(length):
                 place = (start + j) % shape[axis]
-                y[(i, *[slice(None)] * (axis - 1), place)] = update[(i, *[slice(None)] * (axis - 1), j)]
+                y[(i, *[slice(None)] * (axis - 1), place)] = update[
+                    (i, *[slice(None)] * (axis - 1), j)
+                ]
         return y
 
     given = axis - len(shape) if d.chance(0.5) else axis
     return d.case(
-        [d.tensor(dtype, shape), update, at], reference, attributes=d.attributes(mode=mode, axis=given)
+        [d.tensor(dtype, shape), update, at],
+        reference,
+        attributes=d.attributes(mode=mode, axis=given),
     )

@@ -1,4 +1,4 @@
-"""Files of pictures."""
+"""Image files."""
 
 import io
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..registry import operator
 from ..types import U8
 
-# Those formats that keep every pixel.
+# The lossless formats.
 FORMATS = ("PNG", "BMP", "TIFF", "PPM")
 
 
@@ -26,4 +26,6 @@ def image_decoder(d):
             return np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
         return pixels[..., ::-1] if form == "BGR" else pixels
 
-    return d.case([data], reference, attributes=d.attributes(pixel_format=form), dynamic=True, symbolic=False)
+    return d.case(
+        [data], reference, attributes=d.attributes(pixel_format=form), dynamic=True, symbolic=False
+    )

@@ -7,7 +7,7 @@ from ..types import F64, wide
 
 
 def operands(d):
-    """Scores for each class, the classes, weights, and what the attributes say."""
+    """Returns scores for each class, labels, weights, and attributes."""
     batch, classes = d.int(1, 3), d.int(1, 4)
     inner = d.shape(most=2, size=(1, 3), empty=0)
     dtype = d.type("T")
@@ -17,12 +17,14 @@ def operands(d):
     if ignored is not None:
         labels = np.where(d.rng.random(labels.shape) < 0.3, ignored, labels).astype(labels.dtype)
     weights = d.maybe(d.tensor(dtype, [classes], 0.25, 2, 0))
-    attributes = d.attributes(ignore_index=ignored, reduction=d.one_of([None, "none", "sum", "mean"]))
+    attributes = d.attributes(
+        ignore_index=ignored, reduction=d.one_of([None, "none", "sum", "mean"])
+    )
     return [scores, labels, weights], attributes, ignored
 
 
 def loss(log, labels, weights, attributes, ignored):
-    """The loss from logarithms of probabilities."""
+    """Computes the loss from log-probabilities."""
     kept = labels != ignored if ignored is not None else np.ones(labels.shape, bool)
     safe = np.where(kept, labels, 0).astype(int)
     picked = np.take_along_axis(log, np.expand_dims(safe, 1), 1).squeeze(1)

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .cast import narrowed
 
 
 def matrices(d):
-    """The shapes of two factors."""
+    """Returns the shapes of two operands."""
     rows, inner, columns = d.int(1, 4), d.int(1, 5), d.int(1, 4)
     batch = d.shape(most=2, size=(1, 3))
     a, b = (*batch, rows, inner), (*d.broadcast(batch), inner, columns)
@@ -59,7 +59,7 @@ def gemm(d):
 
 
 def less(x, zero, axis):
-    """The numbers less their zero point, of which there may be one for each row or column."""
+    """Subtracts the zero point, which may differ for each row or column."""
     exact = F64 if x.dtype in MINIFLOATS else np.int32
     x = x.astype(exact)
     if zero is None:
@@ -85,20 +85,20 @@ def matmul_integer(d):
 
     left = zero_point(kinds[0], a[-2] if len(a) > 1 else 1)
     right = zero_point(kinds[1], b[-1] if len(b) > 1 else 1)
-    reference = lambda x, y, left=None, right=None: np.matmul(less(x, left, -2), less(y, right, -1)).astype(
-        np.int32
-    )
+    reference = lambda x, y, left=None, right=None: np.matmul(
+        less(x, left, -2), less(y, right, -1)
+    ).astype(np.int32)
     return d.case([x, y, left, right], reference)
 
 
 def saturated(numbers, dtype):
-    """The nearest whole numbers that the type has."""
+    """Rounds to the nearest integers in the range of the type."""
     info = np.iinfo(dtype)
     return np.clip(np.rint(numbers), info.min, info.max).astype(dtype)
 
 
 def zero_point(d, dtype):
-    """A zero point; that of numbers with a fraction is 0."""
+    """Returns a zero point, which is 0 for floats."""
     return np.zeros((), dtype) if dtype in MINIFLOATS else d.tensor(dtype, (), -10, 10, 0)
 
 
@@ -152,7 +152,9 @@ def einsum(d):
     for term in equation.split("->")[0].replace(" ", "").split(","):
         letters = [sizes[letter] for letter in term.replace("...", "")]
         inputs.append(
-            d.tensor(dtype, [*(d.broadcast(batch) if "..." in term else ()), *letters], -2, 3, extremes=0)
+            d.tensor(
+                dtype, [*(d.broadcast(batch) if "..." in term else ()), *letters], -2, 3, extremes=0
+            )
         )
     return d.case(
         inputs,
@@ -166,4 +168,6 @@ def einsum(d):
 def det(d):
     side = d.int(1, 4)
     x = d.tensor(d.type(), [*d.shape(most=2), side, side], extremes=0)
-    return d.case([x], wide(np.linalg.det), tolerance=(5e-2, 5e-1) if x.dtype.itemsize == 2 else None)
+    return d.case(
+        [x], wide(np.linalg.det), tolerance=(5e-2, 5e-1) if x.dtype.itemsize == 2 else None
+    )

@@ -11,7 +11,7 @@ CATEGORIES = ("cat", "dog", "Zürich", "", "owl", "a b")
 
 
 def numbers(d, dtype, rows=(1, 4), columns=(1, 4)):
-    """A table of features."""
+    """Returns a table of features."""
     return d.tensor(dtype, [d.int(*rows), d.int(*columns)], -5, 5, 0)
 
 
@@ -28,7 +28,9 @@ def binarizer(d):
     threshold = d.maybe(float(d.int(-2, 2)))
     reference = lambda x: (x > (threshold or 0)).astype(x.dtype)
     return d.case(
-        [d.tensor(d.type(), d.shape(), extremes=0)], reference, attributes=d.attributes(threshold=threshold)
+        [d.tensor(d.type(), d.shape(), extremes=0)],
+        reference,
+        attributes=d.attributes(threshold=threshold),
     )
 
 
@@ -57,7 +59,9 @@ def imputer(d):
         else ("imputed_value_floats", "replaced_value_float")
     )
     missing = lambda x: np.isnan(x) if replaced != replaced else x == replaced
-    reference = lambda x: np.where(missing(x), np.array(values, F32 if not whole else I64), x).astype(dtype)
+    reference = lambda x: np.where(
+        missing(x), np.array(values, F32 if not whole else I64), x
+    ).astype(dtype)
     return d.case([x], reference, attributes=dict(zip(names, (values, replaced))), fixed=(0,))
 
 
@@ -99,7 +103,9 @@ def category_mapper(d):
         default = d.maybe(d.int(-9, -2))
         x = np.array([d.one_of(CATEGORIES) for _ in range(d.int(1, 6))], object)
         table = dict(zip(names, codes))
-        reference = lambda x: np.array([table.get(v, -1 if default is None else default) for v in x], I64)
+        reference = lambda x: np.array(
+            [table.get(v, -1 if default is None else default) for v in x], I64
+        )
         return d.case([x], reference, attributes=attributes | d.attributes(default_int64=default))
     default = d.maybe("nothing")
     x = d.integers(I64, [d.int(1, 6)], 0, 20)
@@ -112,7 +118,7 @@ KINDS = {STRING: ("strings", "string"), I64: ("int64s", "int64"), F32: ("floats"
 
 
 def labels(d, dtype, count):
-    """Different labels of a type."""
+    """Returns different labels of a type."""
     if dtype == STRING:
         return list(CATEGORIES[:count])
     return [dtype.type(i).item() for i in d.rng.permutation(20)[:count] - 5]
@@ -138,16 +144,23 @@ def label_encoder(d):
             )
         default = d.maybe("nothing")
         attributes = d.attributes(default_string=default) | {"classes_strings": names}
-        return encode(d, list(range(count)), names, I64, STRING, default or "_Unused", shape, attributes)
+        return encode(
+            d, list(range(count)), names, I64, STRING, default or "_Unused", shape, attributes
+        )
     by_tensor = d.version >= 4 and d.chance(0.5)
     choices = [STRING, I64, F32] + ([F64, I32, np.dtype(np.int16)] if by_tensor else [])
     a, b = d.one_of(choices), d.one_of(choices)
     keys, values = labels(d, a, count), labels(d, b, count)
     if by_tensor:
         default = labels(d, b, 1)[0]
-        tensors = {"keys_tensor": (keys, a), "values_tensor": (values, b), "default_tensor": ([default], b)}
+        tensors = {
+            "keys_tensor": (keys, a),
+            "values_tensor": (values, b),
+            "default_tensor": ([default], b),
+        }
         attributes = {
-            name: numpy_helper.from_array(np.array(value, dtype)) for name, (value, dtype) in tensors.items()
+            name: numpy_helper.from_array(np.array(value, dtype))
+            for name, (value, dtype) in tensors.items()
         }
     else:
         default = {STRING: "_Unused", I64: -1, F32: -0.0}[b]
@@ -159,11 +172,13 @@ def label_encoder(d):
 
 
 def encode(d, keys, values, a, b, default, shape, attributes):
-    """A table's values for keys, some of which it lacks."""
+    """Looks up keys in a table, some of which are missing."""
     missing = {STRING: ["missing"]}.get(a, [99])
     table = dict(zip(keys, values))
     x = np.array([d.one_of(keys + missing) for _ in range(int(np.prod(shape)))], a).reshape(shape)
-    find = lambda x: np.array([table.get(v, default) for v in x.reshape(-1).tolist()], b).reshape(x.shape)
+    find = lambda x: np.array([table.get(v, default) for v in x.reshape(-1).tolist()], b).reshape(
+        x.shape
+    )
     return d.case([x], find, attributes=attributes)
 
 
@@ -191,7 +206,7 @@ def one_hot_encoder(d):
 
 
 def transformed(scores, how):
-    """Scores as probabilities."""
+    """Transforms scores to probabilities."""
     if how == "LOGISTIC":
         return 1 / (1 + np.exp(-scores))
     if how in ("SOFTMAX", "SOFTMAX_ZERO"):
@@ -229,7 +244,7 @@ def linear_regressor(d):
 
 
 def classes(d, count, words="ints"):
-    """Labels of classes, the attribute that says them, and their type."""
+    """Returns the labels of classes, their attribute, and their type."""
     if d.chance(0.5):
         return list(CATEGORIES[:count]), "classlabels_strings", STRING
     return [int(i) for i in d.rng.permutation(20)[:count] - 5], f"classlabels_{words}", I64
@@ -251,7 +266,9 @@ def linear_classifier(d):
 
     def reference(x):
         scores = x.astype(F64) @ coefficients.T + intercepts
-        return np.array([names[i] for i in scores.argmax(1)], dtype), transformed(scores, how).astype(F32)
+        return np.array([names[i] for i in scores.argmax(1)], dtype), transformed(
+            scores, how
+        ).astype(F32)
 
     return d.case([x], reference, outputs=2, attributes=attributes | {attribute: names}, fixed=(0,))
 
@@ -260,7 +277,7 @@ def linear_classifier(d):
 
 
 def kernel(name, a, b, gamma, base, degree):
-    """How alike the rows of `a` and those of `b` are."""
+    """Computes the kernel function of the rows of `a` and those of `b`."""
     products = a @ b.T
     if name == "POLY":
         return (gamma * products + base) ** degree
@@ -272,7 +289,7 @@ def kernel(name, a, b, gamma, base, degree):
 
 
 def machine(d, x, count):
-    """Support vectors, what makes the kernel, and the attributes that say them."""
+    """Returns support vectors, the parameters of the kernel, and their attributes."""
     name = d.one_of(["LINEAR", "POLY", "RBF", "SIGMOID"])
     numbers = [d.float(0.1, 0.5), d.float(0, 1), 2.0]
     vectors = d.tensor(F32, [count, x.shape[1]], -2, 2, 0)
@@ -291,9 +308,11 @@ def svm_regressor(d):
     alike, attributes = machine(d, x, count)
     coefficients, rho = d.tensor(F32, [count], -1, 1, 0), d.float(-1, 1)
     one_class = d.maybe(d.int(0, 1), 0.3)
-    attributes |= {"coefficients": coefficients.tolist(), "rho": [rho], "n_supports": count} | d.attributes(
-        one_class=one_class
-    )
+    attributes |= {
+        "coefficients": coefficients.tolist(),
+        "rho": [rho],
+        "n_supports": count,
+    } | d.attributes(one_class=one_class)
 
     def reference(x):
         y = alike(x) @ coefficients + rho
@@ -371,7 +390,9 @@ def cast_map(d):
     keys = sorted(d.some([0, 1, 2, 4, 6], least=1))
     values = [d.one_of(["1", "2.5", "-3"]) if texts else np.float32(d.int(-4, 4)) for _ in keys]
     to = d.one_of(
-        [None, "TO_FLOAT", "TO_INT64", "TO_STRING"] if not texts else [None, "TO_FLOAT", "TO_STRING"]
+        [None, "TO_FLOAT", "TO_INT64", "TO_STRING"]
+        if not texts
+        else [None, "TO_FLOAT", "TO_STRING"]
     )
     dtype = {"TO_INT64": I64, "TO_STRING": STRING}.get(to, F32)
     form = d.one_of([None, "DENSE", "SPARSE"])
@@ -386,8 +407,12 @@ def cast_map(d):
         length = size if form == "SPARSE" else len(given)
         convert = text if dtype == STRING else float
         missing = ("" if texts else "0") if dtype == STRING else 0
-        return np.array([[convert(found[i]) if i in found else missing for i in range(length)]], dtype)
+        return np.array(
+            [[convert(found[i]) if i in found else missing for i in range(length)]], dtype
+        )
 
     element = TensorProto.STRING if texts else TensorProto.FLOAT
     kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(element, []))
-    return d.case([dict(zip(keys, values))], reference, attributes=attributes, types={0: kind}, dynamic=True)
+    return d.case(
+        [dict(zip(keys, values))], reference, attributes=attributes, types={0: kind}, dynamic=True
+    )

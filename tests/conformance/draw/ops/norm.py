@@ -7,7 +7,7 @@ from ..types import BOOL, F32, F64, onnx_type, wide
 
 
 def along_channels(x, rank):
-    """A tensor of one number for each channel, against one of so many axes."""
+    """Reshapes a tensor of one number per channel so that it can be broadcast to that rank."""
     return x.reshape(-1, *[1] * (rank - 2))
 
 
@@ -43,7 +43,9 @@ def batch_normalization(d):
         if training:
             others = (0, *range(2, x.ndim))
             now = x.mean(others), x.var(others)
-            running = tuple(old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), now))
+            running = tuple(
+                old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), now)
+            )
             mean, variance = now
         shaped = (lambda a: along_channels(a, x.ndim)) if spatial != 0 else (lambda a: a)
         y = shaped(scale) * (x - shaped(mean)) / np.sqrt(shaped(variance) + epsilon) + shaped(bias)
@@ -60,7 +62,9 @@ def instance_normalization(d):
         d.tensor(dtype, shape, extremes=0),
         *(d.tensor(dtype, shape[1:2], extremes=0) for _ in range(2)),
     ]
-    attributes = d.attributes(epsilon=d.maybe(d.float(1e-3, 1e-1), 0.8), consumed_inputs=d.maybe([0, 0, 0]))
+    attributes = d.attributes(
+        epsilon=d.maybe(d.float(1e-3, 1e-1), 0.8), consumed_inputs=d.maybe([0, 0, 0])
+    )
 
     def reference(x, scale, bias):
         inner = tuple(range(2, x.ndim))
@@ -77,9 +81,12 @@ def group_normalization(d):
     groups, each = d.int(1, 3), d.int(1, 3)
     shape = (d.int(1, 3), groups * each, *d.shape(least=1, most=2, size=(2, 4), empty=0))
     dtype = d.type()
-    # Before version 21 there was a scale for each group.
+    # Before version 21, there was a scale for each group.
     count = groups if d.version < 21 else groups * each
-    inputs = [d.tensor(dtype, shape, extremes=0), *(d.tensor(dtype, [count], extremes=0) for _ in range(2))]
+    inputs = [
+        d.tensor(dtype, shape, extremes=0),
+        *(d.tensor(dtype, [count], extremes=0) for _ in range(2)),
+    ]
     attributes = d.attributes(num_groups=groups, epsilon=d.maybe(d.float(1e-3, 1e-1)))
 
     def reference(x, scale, bias):
@@ -89,7 +96,9 @@ def group_normalization(d):
         )
         if d.version < 21:
             return (rows * scale[:, None] + bias[:, None]).reshape(shape)
-        return rows.reshape(shape) * along_channels(scale, len(shape)) + along_channels(bias, len(shape))
+        return rows.reshape(shape) * along_channels(scale, len(shape)) + along_channels(
+            bias, len(shape)
+        )
 
     return d.case(inputs, wide(reference), attributes=attributes)
 
@@ -121,7 +130,9 @@ def layer_normalization(d):
         deviation = 1 / np.sqrt(
             ((rows - mean) ** 2).mean(inner, keepdims=True) + attributes.get("epsilon", 1e-5)
         )
-        y = (rows - mean) * deviation * scale.astype(F64) + (0 if bias is None else bias.astype(F64))
+        y = (rows - mean) * deviation * scale.astype(F64) + (
+            0 if bias is None else bias.astype(F64)
+        )
         results = y.astype(scale.dtype), np.asarray(mean).astype(stash), deviation.astype(stash)
         return results[:outputs]
 
@@ -150,7 +161,9 @@ def lp_normalization(d):
 def lrn(d):
     x = d.tensor(d.type(), d.shape(least=3, empty=0), extremes=0)
     names = ("alpha", "beta", "bias")
-    attributes = {"size": d.int(1, 5)} | {name: d.float(0.1, 1.5) for name in names if d.chance(0.6)}
+    attributes = {"size": d.int(1, 5)} | {
+        name: d.float(0.1, 1.5) for name in names if d.chance(0.6)
+    }
     size = attributes["size"]
     alpha, beta, bias = (d.value(attributes, name) for name in names)
 
@@ -185,7 +198,12 @@ def dropout(d):
         if d.chance(0.3):
             ratio, training = np.array(0, F32 if ratio is None else ratio.dtype), np.array(True)
         return d.case(
-            [x, ratio, training], reference, outputs=outputs, attributes=d.attributes(seed=d.maybe(3))
+            [x, ratio, training],
+            reference,
+            outputs=outputs,
+            attributes=d.attributes(seed=d.maybe(3)),
         )
-    attributes = d.attributes(ratio=d.maybe(d.float(0, 0.9)), is_test=1, consumed_inputs=d.maybe([0]))
+    attributes = d.attributes(
+        ratio=d.maybe(d.float(0, 0.9)), is_test=1, consumed_inputs=d.maybe([0])
+    )
     return d.case([x], reference, outputs=outputs, attributes=attributes)

@@ -1,4 +1,4 @@
-"""Steps of training."""
+"""Optimizers."""
 
 import numpy as np
 from onnx import helper
@@ -10,7 +10,7 @@ TRAINING = "ai.onnx.preview.training"
 
 
 def operands(d, states, count):
-    """The learning rate, the number of the step, and tensors with their gradients and states."""
+    """Returns the learning rate, the number of the step, and tensors with gradients and states."""
     dtype = d.type("T3")
     shapes = [d.shape(most=2) for _ in range(count)]
     rate = np.array(d.float(0.01, 0.5), d.type("T1"))
@@ -110,8 +110,14 @@ FORMULAS = (
     ([("Div", ["x0", "x1"], "z")], lambda a, b: (1 / b, -a / b**2)),
     ([("Sin", ["x0"], "s"), ("Mul", ["s", "x1"], "z")], lambda a, b: (np.cos(a) * b, np.sin(a))),
     ([("Exp", ["x0"], "s"), ("Sub", ["s", "x1"], "z")], lambda a, b: (np.exp(a), -np.ones_like(b))),
-    ([("Mul", ["x0", "x0"], "s"), ("Add", ["s", "x1"], "z")], lambda a, b: (2 * a, np.ones_like(b))),
-    ([("Tanh", ["x0"], "s"), ("Mul", ["s", "x1"], "z")], lambda a, b: (b / np.cosh(a) ** 2, np.tanh(a))),
+    (
+        [("Mul", ["x0", "x0"], "s"), ("Add", ["s", "x1"], "z")],
+        lambda a, b: (2 * a, np.ones_like(b)),
+    ),
+    (
+        [("Tanh", ["x0"], "s"), ("Mul", ["s", "x1"], "z")],
+        lambda a, b: (b / np.cosh(a) ** 2, np.tanh(a)),
+    ),
 )
 
 
@@ -127,7 +133,9 @@ def gradient(d):
     order = [*which, *(i for i in (0, 1) if i not in which)]
     reference = lambda a, b: tuple(function(a, b)[i] for i in which)
     opsets = {TRAINING: 1, "": d.int(13, 17)}
-    case = d.case(inputs, reference, outputs=len(which), attributes=attributes, opsets=opsets, running=(0, 1))
+    case = d.case(
+        inputs, reference, outputs=len(which), attributes=attributes, opsets=opsets, running=(0, 1)
+    )
     case.before = [helper.make_node(op, names, [out]) for op, names, out in nodes]
     case.before.append(helper.make_node("ReduceSum", ["z"], ["y"], keepdims=0))
     case.names = [f"x{i}" for i in order]

@@ -1,4 +1,4 @@
-"""Numbers on a coarse scale, and back."""
+"""Quantization and dequantization."""
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from .cast import narrowed
 
 
 def layout(d, shape):
-    """The shape of the scales, the axis, the block, and how scales stand against elements."""
+    """Returns the shape of the scales, the axis, the block size, and how scales are broadcast to
+    the elements.
+    """
     kinds = (
         ["tensor"]
         + (["axis"] if "axis" in d.schema.attributes else [])
@@ -44,7 +46,7 @@ def layout(d, shape):
 
 
 def drawn_scale(d, dtype, shape):
-    """Powers of two, so that quotients are exact."""
+    """Returns powers of two, so that quotients are exact."""
     exponents = d.rng.integers(0 if dtype == I32 else -3, 3, shape)
     return np.asarray(2.0**exponents).astype(dtype)
 
@@ -58,7 +60,9 @@ def quantize_linear(d):
     to = d.type("T3" if d.version >= 23 else "T2")
     scales, attributes, stand = layout(d, shape)
     low, high = (
-        (-40, 40) if to in INTEGERS else (-6, 6) if to in NIBBLES else d.one_of([(-6, 6), (-999, 999)])
+        (-40, 40)
+        if to in INTEGERS
+        else (-6, 6) if to in NIBBLES else d.one_of([(-6, 6), (-999, 999)])
     )
     x = d.tensor(dtype, shape, low, high, extremes=0)
     scale = drawn_scale(d, scale_type, scales)
@@ -67,16 +71,20 @@ def quantize_linear(d):
         zero = None
         if to != BY_NAME["uint8"] or ("output_dtype" in d.schema.attributes and d.chance(0.3)):
             attributes["output_dtype"] = onnx_type(to)
-    precision = d.maybe(d.one_of([F32, F16, BF16]), 0.3) if "precision" in d.schema.attributes else None
+    precision = (
+        d.maybe(d.one_of([F32, F16, BF16]), 0.3) if "precision" in d.schema.attributes else None
+    )
     attributes |= d.attributes(precision=None if precision is None else onnx_type(precision))
     saturate = d.maybe(d.int(0, 1)) if to in MINIFLOATS else None
     attributes |= d.attributes(saturate=saturate)
 
     def reference(x, scale, zero=None):
-        # The quotient is rounded to the type of the scale, or to what the attribute says.
+        # The quotient is rounded to the type of the scale, or to the type of the attribute.
         inner = precision or scale.dtype
         quotient = (
-            (x.astype(inner).astype(F64) / stand(scale).astype(inner).astype(F64)).astype(inner).astype(F64)
+            (x.astype(inner).astype(F64) / stand(scale).astype(inner).astype(F64))
+            .astype(inner)
+            .astype(F64)
         )
         if to in MINIFLOATS:
             return narrowed(quotient, to, saturate != 0)

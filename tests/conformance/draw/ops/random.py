@@ -1,4 +1,4 @@
-"""Random numbers: their type, their shape and their range can be told, and that a seed repeats them."""
+"""Random numbers. Their type, shape and range are checked, and that a seed repeats them."""
 
 import numpy as np
 from onnx import helper
@@ -9,11 +9,15 @@ from ..types import BOOL, F32, F64, FLOATS, I32, I64, INTEGERS, onnx_type
 
 
 def judged(d, inputs, dtype, shape, bounds, attributes, seeded=True):
-    """A case whose outputs are what can be told: a second node with the seed of the first gives the same."""
-    # What judges is spelled as newer operator sets do.
+    """Returns a case whose outputs are checks. A second node with the seed of the first must give
+    the same.
+    """
+    # The checks use newer operators.
     d.opset = max(d.opset, 13)
     names = [f"x{i}" for i in range(len(inputs))]
-    low, high = (helper.make_tensor(name, 11, [], [bound]) for name, bound in zip(("low", "high"), bounds))
+    low, high = (
+        helper.make_tensor(name, 11, [], [bound]) for name, bound in zip(("low", "high"), bounds)
+    )
     whole = {"to": onnx_type(F64)}
     again = helper.make_node(d.op, names, ["again"])
     again.attribute.extend(attribute(name, value) for name, value in attributes.items())
@@ -28,10 +32,12 @@ def judged(d, inputs, dtype, shape, bounds, attributes, seeded=True):
         again,
         helper.make_node("Cast", ["again"], ["wide_again"], **whole),
         helper.make_node("Sub", ["wide", "wide_again"], ["change"]),
-        # The type is told by what it can be multiplied with.
-        helper.make_node("CastLike", ["shape", "y0"], ["like"])
-        if d.opset >= 15
-        else helper.make_node("Shape", ["again"], ["like"]),
+        # The type is checked by a product with a tensor of that type.
+        (
+            helper.make_node("CastLike", ["shape", "y0"], ["like"])
+            if d.opset >= 15
+            else helper.make_node("Shape", ["again"], ["like"])
+        ),
     ]
     expected = [np.array(shape, I64), np.zeros(shape, bool)]
     results = ["shape", "outside"]
@@ -59,7 +65,9 @@ def random(d):
         attributes |= d.attributes(low=low, high=high)
         bounds = low or 0.0, 1.0 if high is None else high
     else:
-        attributes |= d.attributes(mean=d.maybe(float(d.int(-5, 5))), scale=d.maybe(d.float(0.5, 2)))
+        attributes |= d.attributes(
+            mean=d.maybe(float(d.int(-5, 5))), scale=d.maybe(d.float(0.5, 2))
+        )
     inputs = []
     if like:
         x_type = d.type("T1", among=FLOATS + INTEGERS)

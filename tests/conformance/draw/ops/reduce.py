@@ -1,4 +1,4 @@
-"""Reductions, and the place of the largest and the smallest."""
+"""Reductions, and the indices of the largest and smallest elements."""
 
 import numpy as np
 
@@ -29,12 +29,18 @@ def reduce(d):
     if dtype in INTEGERS and d.op in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"):
         low = largest = 4
     x = d.tensor(
-        dtype, shape, low=low, high=largest, extremes=0.1 if d.op in ("ReduceMax", "ReduceMin") else 0
+        dtype,
+        shape,
+        low=low,
+        high=largest,
+        extremes=0.1 if d.op in ("ReduceMax", "ReduceMin") else 0,
     )
     rank = len(shape)
     axes = [axis - rank * (d.version >= 11 and d.chance(0.4)) for axis in d.some(range(rank))]
     axes = d.maybe(axes, 0.8)
-    attributes = d.attributes(keepdims=d.maybe(d.int(0, 1)), noop_with_empty_axes=d.maybe(d.int(0, 1)))
+    attributes = d.attributes(
+        keepdims=d.maybe(d.int(0, 1)), noop_with_empty_axes=d.maybe(d.int(0, 1))
+    )
     as_input = "axes" not in d.schema.attributes
     if not as_input and not axes:
         axes = None
@@ -45,7 +51,9 @@ def reduce(d):
             axes = tuple(range(rank))
         x = (
             x.astype(np.float64)
-            if dtype in INTEGERS and d.op.startswith(("ReduceL", "ReduceMean")) and d.op != "ReduceL1"
+            if dtype in INTEGERS
+            and d.op.startswith(("ReduceL", "ReduceMean"))
+            and d.op != "ReduceL1"
             else x
         )
         with np.errstate(all="ignore"):
@@ -55,7 +63,9 @@ def reduce(d):
     if as_input:
         given = None if axes is None else d.ints(axes)
         constant = (1,) if not attributes.get("keepdims", 1) else ()
-        return d.case([x, given], wide(reference), attributes=attributes, constant=constant, dynamic=True)
+        return d.case(
+            [x, given], wide(reference), attributes=attributes, constant=constant, dynamic=True
+        )
     attributes |= d.attributes(axes=axes)
     return d.case([x], wide(lambda x: reference(x, axes)), attributes=attributes)
 
@@ -84,7 +94,9 @@ def arg(d):
             else np.asarray(found, I64)
         )
 
-    return d.case([d.tensor(dtype, shape, low=-2, high=2, extremes=0)], reference, attributes=attributes)
+    return d.case(
+        [d.tensor(dtype, shape, low=-2, high=2, extremes=0)], reference, attributes=attributes
+    )
 
 
 @operator("CumSum", "CumProd")

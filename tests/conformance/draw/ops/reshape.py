@@ -1,4 +1,4 @@
-"""Other shapes for the same elements, and what is known of shapes."""
+"""Reshaping, and operators on shapes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..types import I64
 
 
 def signed(d, axes, rank, version=11):
-    """The axes, some of them counted from the end where this version may."""
+    """Returns the axes, some of them negative if this version allows it."""
     return [axis - rank if d.version >= version and d.chance(0.4) else axis for axis in axes]
 
 
@@ -20,7 +20,9 @@ def identity(d):
 def reshape(d):
     x = d.tensor(d.type(), d.shape(empty=0.1))
     factors = [size for size in x.shape if size != 1] or [1]
-    target = [int(np.prod(part)) for part in np.array_split(np.array(factors), d.int(1, len(factors) + 1))]
+    target = [
+        int(np.prod(part)) for part in np.array_split(np.array(factors), d.int(1, len(factors) + 1))
+    ]
     if d.chance(0.3):
         target = list(x.shape)
     attributes = d.attributes(allowzero=1 if 0 in target else d.maybe(0))
@@ -36,7 +38,9 @@ def reshape(d):
 
     def reference(x, shape):
         keep = not attributes.get("allowzero")
-        return x.reshape([x.shape[i] if size == 0 and keep else size for i, size in enumerate(shape)])
+        return x.reshape(
+            [x.shape[i] if size == 0 and keep else size for i, size in enumerate(shape)]
+        )
 
     if d.version < 5:
         attributes |= d.attributes(shape=target, consumed_inputs=d.maybe([0]))
@@ -52,11 +56,13 @@ def flatten(d):
     axis = attributes.get("axis", 1)
     axis += x.ndim if axis < 0 else 0
     rows = lambda x: int(np.prod(x.shape[:axis]))
-    return d.case([x], lambda x: x.reshape(rows(x), int(np.prod(x.shape[axis:]))), attributes=attributes)
+    return d.case(
+        [x], lambda x: x.reshape(rows(x), int(np.prod(x.shape[axis:]))), attributes=attributes
+    )
 
 
 def with_axes(d, x, axes, reference):
-    """A case that takes axes by an input, or by an attribute in old versions."""
+    """Returns a case with axes in an input, or in an attribute in old versions."""
     if "axes" in d.schema.attributes:
         return d.case(
             [x], lambda x: reference(x, axes), attributes={"axes": axes} if axes is not None else {}
@@ -85,7 +91,9 @@ def unsqueeze(d):
     x = d.tensor(d.type(), d.shape(most=3))
     rank = x.ndim + d.int(1, 2)
     axes = signed(d, d.some(range(rank), least=rank - x.ndim)[: rank - x.ndim], rank)
-    return with_axes(d, x, axes, lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes)))
+    return with_axes(
+        d, x, axes, lambda x, axes: np.expand_dims(x, tuple(int(axis) for axis in axes))
+    )
 
 
 @operator("Shape")
@@ -114,12 +122,14 @@ def transpose(d):
     x = d.tensor(d.type(), d.shape(most=5))
     permutation = d.maybe([int(i) for i in d.rng.permutation(x.ndim)], 0.8)
     return d.case(
-        [x], lambda x: np.transpose(x, permutation), attributes=d.attributes(perm=permutation or None)
+        [x],
+        lambda x: np.transpose(x, permutation),
+        attributes=d.attributes(perm=permutation or None),
     )
 
 
 def blocks(d):
-    """A block's side, and the sizes of an image cut into such."""
+    """Returns the side of a block, and the sizes of an image of such blocks."""
     side = d.int(1, 3)
     return side, [d.int(1, 2), side * side * d.int(1, 2), d.int(1, 3), d.int(1, 3)]
 
@@ -152,14 +162,16 @@ def space_to_depth(d):
         order = (0, 1, 3, 5, 2, 4) if attributes.get("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
         return x.transpose(order).reshape(n, c * side * side, h // side, w // side)
 
-    return d.case([d.tensor(d.type(), [n, c, h * side, w * side])], reference, attributes=attributes)
+    return d.case(
+        [d.tensor(d.type(), [n, c, h * side, w * side])], reference, attributes=attributes
+    )
 
 
 @operator("Expand")
 def expand(d):
     shape = d.shape()
     x = d.tensor(d.type(), d.broadcast(shape))
-    # The shape may be broadcast in its turn.
+    # The target shape may itself be broadcast.
     target = [1 if d.chance(0.2) else size for size in shape]
     target = target[d.int(0, len(target)) :]
     reference = lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
@@ -203,7 +215,7 @@ def split(d):
     sizes = [d.int(0 if d.version >= 11 and d.chance(0.2) else 1, 3) for _ in range(count)]
     if d.chance(0.5):
         sizes = [sizes[0] or 1] * count
-        # From version 18 on the last part may be smaller.
+        # From version 18 on, the last part may be smaller.
         if "num_outputs" in d.schema.attributes and sizes[0] > 1:
             sizes[-1] -= d.int(0, 1)
         shape[axis] = sum(sizes)
@@ -215,8 +227,14 @@ def split(d):
     x = d.tensor(d.type(), shape)
     reference = lambda x, *_: tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
     if "split" in d.schema.attributes:
-        return d.case([x], reference, outputs=count, attributes=attributes | d.attributes(split=given))
-    given = given if given is None else d.ints(given, d.schema.inputs[1].type_str == "T" and x.dtype or I64)
+        return d.case(
+            [x], reference, outputs=count, attributes=attributes | d.attributes(split=given)
+        )
+    given = (
+        given
+        if given is None
+        else d.ints(given, d.schema.inputs[1].type_str == "T" and x.dtype or I64)
+    )
     return d.case([x, given], reference, outputs=count, attributes=attributes, dynamic=True)
 
 
@@ -231,7 +249,7 @@ def center_crop_pad(d):
             old = x.shape[axis]
             shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
             y = np.zeros(shape, x.dtype) if x.dtype != object else np.full(shape, "", object)
-            # The odd one of what is cut is cut at the end, and of what is added is added there.
+            # An odd element is cut or added at the end.
             cut, added = max(old - size, 0) // 2, max(size - old, 0) // 2
             length = min(old, size)
             before = (slice(None),) * axis

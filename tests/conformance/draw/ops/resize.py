@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resizing of images."""
 
 import math
 
@@ -18,14 +18,14 @@ COORDINATES = (
 
 
 class Axis:
-    """How one axis is resized."""
+    """The resizing of one axis."""
 
     def __init__(self, size, to, scale, roi, options):
         self.size, self.to, self.scale, self.roi, self.options = size, to, scale, roi, options
 
     def place(self, x):
-        """The place in the image that a place of the result comes from."""
-        # Where the sizes are rounded, the length is what it was before.
+        """Returns the coordinate in the image for an index of the output."""
+        # If the sizes are rounded, the coordinates depend on the unrounded length.
         mode, n, m, scale = (
             self.options["coordinates"],
             self.size,
@@ -49,14 +49,14 @@ class Axis:
         return shift + (x + 0.5) / scale - 0.5
 
     def nearest(self, at):
-        # A tie is told from what rounding makes of one.
+        # Rounding distinguishes ties from values near them.
         at = round(at, 9)
         rounding = {
             "round_prefer_floor": math.ceil(at - 0.5),
             "round_prefer_ceil": math.floor(at + 0.5),
             "floor": math.floor(at),
             "ceil": math.ceil(at),
-            # The first version's: nobody but implementations says how.
+            # The specification of the first version does not define it; implementations do this.
             "simple": math.ceil(at) if self.scale < 1 else math.floor(at),
         }
         return {min(max(rounding[self.options["rounding"]], 0), self.size - 1): 1.0}
@@ -71,14 +71,14 @@ class Axis:
         return a * (distance**3 - 5 * distance**2 + 8 * distance - 4) if distance < 2 else 0
 
     def weights(self, x):
-        """The pixels that a pixel of the result is made of, and how much of each."""
+        """Returns the pixels that contribute to an output pixel, with their weights."""
         at = self.place(x)
         if self.options["mode"] == "nearest":
             return self.nearest(at)
-        stretch = min(self.scale, 1) if self.options["antialias"] else 1
-        reach = {"linear": 1, "cubic": 2}[self.options["mode"]] / stretch
+        shrinkage = min(self.scale, 1) if self.options["antialias"] else 1
+        reach = {"linear": 1, "cubic": 2}[self.options["mode"]] / shrinkage
         taps = [
-            (i, self.weight((i - at) * stretch))
+            (i, self.weight((i - at) * shrinkage))
             for i in range(math.floor(at - reach), math.ceil(at + reach) + 1)
         ]
         if self.options["exclude_outside"]:
@@ -92,16 +92,21 @@ class Axis:
 
     def is_outside(self, x):
         at = self.place(x)
-        return self.options["coordinates"] == "tf_crop_and_resize" and not 0 <= round(at, 9) <= self.size - 1
+        return (
+            self.options["coordinates"] == "tf_crop_and_resize"
+            and not 0 <= round(at, 9) <= self.size - 1
+        )
 
     def near_a_tie(self):
-        """Whether the nearest pixel depends on the last bits of a place, ties that are exact aside."""
+        """Whether the nearest pixel depends on the last bits of a coordinate, except for exact
+        ties.
+        """
         steps = [self.place(x) * 2 for x in range(self.to)]
         return any(1e-12 < abs(step - round(step)) < 1e-5 for step in steps)
 
 
 def resized(x, axes, extrapolation):
-    """The image, resized axis by axis."""
+    """Resizes the image axis by axis."""
     outside = np.zeros([axis.to for axis in axes], bool)
     for i, axis in enumerate(axes):
         matrix = np.zeros((axis.to, axis.size))
@@ -111,12 +116,14 @@ def resized(x, axes, extrapolation):
         x = np.moveaxis(np.tensordot(matrix, x, (1, i)), 0, i)
         shape = [1] * len(axes)
         shape[i] = -1
-        outside |= np.array([axis.is_outside(place) for place in range(axis.to)], bool).reshape(shape)
+        outside |= np.array([axis.is_outside(place) for place in range(axis.to)], bool).reshape(
+            shape
+        )
     return np.where(outside, extrapolation, x)
 
 
 def as_pixels(x, dtype):
-    """The numbers as pixels: those of whole numbers are cut and kept within their type."""
+    """Converts numbers to pixels: integers are truncated and clamped to the range of their type."""
     if is_float(dtype):
         return x.astype(dtype)
     return np.clip(np.trunc(np.round(x, 9)), *limits(dtype)).astype(dtype)
@@ -125,9 +132,16 @@ def as_pixels(x, dtype):
 @operator("Resize")
 def resize(d):
     mode = d.one_of(["nearest", "linear", "cubic"] if d.version >= 11 else ["nearest", "linear"])
-    coordinates = [name for name in COORDINATES if name != "half_pixel_symmetric" or d.version >= 18]
+    coordinates = [
+        name for name in COORDINATES if name != "half_pixel_symmetric" or d.version >= 18
+    ]
     options = dict(
-        coordinates="asymmetric", rounding="simple", mode=mode, a=-0.75, antialias=0, exclude_outside=0
+        coordinates="asymmetric",
+        rounding="simple",
+        mode=mode,
+        a=-0.75,
+        antialias=0,
+        exclude_outside=0,
     )
     attributes = {"mode": mode} if mode != "nearest" or d.chance(0.5) else {}
     if d.version >= 11:
@@ -143,12 +157,15 @@ def resize(d):
         if mode != "nearest" and d.version >= 18 and d.chance(0.4):
             attributes["antialias"] = options["antialias"] = 1
     dtype = d.type(
-        "T1" if d.version >= 11 else "T", among=(F32, F64, F16, BF16) if mode != "nearest" else NUMBERS
+        "T1" if d.version >= 11 else "T",
+        among=(F32, F64, F16, BF16) if mode != "nearest" else NUMBERS,
     )
     shape = d.shape(least=1, most=4, empty=0)
     if mode != "nearest":
         shape = shape[-2:]
-    which = sorted(d.some(range(len(shape)), least=1)) if d.version >= 18 and d.chance(0.4) else None
+    which = (
+        sorted(d.some(range(len(shape)), least=1)) if d.version >= 18 and d.chance(0.4) else None
+    )
     policy = None
     sizes = scales = None
     axes = list(which or range(len(shape)))
@@ -156,7 +173,9 @@ def resize(d):
     if d.version >= 11 and d.chance(0.5):
         sizes = [d.int(1, 8) for _ in axes]
         factors = [size / shape[axis] for size, axis in zip(sizes, axes)]
-        policy = d.one_of([None, "stretch", "not_larger", "not_smaller"]) if d.version >= 18 else None
+        policy = (
+            d.one_of([None, "stretch", "not_larger", "not_smaller"]) if d.version >= 18 else None
+        )
         if policy in ("not_larger", "not_smaller"):
             factors = [(min if policy == "not_larger" else max)(factors)] * len(axes)
             target = [math.floor(shape[axis] * factor + 0.5) for axis, factor in zip(axes, factors)]
@@ -171,10 +190,14 @@ def resize(d):
         target = [math.floor(round(shape[axis] * scale, 5)) for axis, scale in zip(axes, scales)]
     roi, extrapolation = None, 0.0
     if options["coordinates"] == "tf_crop_and_resize":
-        roi = [d.one_of([-0.25, 0.0, 0.25]) for _ in axes] + [d.one_of([0.75, 1.0, 1.25]) for _ in axes]
+        roi = [d.one_of([-0.25, 0.0, 0.25]) for _ in axes] + [
+            d.one_of([0.75, 1.0, 1.25]) for _ in axes
+        ]
         if d.chance(0.5):
             attributes["extrapolation_value"] = extrapolation = float(d.int(0, 9))
-    changes = [Axis(size, size, 1.0, (0.0, 1.0), options | {"coordinates": "asymmetric"}) for size in shape]
+    changes = [
+        Axis(size, size, 1.0, (0.0, 1.0), options | {"coordinates": "asymmetric"}) for size in shape
+    ]
     for i, axis in enumerate(axes):
         ends = (roi[i], roi[i + len(axes)]) if roi else None
         changes[axis] = Axis(shape[axis], target[i], factors[i], ends, options)
@@ -185,14 +208,18 @@ def resize(d):
     x = d.tensor(dtype, shape, -20, 20, 0)
     reference = lambda x, *_: as_pixels(resized(x.astype(F64), changes, extrapolation), dtype)
     if d.version < 11:
-        return d.case([x, np.array(scales, F32)], reference, attributes=attributes, dynamic=True, fixed=(1,))
+        return d.case(
+            [x, np.array(scales, F32)], reference, attributes=attributes, dynamic=True, fixed=(1,)
+        )
     roi_type = d.type("T2")
     scales = None if scales is None else np.array(scales, F32)
     if scales is None and d.version < 13:
         scales = np.array([], F32)
-    region = np.array(roi, roi_type) if roi else (np.array([], roi_type) if d.version < 13 else None)
+    region = (
+        np.array(roi, roi_type) if roi else (np.array([], roi_type) if d.version < 13 else None)
+    )
     sizes = None if sizes is None else d.ints(sizes)
-    # An empty list of scales stands for none, which must be known.
+    # An empty list of scales means that there is none, which must be known at compile time.
     constant = (2,) if scales is not None and not scales.size else ()
     return d.case(
         [x, region, scales, sizes],
@@ -221,7 +248,10 @@ def upsample(d):
         antialias=0,
         exclude_outside=0,
     )
-    axes = [Axis(size, math.floor(size * scale), scale, None, options) for size, scale in zip(shape, scales)]
+    axes = [
+        Axis(size, math.floor(size * scale), scale, None, options)
+        for size, scale in zip(shape, scales)
+    ]
     if mode != "nearest" and dtype not in (F32, F64, F16, BF16):
         mode, options["mode"] = "nearest", "nearest"
     reference = lambda x, *_: as_pixels(resized(x.astype(F64), axes, 0), dtype)
@@ -234,5 +264,7 @@ def upsample(d):
     elif d.version == 7:
         attributes["scales"] = scales
     else:
-        return d.case([x, np.array(scales, F32)], reference, attributes=attributes, dynamic=True, fixed=(1,))
+        return d.case(
+            [x, np.array(scales, F32)], reference, attributes=attributes, dynamic=True, fixed=(1,)
+        )
     return d.case([x], reference, attributes=attributes)

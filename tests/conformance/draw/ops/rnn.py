@@ -7,7 +7,7 @@ from ..types import F64, I32
 
 sigmoid = lambda x: 1 / (1 + np.exp(-x))
 
-# Each function, and the defaults of the numbers that it takes.
+# Each activation, and the defaults of its parameters.
 FUNCTIONS = {
     "Affine": (lambda x, a, b: a * x + b, 1.0, 0.0),
     "Elu": (lambda x, a: np.where(x < 0, a * np.expm1(x), x), 1.0),
@@ -26,7 +26,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def activations(d, ways):
-    """The functions of each direction, and the attributes that say them."""
+    """Returns the activations of each direction, and their attributes."""
     defaults = DEFAULTS[d.op]
     if d.chance(0.6):
         return [[FUNCTIONS[name][0] for name in defaults]] * ways, {}
@@ -35,14 +35,18 @@ def activations(d, ways):
     given = d.chance(0.5)
     for name in names:
         function, *numbers = FUNCTIONS[name]
-        # The numbers are consumed in the order of the functions that take some.
+        # The parameters are consumed in the order of the activations that have some.
         numbers = [float(np.float32(number)) for number in numbers]
         if given:
             numbers = [d.float(0.25, 1) for _ in numbers]
             alphas += numbers[:1]
             betas += numbers[1:]
         functions.append(lambda x, function=function, numbers=numbers: function(x, *numbers))
-    attributes = {"activations": names, "activation_alpha": alphas or None, "activation_beta": betas or None}
+    attributes = {
+        "activations": names,
+        "activation_alpha": alphas or None,
+        "activation_beta": betas or None,
+    }
     return np.array_split(np.array(functions, object), ways), attributes
 
 
@@ -56,7 +60,8 @@ def gru_step(cell, x, h, c, w, r, b, p):
     wb, rb = b[: 3 * n], b[3 * n :]
     gates, state = x @ w.T + wb, h @ r.T + rb
     z, reset = (
-        cell.f[0](cell.clip(gates[:, i * n : (i + 1) * n] + state[:, i * n : (i + 1) * n])) for i in (0, 1)
+        cell.f[0](cell.clip(gates[:, i * n : (i + 1) * n] + state[:, i * n : (i + 1) * n]))
+        for i in (0, 1)
     )
     if cell.linear_before_reset:
         inner = reset * state[:, 2 * n :]
@@ -81,7 +86,7 @@ STEPS = {"RNN": rnn_step, "GRU": gru_step, "LSTM": lstm_step}
 
 
 class Cell:
-    """What a step of one direction needs beside tensors."""
+    """The parameters of a step in one direction."""
 
     def __init__(self, functions, attributes):
         self.f = functions
@@ -106,7 +111,7 @@ def recurrent(d):
         input_forget=d.maybe(d.int(0, 1)),
         layout=d.maybe(d.int(0, 1)),
     )
-    # Versions that may leave outputs out by an attribute have them where it says so.
+    # In versions with an attribute for omitted outputs, the attribute decides.
     sequence = d.chance(0.7)
     attributes |= d.attributes(output_sequence=int(sequence))
     outputs = [sequence, *(d.chance(0.6) for _ in range(2 if d.op == "LSTM" else 1))]
@@ -138,7 +143,9 @@ def recurrent(d):
                 length = steps if lengths is None else int(lengths[item])
                 state = h[way, item : item + 1], c[way, item : item + 1]
                 for t in reversed(range(length)) if backward else range(length):
-                    state = STEPS[d.op](cell, x[t, item : item + 1], *state, w[way], r[way], b[way], p[way])
+                    state = STEPS[d.op](
+                        cell, x[t, item : item + 1], *state, w[way], r[way], b[way], p[way]
+                    )
                     y[t, way, item] = state[0][0]
                 for kept, now in zip(last, state):
                     kept[way, item] = now[0]

@@ -1,4 +1,4 @@
-"""Images sampled at places of one's own, and regions of them."""
+"""Sampling of images at given coordinates, and regions of interest."""
 
 import math
 
@@ -9,7 +9,7 @@ from ..types import F32, F64, I64, wide
 
 
 def outside(at, size, padding, aligned):
-    """A whole place brought into the image, or nothing."""
+    """Clamps or reflects an index into the image; None if it is outside."""
     if 0 <= at < size:
         return at
     if padding == "zeros":
@@ -32,7 +32,7 @@ def cubic(distance, a=-0.75):
 
 
 def taps(at, mode):
-    """The whole places next to a place, with their weights."""
+    """Returns the indices next to a coordinate, with their weights."""
     if mode == "nearest":
         return [(int(np.rint(at)), 1.0)]
     low = math.floor(at)
@@ -42,12 +42,12 @@ def taps(at, mode):
 
 
 def inside(at, size, aligned):
-    """Whether a place lies between the edges of the image."""
+    """Whether a coordinate lies between the edges of the image."""
     return 0 <= at <= size - 1 if aligned else -0.5 <= at <= size - 0.5
 
 
 def reflected(at, size, aligned):
-    """A place, reflected at the edges until it lies between them."""
+    """Reflects a coordinate at the edges until it lies between them."""
     low, high = (0, size - 1) if aligned else (-0.5, size - 0.5)
     if inside(at, size, aligned):
         return at
@@ -84,24 +84,34 @@ def grid_sample(d):
     def reference(x, grid):
         y = np.zeros((n, c, *grid.shape[1:-1]))
         for where in np.ndindex(n, *grid.shape[1:-1]):
-            # The grid names the last axis first.
+            # The grid has the coordinate of the last axis first.
             at = [float(v) for v in grid[where][::-1]]
-            at = [(v + 1) / 2 * (s - 1) if aligned else ((v + 1) * s - 1) / 2 for v, s in zip(at, image)]
+            at = [
+                (v + 1) / 2 * (s - 1) if aligned else ((v + 1) * s - 1) / 2
+                for v, s in zip(at, image)
+            ]
             if padding == "reflection":
                 at = [reflected(v, s, aligned) for v, s in zip(at, image)]
             if padding == "border":
-                at = [v if inside(v, s, aligned) else min(max(v, 0), s - 1) for v, s in zip(at, image)]
+                at = [
+                    v if inside(v, s, aligned) else min(max(v, 0), s - 1) for v, s in zip(at, image)
+                ]
             total = np.zeros(c)
             lines = [taps(v, mode) for v in at]
             for corner in np.ndindex(*(len(line) for line in lines)):
-                places = [outside(lines[i][j][0], image[i], padding, aligned) for i, j in enumerate(corner)]
+                places = [
+                    outside(lines[i][j][0], image[i], padding, aligned)
+                    for i, j in enumerate(corner)
+                ]
                 weight = math.prod(lines[i][j][1] for i, j in enumerate(corner))
                 if None not in places:
                     total += weight * x[(where[0], slice(None), *places)]
             y[(where[0], slice(None), *where[1:])] = total
         return y
 
-    return d.case([x, grid], wide(reference), attributes=attributes, symbolic=d.chance(0.3), fixed=(1,))
+    return d.case(
+        [x, grid], wide(reference), attributes=attributes, symbolic=d.chance(0.3), fixed=(1,)
+    )
 
 
 @operator("AffineGrid")
@@ -123,7 +133,9 @@ def affine_grid(d):
 
     theta = d.tensor(dtype, [n, rank, rank + 1], -1, 1, 0)
     size = d.ints([n, d.int(1, 3), *sizes])
-    return d.case([theta, size], wide(reference), attributes=attributes, dynamic=True, symbolic=False)
+    return d.case(
+        [theta, size], wide(reference), attributes=attributes, dynamic=True, symbolic=False
+    )
 
 
 @operator("RoiAlign")
@@ -139,7 +151,10 @@ def roi_align(d):
         spatial_scale=d.one_of([None, 0.5, 1.0]),
         coordinate_transformation_mode=d.one_of([None, "half_pixel", "output_half_pixel"]),
     )
-    half = d.version >= 16 and attributes.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    half = (
+        d.version >= 16
+        and attributes.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    )
     scale, ratio = attributes.get("spatial_scale", 1.0), attributes.get("sampling_ratio", 0)
     rois = []
     for _ in range(d.int(1, 3)):
@@ -148,7 +163,7 @@ def roi_align(d):
     which = d.ints([d.int(0, x.shape[0] - 1) for _ in rois])
 
     def corners(image, y, x):
-        """The four weighted pixels around a place, nothing outside."""
+        """Returns the four weighted pixels around a coordinate, with zeros outside."""
         if y < -1 or y > image.shape[1] or x < -1 or x > image.shape[2]:
             return [np.zeros(image.shape[0])]
         y, x = max(y, 0), max(x, 0)
@@ -185,7 +200,10 @@ def roi_align(d):
         return result
 
     return d.case(
-        [x, np.array(rois, dtype), which], wide(reference), attributes=attributes, symbolic=d.chance(0.3)
+        [x, np.array(rois, dtype), which],
+        wide(reference),
+        attributes=attributes,
+        symbolic=d.chance(0.3),
     )
 
 
@@ -198,8 +216,15 @@ def non_max_suppression(d):
     rows = np.concatenate([corner, corner + extent if center != 1 else extent], -1)
     if center != 1 and d.chance(0.3):
         rows = rows[..., [2, 3, 0, 1]]
-    scores = d.rng.permutation(batches * classes * boxes).reshape(batches, classes, boxes).astype(F32) / 16
-    options = [d.ints([d.int(0, 4)]), np.array([d.float(0, 0.8)], F32), np.array([d.float(0, 1)], F32)]
+    scores = (
+        d.rng.permutation(batches * classes * boxes).reshape(batches, classes, boxes).astype(F32)
+        / 16
+    )
+    options = [
+        d.ints([d.int(0, 4)]),
+        np.array([d.float(0, 0.8)], F32),
+        np.array([d.float(0, 1)], F32),
+    ]
     options = [value if d.chance(0.7) else None for value in options]
 
     def sides(box):
@@ -215,18 +240,29 @@ def non_max_suppression(d):
         return both / (area(a) + area(b) - both)
 
     def reference(rows, scores, most=None, threshold=None, least=None):
-        most, threshold = 0 if most is None else int(most[0]), 0 if threshold is None else float(threshold[0])
+        most, threshold = 0 if most is None else int(most[0]), (
+            0 if threshold is None else float(threshold[0])
+        )
         found = []
         for batch, kind in np.ndindex(batches, classes):
             chosen = []
             for box in np.argsort(-scores[batch, kind], kind="stable"):
-                if len(chosen) == most or least is not None and scores[batch, kind, box] <= least[0]:
+                if (
+                    len(chosen) == most
+                    or least is not None
+                    and scores[batch, kind, box] <= least[0]
+                ):
                     break
-                if all(overlap(rows[batch, box], rows[batch, other]) <= threshold for other in chosen):
+                if all(
+                    overlap(rows[batch, box], rows[batch, other]) <= threshold for other in chosen
+                ):
                     chosen.append(box)
             found += [[batch, kind, box] for box in chosen]
         return np.array(found, I64).reshape(-1, 3)
 
     return d.case(
-        [rows, scores, *options], reference, attributes=d.attributes(center_point_box=center), dynamic=True
+        [rows, scores, *options],
+        reference,
+        attributes=d.attributes(center_point_box=center),
+        dynamic=True,
     )

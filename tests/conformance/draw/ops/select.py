@@ -1,9 +1,21 @@
-"""Which elements: the largest, the different ones, those that are not zero; and tensors made of numbers."""
+"""Selection: the largest, distinct and nonzero elements; and tensors made of numbers."""
 
 import numpy as np
 
 from ..registry import operator
-from ..types import BOOL, BY_NAME, COMPLEX, F32, F64, I64, INTEGERS, STRING, is_float, onnx_type, wide
+from ..types import (
+    BOOL,
+    BY_NAME,
+    COMPLEX,
+    F32,
+    F64,
+    I64,
+    INTEGERS,
+    STRING,
+    is_float,
+    onnx_type,
+    wide,
+)
 
 
 @operator("Compress")
@@ -13,15 +25,17 @@ def compress(d):
     size = x.size if axis is None else x.shape[axis]
     keep = d.tensor(BOOL, [d.int(0, size)])
     attributes = d.attributes(axis=axis)
-    return d.case([x, keep], lambda x, keep: np.compress(keep, x, axis), attributes=attributes, dynamic=True)
+    return d.case(
+        [x, keep], lambda x, keep: np.compress(keep, x, axis), attributes=attributes, dynamic=True
+    )
 
 
 @operator("NonZero")
 def non_zero(d):
     x = d.tensor(d.type(), d.shape(least=1), low=-1, high=1)
-    x = np.where(d.rng.random(x.shape) < 0.4, "" if x.dtype == STRING else np.zeros((), x.dtype), x).astype(
-        x.dtype
-    )
+    x = np.where(
+        d.rng.random(x.shape) < 0.4, "" if x.dtype == STRING else np.zeros((), x.dtype), x
+    ).astype(x.dtype)
     return d.case([x], lambda x: np.array(np.nonzero(x), I64).reshape(x.ndim, -1), dynamic=True)
 
 
@@ -45,11 +59,16 @@ def one_hot(d):
         place = axis if axis >= 0 else axis + whole.ndim + 1
         shape = [1] * (whole.ndim + 1)
         shape[place] = depth
-        return np.where(hot == np.arange(depth).reshape(shape), values[1], values[0]).astype(values.dtype)
+        return np.where(hot == np.arange(depth).reshape(shape), values[1], values[0]).astype(
+            values.dtype
+        )
 
     count = np.array(depth, d.type("T2"))
     return d.case(
-        [indices, count.reshape(d.one_of([(), (1,)])), values], reference, attributes=attributes, dynamic=True
+        [indices, count.reshape(d.one_of([(), (1,)])), values],
+        reference,
+        attributes=attributes,
+        dynamic=True,
     )
 
 
@@ -65,7 +84,7 @@ def top_k(d):
 
     def reference(x, *_):
         sign = -1 if attributes.get("largest", 1) else 1
-        # Of equal ones the first comes first.
+        # Of equal elements, the first comes first.
         keys = sign * (x.astype(object) if x.dtype.kind in "iu" else x.astype(F64))
         order = np.argsort(keys, axis, kind="stable")
         order = np.take(order, range(k), axis).astype(I64)
@@ -98,7 +117,9 @@ def unique(d):
         found = list(dict.fromkeys(keys))
         found = sorted(found) if attributes.get("sorted", 1) else found
         first = [keys.index(key) for key in found]
-        values = np.array([keys[i] for i in first], x.dtype) if axis is None else np.take(x, first, axis)
+        values = (
+            np.array([keys[i] for i in first], x.dtype) if axis is None else np.take(x, first, axis)
+        )
         inverse = [found.index(key) for key in keys]
         counts = [keys.count(key) for key in found]
         results = [values, *(np.array(places, I64) for places in (first, inverse, counts))]
@@ -111,7 +132,9 @@ def unique(d):
 def eye_like(d):
     x = d.tensor(d.type("T1", among=INTEGERS + (F32, F64, BOOL)), d.shape(least=2, most=2))
     dtype = d.maybe(d.type("T2", among=INTEGERS + (F32, F64, BOOL)))
-    attributes = d.attributes(k=d.maybe(d.int(-5, 5)), dtype=None if dtype is None else onnx_type(dtype))
+    attributes = d.attributes(
+        k=d.maybe(d.int(-5, 5)), dtype=None if dtype is None else onnx_type(dtype)
+    )
     reference = lambda x: np.eye(*x.shape, attributes.get("k", 0), dtype or x.dtype)
     return d.case([x], reference, attributes=attributes)
 
@@ -145,7 +168,7 @@ def hardmax(d):
 
 
 def in_rows(x, axis):
-    """The matrix that old versions make of a tensor: all axes from one on are a row."""
+    """Flattens a tensor to a matrix as old versions do: all axes from one on are a row."""
     axis += x.ndim if axis < 0 else 0
     return x.reshape(int(np.prod(x.shape[:axis])), -1)
 

@@ -1,4 +1,4 @@
-"""Sequences and optional values."""
+"""Sequences and optionals."""
 
 import numpy as np
 from onnx import helper
@@ -10,7 +10,7 @@ from .control import graph
 
 
 def element_type(d):
-    """An element type that sequences of this version may have."""
+    """Returns an element type that sequences of this version may have."""
     names = {
         text.split("tensor(")[1].rstrip(")")
         for c in d.schema.type_constraints
@@ -21,10 +21,13 @@ def element_type(d):
 
 
 def sequence(d, dtype, least=1, same=False):
-    """Tensors of as many axes each; `same` for those of the same sizes."""
+    """Returns tensors of equal rank; of equal shape if `same`."""
     shape = d.shape(most=3)
     others = lambda: tuple(d.int(1, 4) for _ in shape)
-    return [d.tensor(dtype, shape if same or d.chance(0.3) else others()) for _ in range(d.int(least, 4))]
+    return [
+        d.tensor(dtype, shape if same or d.chance(0.3) else others())
+        for _ in range(d.int(least, 4))
+    ]
 
 
 @operator("SequenceConstruct")
@@ -36,7 +39,9 @@ def sequence_construct(d):
 @operator("SequenceEmpty")
 def sequence_empty(d):
     dtype = d.maybe(element_type(d))
-    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(onnx_type(dtype or F32), None))
+    kind = helper.make_sequence_type_proto(
+        helper.make_tensor_type_proto(onnx_type(dtype or F32), None)
+    )
     return d.case(
         [],
         lambda: ([],),
@@ -46,21 +51,25 @@ def sequence_empty(d):
 
 
 def place(d, length, past=0):
-    """A place in a sequence, counted from either end."""
+    """Returns an index into a sequence, counted from either end."""
     return np.array(d.int(-length, length - 1 + past), d.one_of([I32, I64]))
 
 
 @operator("SequenceAt")
 def sequence_at(d):
     tensors = sequence(d, element_type(d))
-    return d.case([tensors, place(d, len(tensors))], lambda tensors, at: tensors[int(at)], dynamic=True)
+    return d.case(
+        [tensors, place(d, len(tensors))], lambda tensors, at: tensors[int(at)], dynamic=True
+    )
 
 
 @operator("SequenceErase")
 def sequence_erase(d):
     tensors = sequence(d, element_type(d), least=2)
     at = d.maybe(place(d, len(tensors)))
-    keep = lambda tensors, at=-1: ([x for i, x in enumerate(tensors) if i != int(at) % len(tensors)],)
+    keep = lambda tensors, at=-1: (
+        [x for i, x in enumerate(tensors) if i != int(at) % len(tensors)],
+    )
     return d.case([tensors, at], lambda tensors, at=None: keep(tensors, -1 if at is None else at))
 
 
@@ -91,7 +100,9 @@ def concat_from_sequence(d):
     axis = d.int(-rank - new, rank - 1 + new)
     join = np.stack if new else np.concatenate
     attributes = {"axis": axis} | ({"new_axis": new} if new or d.chance(0.5) else {})
-    return d.case([tensors], lambda tensors: join(tensors, axis), attributes=attributes, dynamic=True)
+    return d.case(
+        [tensors], lambda tensors: join(tensors, axis), attributes=attributes, dynamic=True
+    )
 
 
 @operator("SplitToSequence")
@@ -123,14 +134,16 @@ def split_to_sequence(d):
 def sequence_map(d):
     tensors = sequence(d, F32)
     double = graph(d, "body", [("Add", ["a", "a"], "b")], {"a": F32}, {"b": F32})
-    return d.case([tensors], lambda tensors: ([x + x for x in tensors],), attributes={"body": double})
+    return d.case(
+        [tensors], lambda tensors: ([x + x for x in tensors],), attributes={"body": double}
+    )
 
 
-# Optional values.
+# Optionals.
 
 
 def optional(d):
-    """A value for an optional input, and its type."""
+    """Returns a value for an optional input, and its type."""
     if d.chance(0.4):
         value = sequence(d, F32)
     else:
@@ -141,7 +154,9 @@ def optional(d):
 @operator("Optional")
 def make_optional(d):
     value, kind = optional(d)
-    return d.case([value], lambda value: (value,), running=(0,), output_types={0: kind}, symbolic=False)
+    return d.case(
+        [value], lambda value: (value,), running=(0,), output_types={0: kind}, symbolic=False
+    )
 
 
 @operator("OptionalHasElement")

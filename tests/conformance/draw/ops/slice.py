@@ -1,4 +1,4 @@
-"""Parts of tensors and edges around them."""
+"""Slicing and padding."""
 
 import numpy as np
 
@@ -13,7 +13,10 @@ def slicing(d):
     axes = d.some(range(x.ndim), least=1)
     by_input = d.version >= 10
     steps = [d.one_of([1, 1, 2, -1, -2, 3]) if by_input else 1 for _ in axes]
-    bounds = [(d.int(-size - 2, size + 2), d.int(-size - 2, size + 2)) for size in (x.shape[a] for a in axes)]
+    bounds = [
+        (d.int(-size - 2, size + 2), d.int(-size - 2, size + 2))
+        for size in (x.shape[a] for a in axes)
+    ]
     starts, ends = (list(values) for values in zip(*bounds))
     huge = (
         [np.iinfo(np.int32).max, np.iinfo(np.int32).min]
@@ -124,7 +127,9 @@ def trilu(d):
         return np.where(kept, x, "" if x.dtype == STRING else np.zeros((), x.dtype)).astype(x.dtype)
 
     return d.case(
-        [x, k], lambda x, k=None: reference(x, 0 if k is None else k), attributes=d.attributes(upper=upper)
+        [x, k],
+        lambda x, k=None: reference(x, 0 if k is None else k),
+        attributes=d.attributes(upper=upper),
     )
 
 
@@ -132,7 +137,7 @@ def trilu(d):
 def reverse_sequence(d):
     shape = d.shape(least=2, empty=0)
     batch = d.int(0, 1)
-    # `input` has its time first by default, and its batch second.
+    # By default, axis 0 of `input` is the time, and axis 1 the batch.
     attributes = d.attributes(batch_axis=batch, time_axis=1 - batch)
     if batch == 1 and d.chance(0.5):
         attributes = {}

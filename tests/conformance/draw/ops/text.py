@@ -24,9 +24,11 @@ def string_split(d):
     delimiter, most = d.one_of([None, "", ",", "--"]), d.maybe(d.int(1, 3))
 
     def reference(x):
-        parts = [text.split(delimiter or None, -1 if most is None else most) for text in x.reshape(-1)]
+        parts = [
+            text.split(delimiter or None, -1 if most is None else most) for text in x.reshape(-1)
+        ]
         if not delimiter:
-            # White space at the end ends the last part, too.
+            # White space at the end also ends the last part.
             parts = [[part.rstrip() for part in row] for row in parts]
         length = max(map(len, parts), default=0)
         padded = [[*row, *[""] * (length - len(row))] for row in parts]
@@ -34,7 +36,11 @@ def string_split(d):
         return np.array(padded, object).reshape(*x.shape, length), counts
 
     return d.case(
-        [x], reference, outputs=2, attributes=d.attributes(delimiter=delimiter, maxsplit=most), dynamic=True
+        [x],
+        reference,
+        outputs=2,
+        attributes=d.attributes(delimiter=delimiter, maxsplit=most),
+        dynamic=True,
     )
 
 
@@ -86,12 +92,17 @@ def string_normalizer(d):
     case, sensitive = d.one_of([None, "NONE", "LOWER", "UPPER"]), d.maybe(d.int(0, 1))
     stops = d.maybe(d.some(["monday", "the", "ZÜRICH", "été"], least=1))
     attributes = d.attributes(
-        case_change_action=case, is_case_sensitive=sensitive, stopwords=stops, locale=d.maybe("en_US")
+        case_change_action=case,
+        is_case_sensitive=sensitive,
+        stopwords=stops,
+        locale=d.maybe("en_US"),
     )
 
     def reference(x):
         same = (lambda text: text) if sensitive else str.lower
-        kept = [text for text in x.reshape(-1) if same(text) not in {same(stop) for stop in stops or ()}]
+        kept = [
+            text for text in x.reshape(-1) if same(text) not in {same(stop) for stop in stops or ()}
+        ]
         change = {"LOWER": str.lower, "UPPER": str.upper}.get(case, lambda text: text)
         kept = [change(text) for text in kept] or [""]
         return np.array(kept, object).reshape((-1,) if x.ndim == 1 else (1, -1))
@@ -129,7 +140,8 @@ def tf_idf(d):
     } | d.attributes(weights=weights)
     shape = d.one_of([(d.int(1, 7),), (d.int(1, 2), d.int(1, 7))])
     x = np.array(
-        [d.one_of(choices) for _ in range(int(np.prod(shape)))], STRING if texts else d.one_of([I32, I64])
+        [d.one_of(choices) for _ in range(int(np.prod(shape)))],
+        STRING if texts else d.one_of([I32, I64]),
     ).reshape(shape)
 
     def counts(row):

@@ -1,4 +1,4 @@
-"""Trees that decide."""
+"""Decision trees."""
 
 import numpy as np
 from onnx import numpy_helper
@@ -18,7 +18,7 @@ MODES = {
 
 
 class Node:
-    """A question, or a leaf with a weight for each of some targets."""
+    """A branch, or a leaf with a weight for each of some targets."""
 
     def __init__(self, d, depth, features, targets, every, members=False):
         self.leaf = depth == 0 or d.chance(0.2)
@@ -35,14 +35,18 @@ class Node:
         self.sides = [Node(d, depth - 1, features, targets, every, members) for _ in range(2)]
 
     def weights_of(self, row):
-        """The weights of the leaf that a row comes to."""
+        """Returns the weights of the leaf that a row reaches."""
         node = self
         while not node.leaf:
             x = row[node.feature]
             if np.isnan(x):
                 yes = node.missing or node.mode == "BRANCH_NEQ"
             else:
-                yes = x in node.members if node.mode == "BRANCH_MEMBER" else MODES[node.mode](x, node.value)
+                yes = (
+                    x in node.members
+                    if node.mode == "BRANCH_MEMBER"
+                    else MODES[node.mode](x, node.value)
+                )
             node = node.sides[0 if yes else 1]
         return node.weights
 
@@ -52,7 +56,7 @@ def forest(d, features, targets, every, members=False):
 
 
 def listed(trees, kind):
-    """The attributes that say trees node by node, as all versions but the last do."""
+    """Returns the attributes that list trees node by node, as all versions but the last do."""
     names = (
         "treeids",
         "nodeids",
@@ -97,8 +101,10 @@ def listed(trees, kind):
 
 
 def table(d):
-    """Rows of features, some of which are missing."""
-    x = d.tensor(d.one_of([F32, F32, F64, I64, np.dtype(np.int32)]), [d.int(1, 4), d.int(1, 4)], -4, 4, 0)
+    """Returns rows of features, some of which are missing."""
+    x = d.tensor(
+        d.one_of([F32, F32, F64, I64, np.dtype(np.int32)]), [d.int(1, 4), d.int(1, 4)], -4, 4, 0
+    )
     if x.dtype.kind == "f":
         x = np.where(d.rng.random(x.shape) < 0.5, np.rint(x), x)
         x = np.where(d.rng.random(x.shape) < d.one_of([0, 0.2]), np.nan, x)
@@ -106,7 +112,7 @@ def table(d):
 
 
 def tensors(d, attributes, names):
-    """Some lists of numbers as tensors, where this version has such."""
+    """Converts some lists of numbers to tensors, if this version has tensors."""
     result = dict(attributes)
     for name in names:
         if f"{name}_as_tensor" in d.schema.attributes and name in result and d.chance(0.4):
@@ -118,7 +124,7 @@ AGGREGATES = {"SUM": np.sum, "AVERAGE": np.mean, "MIN": np.min, "MAX": np.max}
 
 
 def scores(trees, x, targets, how):
-    """For each row and target, the weights of all trees together."""
+    """Returns the sum of the weights of all trees, for each row and target."""
     result = np.zeros((len(x), targets))
     for i, row in enumerate(x):
         found = [tree.weights_of(row) for tree in trees]
@@ -140,7 +146,9 @@ def tree_regressor(d):
     )
 
     def reference(x):
-        found = scores(trees, x.astype(F32), targets, how or "SUM") + (0 if base is None else np.array(base))
+        found = scores(trees, x.astype(F32), targets, how or "SUM") + (
+            0 if base is None else np.array(base)
+        )
         return transformed(found, after).astype(F32)
 
     attributes = tensors(d, attributes, ("nodes_values", "target_weights", "base_values"))
@@ -155,11 +163,15 @@ def tree_classifier(d):
     after = d.one_of([None, "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
     base = d.maybe([d.float(-1, 1) for _ in names], 0.3)
     attributes = (
-        listed(trees, "class") | d.attributes(post_transform=after, base_values=base) | {attribute: names}
+        listed(trees, "class")
+        | d.attributes(post_transform=after, base_values=base)
+        | {attribute: names}
     )
 
     def reference(x):
-        found = scores(trees, x.astype(F32), len(names), "SUM") + (0 if base is None else np.array(base))
+        found = scores(trees, x.astype(F32), len(names), "SUM") + (
+            0 if base is None else np.array(base)
+        )
         labels = np.array([names[i] for i in found.argmax(1)], dtype)
         return labels, transformed(found, after).astype(F32)
 
@@ -170,7 +182,15 @@ def tree_classifier(d):
 CODES = {
     name: code
     for code, name in enumerate(
-        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+        (
+            "BRANCH_LEQ",
+            "BRANCH_LT",
+            "BRANCH_GTE",
+            "BRANCH_GT",
+            "BRANCH_EQ",
+            "BRANCH_NEQ",
+            "BRANCH_MEMBER",
+        )
     )
 }
 
@@ -250,6 +270,8 @@ def tree_ensemble(d):
                     result[i, target] = (
                         np.sum(values) / len(trees) if how == "AVERAGE" else AGGREGATES[how](values)
                     )
-        return transformed(result, ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")[after]).astype(dtype)
+        return transformed(result, ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")[after]).astype(
+            dtype
+        )
 
     return d.case([x], reference, attributes=attributes, fixed=(0,))

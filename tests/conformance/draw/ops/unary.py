@@ -1,4 +1,4 @@
-"""Functions of one number, and activations."""
+"""Unary functions and activations."""
 
 import math
 
@@ -43,7 +43,7 @@ FUNCTIONS = {
 }
 
 
-# Those whose value at infinity is a matter of how they are computed.
+# Functions whose value at infinity depends on how they are computed.
 NO_LIMITS = ("HardSwish", "Mish", "Softsign")
 
 
@@ -55,7 +55,7 @@ def unary(d):
     attributes = d.attributes(consumed_inputs=d.maybe([0]))
     function = FUNCTIONS[d.op]
     if d.op == "Erf" and dtype in INTEGERS:
-        # That of whole numbers is cut to one.
+        # The results for integers are truncated.
         function = lambda x: erf(x).astype(F32)
     return d.case([x], wide(function), attributes=attributes)
 
@@ -67,7 +67,9 @@ ACTIVATIONS = {
     "HardSigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
     "LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
     "Selu": lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x)),
-    "Shrink": lambda x, lambd, bias: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)),
+    "Shrink": lambda x, lambd, bias: np.where(
+        x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)
+    ),
     "Swish": lambda x, alpha: x / (1 + np.exp(-alpha * x)),
     "ThresholdedRelu": lambda x, alpha: np.where(x > alpha, x, 0),
 }
@@ -76,9 +78,13 @@ ACTIVATIONS = {
 @operator(*ACTIVATIONS)
 def activation(d):
     x = d.tensor(d.type(d.schema.inputs[0].type_str), extremes=0)
-    names = [name for name in ("alpha", "beta", "gamma", "lambd", "bias") if name in d.schema.attributes]
+    names = [
+        name for name in ("alpha", "beta", "gamma", "lambd", "bias") if name in d.schema.attributes
+    ]
     attributes = {name: d.float(0.25, 2) for name in names if d.chance(0.6)}
-    values = [d.value(attributes, name) for name in (("lambd", "bias") if d.op == "Shrink" else names)]
+    values = [
+        d.value(attributes, name) for name in (("lambd", "bias") if d.op == "Shrink" else names)
+    ]
     attributes |= d.attributes(consumed_inputs=d.maybe([0]))
     return d.case([x], wide(lambda x: ACTIVATIONS[d.op](x, *values)), attributes=attributes)
 
@@ -101,7 +107,9 @@ def swiglu(d):
     attributes = d.attributes(alpha=d.maybe(d.float(0.5, 2)))
     alpha = attributes.get("alpha", 1)
     inputs = [d.tensor(dtype, shape, extremes=0) for _ in range(2)]
-    return d.case(inputs, wide(lambda a, b: a / (1 + np.exp(-alpha * a)) * b), attributes=attributes)
+    return d.case(
+        inputs, wide(lambda a, b: a / (1 + np.exp(-alpha * a)) * b), attributes=attributes
+    )
 
 
 @operator("PRelu")
@@ -135,7 +143,9 @@ def clip(d):
 
     if d.version < 11:
         attributes = d.attributes(min=low, max=high, consumed_inputs=d.maybe([0]))
-        attributes |= {name: float(attributes[name]) for name in ("min", "max") if name in attributes}
+        attributes |= {
+            name: float(attributes[name]) for name in ("min", "max") if name in attributes
+        }
         low, high = (d.value(attributes, name) for name in ("min", "max"))
         return d.case([x], wide(lambda x: reference(x, low, high)), attributes=attributes)
     bounds = [value if value is None else np.array(value, dtype) for value in (low, high)]
@@ -147,9 +157,13 @@ def is_special(d):
     x = d.tensor(d.type("T1"), extremes=0.9)
     if d.op == "IsNaN":
         return d.case([x], lambda x: np.isnan(x.astype(F32)))
-    attributes = d.attributes(detect_positive=d.maybe(d.int(0, 1)), detect_negative=d.maybe(d.int(0, 1)))
+    attributes = d.attributes(
+        detect_positive=d.maybe(d.int(0, 1)), detect_negative=d.maybe(d.int(0, 1))
+    )
     wanted = [
-        sign for sign, name in ((1, "detect_positive"), (-1, "detect_negative")) if attributes.get(name, 1)
+        sign
+        for sign, name in ((1, "detect_positive"), (-1, "detect_negative"))
+        if attributes.get(name, 1)
     ]
     values = np.array(wanted, F32) * np.float32(np.inf)
     return d.case([x], lambda x: np.isin(x.astype(F64), values), attributes=attributes)

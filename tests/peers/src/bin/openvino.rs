@@ -1,5 +1,5 @@
-//! OpenVINO, for the lowest latency. `PEERS_PRECISION=default` lets it choose how to calculate: with
-//! 16 bits, where the processor has units for that.
+//! OpenVINO, set to the lowest latency. `PEERS_PRECISION=default` lets it choose the precision: 16
+//! bits on processors with instructions for them.
 
 use onnxc_peers::{Elements, Job, Peer, Result, serve};
 use openvino::{

@@ -1,4 +1,4 @@
-//! ONNX Runtime, with all its optimisations, and inputs and outputs bound once.
+//! ONNX Runtime, with all optimizations. Inputs and outputs are bound once.
 
 use onnxc_peers::{Elements, Job, Peer, Result, serve};
 use ort::{
@@ -40,7 +40,8 @@ fn load(job: &Job) -> Result<Ort> {
             Elements::I64(_) => Tensor::<i64>::new(&allocator, shape)?.into_dyn(),
         };
         let name = std::ffi::CString::new(output.name.as_str())?;
-        // SAFETY: all three live, and the value outlives the binding, which stands beside it.
+        // SAFETY: the three pointers are valid, and the value lives as long as the binding, next to
+        // which it is stored.
         let status = unsafe {
             (ort::api().BindOutput)(binding.ptr_mut().cast(), name.as_ptr(), value.ptr().cast())
         };
@@ -53,10 +54,10 @@ fn load(job: &Job) -> Result<Ort> {
 }
 
 impl Peer for Ort {
-    // What the crate does around this call would count where models take microseconds.
+    // Calls the C API: the overhead of the crate's `run` matters for models that take microseconds.
     fn run(&mut self) -> Result {
         let (session, options) = (self.session.ptr().cast_mut(), std::ptr::null());
-        // SAFETY: the session and the binding live, and nobody else runs them.
+        // SAFETY: the session and the binding are alive, and no other thread runs them.
         let status = unsafe {
             (ort::api().RunWithBinding)(session.cast(), options, self.binding.ptr().cast())
         };

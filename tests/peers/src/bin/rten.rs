@@ -19,7 +19,7 @@ fn load(job: &Job) -> Result<Rten> {
         let shape = input.shape.as_slice();
         let value = match &input.elements {
             Elements::F32(x) => Tensor::from_data(shape, x.clone()).into(),
-            // It has whole numbers of one size.
+            // rten has one integer type, `i32`.
             Elements::I64(x) => {
                 Tensor::from_data(shape, x.iter().map(|&x| x as i32).collect::<Vec<_>>()).into()
             }

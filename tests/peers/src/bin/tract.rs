@@ -1,4 +1,4 @@
-//! tract, with its own optimisations.
+//! tract, with its optimizations.
 
 use onnxc_peers::{Elements, Job, Peer, Result, serve};
 use tract_linalg::multithread::{Executor, set_default_executor};

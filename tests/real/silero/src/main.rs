@@ -1,10 +1,10 @@
-//! Runs the voice-activity detector over a clip of speech, window by window with its state, and
-//! holds every probability against the one that ONNX Runtime gave.
+//! Runs the voice-activity detector on a clip of speech, window by window, and compares each
+//! probability with the result of ONNX Runtime.
 
 use onnxc_runtime::view::View;
 use std::{env, error::Error, fs, path::Path};
 
-/// Each module is one of the model's four ways to be compiled.
+/// Includes one of the four modules of the model.
 macro_rules! compiled {
     ($($name:ident)*) => {$(
         mod $name {
@@ -15,14 +15,14 @@ macro_rules! compiled {
 
 compiled! { constant input fixed kept }
 
-/// Samples in a window, and how many of the window before stand in front of it.
+/// The samples in a window, and the samples of the window before that precede it.
 const WINDOW: usize = 256;
 const CONTEXT: usize = 32;
 
 type Input = [f32; CONTEXT + WINDOW];
 type State = [f32; 2 * 128];
 
-/// The largest difference of a probability that is no fault.
+/// The largest difference of a probability that passes.
 const TOLERANCE: f32 = 1e-4;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The speech, and what ONNX Runtime made of it.
+/// The speech, and the probabilities of ONNX Runtime.
 struct Clip {
     samples: Vec<f32>,
     probabilities: Vec<f32>,
@@ -77,7 +77,7 @@ impl Clip {
         })
     }
 
-    /// Has `infer` go over the clip. It is given a window and the state, which it replaces.
+    /// Calls `infer` for each window of the clip, with the window and the state, which it replaces.
     fn check(
         &self,
         name: &str,
@@ -91,7 +91,7 @@ impl Clip {
         if state <= TOLERANCE { Ok(()) } else { Err(format!("{name}: another state").into()) }
     }
 
-    /// Has `infer` go over the clip. It is given a window.
+    /// Calls `infer` for each window of the clip.
     fn check_probabilities(
         &self,
         name: &str,
@@ -112,12 +112,12 @@ impl Clip {
     }
 }
 
-/// The larger magnitude; what is no number is larger than any.
+/// Returns the larger magnitude; NaN counts as larger than any number.
 fn larger(worst: f32, difference: f32) -> f32 {
     if difference.is_nan() { f32::INFINITY } else { worst.max(difference.abs()) }
 }
 
-/// The numbers of a NumPy file of `float32`.
+/// Reads a NumPy file of `float32`.
 fn read_npy(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));

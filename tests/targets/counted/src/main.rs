@@ -1,4 +1,5 @@
-//! A model on a Cortex-M board: it runs once between two marks, for `plugin.c` to count.
+//! Runs a model once on a Cortex-M board, between two marker instructions, so that `plugin.c` can
+//! count instructions.
 #![no_std]
 #![no_main]
 
@@ -20,7 +21,7 @@ use model::Counted;
 use onnxc_runtime::arena::{Block, InlineArena};
 use stack::Stack;
 
-/// How many numbers the model takes.
+/// The number of elements of the input.
 const INPUTS: usize = decimal(env!("INPUTS"));
 
 static mut ARENA: InlineArena<{ Counted::PEAK_ARENA_BYTES.div_ceil(Block::BYTES) }> =
@@ -40,7 +41,8 @@ const fn decimal(text: &str) -> usize {
     number
 }
 
-/// Multiples of 1/128 from -1 to 1, from a linear congruence; `peer.c` has the same.
+/// Fills the input with multiples of 1/128 from -1 to 1, from a linear congruential generator;
+/// `peer.c` has the same.
 fn fill(input: &mut [f32]) {
     let mut state = 1u32;
     for x in input {
@@ -51,16 +53,16 @@ fn fill(input: &mut [f32]) {
 
 #[entry]
 fn main() -> ! {
-    // SAFETY: the program starts once, and no one else names these.
+    // SAFETY: the program starts once, and nothing else refers to these statics.
     let (arena, input) = unsafe { (&mut *addr_of_mut!(ARENA), &mut *addr_of_mut!(INPUT)) };
     fill(input);
     let mut model = Counted::new();
-    // SAFETY: the linker's script leaves the memory behind the statics to the stack.
+    // SAFETY: the linker script leaves the memory after the statics to the stack.
     let stack = unsafe { Stack::paint(&raw mut _stack_end) };
-    // SAFETY: the marks are instructions that do nothing.
+    // SAFETY: the marker instructions do nothing.
     unsafe { asm!(".inst.n 0xbf60") };
     let output = model.infer_in(arena, input);
-    // SAFETY: likewise.
+    // SAFETY: the marker instructions do nothing.
     unsafe { asm!(".inst.n 0xbf70") };
     let used = stack.used();
     if let Ok(mut out) = cortex_m_semihosting::hio::hstdout() {
@@ -73,13 +75,13 @@ fn main() -> ! {
     loop {}
 }
 
-/// A word, and a number in hexadecimal.
+/// Prints a word and a number in hexadecimal.
 fn line(out: &mut HostStream, word: &[u8], bits: u32) {
     let mut text = *b" 00000000\n";
     for (place, digit) in text[1..9].iter_mut().enumerate() {
         *digit = b"0123456789abcdef"[(bits >> (28 - 4 * place) & 15) as usize];
     }
-    // A text that nobody reads is no reason to stop.
+    // A failure to print cannot be reported.
     let _ = out.write_all(word).and_then(|()| out.write_all(&text));
 }
 

@@ -1,7 +1,7 @@
 //! Models that pass the checker but cannot be compiled: their tensors are larger than any memory,
 //! or of a type that no operator has.
 
-use super::parsed;
+use super::parse;
 use onnxc::{Options, diag::Code};
 use onnxc_proto::{Bytes, Message};
 
@@ -57,11 +57,11 @@ const CASES: &[(&str, Code, &str)] = &[
 ];
 
 #[test]
-fn what_nothing_can_be_made_of_is_refused_in_words() {
+fn models_that_cannot_be_compiled_have_a_diagnostic() {
     let mut wrong = Vec::new();
     for (graph, code, says) in CASES {
         let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
-        let model = Bytes::from(parsed(&text).encode_to_vec());
+        let model = Bytes::from(parse(&text).encode_to_vec());
         match onnxc::Compiler::new(&Options::default()).compile_bytes(model, "model") {
             Ok(_) => wrong.push(format!("{graph}\nis compiled")),
             Err(all) => match all.0.as_slice() {

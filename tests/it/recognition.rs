@@ -10,16 +10,16 @@ fn model(inputs: &str, body: &str) -> String {
 }
 
 /// Returns the graph after `recognize`, as text.
-fn recognized(inputs: &str, body: &str) -> String {
-    recognized_in(model(inputs, body))
+fn recognize(inputs: &str, body: &str) -> String {
+    recognize_model(model(inputs, body))
 }
 
-fn recognized_in(model: String) -> String {
-    after("recognize", model)
+fn recognize_model(model: String) -> String {
+    graph_after("recognize", model)
 }
 
 /// Returns the graph after a pass, as text.
-fn after(last: &str, model: String) -> String {
+fn graph_after(last: &str, model: String) -> String {
     let mut text = String::new();
     let result = onnxc::Compiler::new(&Options::default())
         .observe(|pass, graph| {
@@ -78,23 +78,23 @@ const TANH: &str = "{
 }";
 
 #[test]
-fn gelu_in_both_spellings() {
+fn gelu_is_recognized_in_both_forms() {
     for (body, tanh) in [(ERF, false), (TANH, true)] {
-        let text = recognized("float[6] x", body);
+        let text = recognize("float[6] x", body);
         assert!(text.contains("= Gelu ") && !text.contains("Mul"), "{text}");
         assert_eq!(text.contains("approximate = \"tanh\""), tanh, "{text}");
     }
     // With another constant, the function is another.
     for (from, to) in [("{0.5}", "{0.25}"), ("{1.4142135}", "{1.5}"), ("{1.0}", "{2.0}")] {
-        let text = recognized("float[6] x", &ERF.replace(from, to));
+        let text = recognize("float[6] x", &ERF.replace(from, to));
         assert!(text.contains("Erf") && !text.contains("Gelu"), "{text}");
     }
 }
 
 #[test]
-fn the_derivative_of_gelu_is_one_pass() {
+fn the_gradient_of_gelu_is_one_kernel() {
     for approximate in ["none", "tanh"] {
-        let text = recognized_in(format!(
+        let text = recognize_model(format!(
             "<ir_version: 10, opset_import: [\"\": 20, \"ai.onnx.preview.training\": 1]>
             model (float[6] x, float[6] w) => (float[6] dx) {{
                 a = Gelu<approximate = \"{approximate}\">(x)
@@ -109,10 +109,10 @@ fn the_derivative_of_gelu_is_one_pass() {
 }
 
 #[test]
-fn the_derivative_of_gelu_is_one_pass_in_older_spellings_too() {
+fn the_gradient_of_composite_gelu_is_one_kernel() {
     for (body, approximate) in [(ERF, "none"), (TANH, "tanh")] {
         let body = body.replace("y =", "gelu =");
-        let text = recognized_in(format!(
+        let text = recognize_model(format!(
             "<ir_version: 10, opset_import: [\"\": 18, \"ai.onnx.preview.training\": 1]>
             model (float[6] x, float[6] w) => (float[6] dx) {}
                 z = Mul(gelu, w)
@@ -127,9 +127,9 @@ fn the_derivative_of_gelu_is_one_pass_in_older_spellings_too() {
 }
 
 #[test]
-fn the_derivative_of_a_softmax_is_one_pass_along_the_last_axis() {
+fn the_gradient_of_softmax_is_one_kernel_along_the_last_axis() {
     for (axis, is_one) in [(1, true), (0, false)] {
-        let text = recognized_in(format!(
+        let text = recognize_model(format!(
             "<ir_version: 10, opset_import: [\"\": 20, \"ai.onnx.preview.training\": 1]>
             model (float[6, 5] x, float[6, 5] w) => (float[6, 5] dx) {{
                 a = Softmax<axis = {axis}>(x)
@@ -165,19 +165,19 @@ const ATTENTION: &str = "{
 const OPERANDS: &str = "float[1, 5, 6] q, float[1, 5, 6] k, float[1, 5, 6] v, float[5, 5] mask";
 
 #[test]
-fn attention_without_a_transpose() {
-    let text = recognized(OPERANDS, ATTENTION);
+fn attention_is_recognized_with_transposes() {
+    let text = recognize(OPERANDS, ATTENTION);
     assert!(text.contains("q_num_heads = 2"), "{text}");
     assert!(!text.contains("Transpose") && !text.contains("MatMul"), "{text}");
     // A mask of one column, broadcast along the keys, has another meaning for the operator.
-    let text = recognized(&OPERANDS.replace("float[5, 5] mask", "float[5, 1] mask"), ATTENTION);
+    let text = recognize(&OPERANDS.replace("float[5, 5] mask", "float[5, 1] mask"), ATTENTION);
     assert!(!text.contains("Attention"), "{text}");
-    let text = recognized(OPERANDS, &ATTENTION.replace("<axis = -1>", "<axis = 1>"));
+    let text = recognize(OPERANDS, &ATTENTION.replace("<axis = -1>", "<axis = 1>"));
     assert!(!text.contains("Attention"), "{text}");
 }
 
 #[test]
-fn what_is_recognized_gives_the_same_numbers() {
+fn recognized_operators_have_the_same_results() {
     let attention: &[&[usize]] = &[&[1, 5, 6], &[1, 5, 6], &[1, 5, 6], &[5, 5]];
     let cases: [(&str, &str, &[&[usize]]); 3] = [
         ("float[6] x", ERF, &[&[6]]),
@@ -216,15 +216,15 @@ fn step(attention: &str) -> String {
 }
 
 #[test]
-fn attention_puts_together_what_it_attends() {
+fn attention_fuses_the_concatenation_of_a_cache() {
     let plain = step("z = Attention(q, keys, values)");
-    let text = after("fuse", plain.clone());
+    let text = graph_after("fuse", plain.clone());
     assert!(text.contains("Attention") && !text.contains("Concat"), "{text}");
     // With a cache, the operator aligns the causal mask with the end of the cache.
     let causal = step("z = Attention<is_causal = 1>(q, keys, values)");
-    assert!(after("fuse", causal).contains("Concat"));
+    assert!(graph_after("fuse", causal).contains("Concat"));
     let apart = step("less = Neg(values)  minus = Attention(q, keys, less)  z = Neg(minus)");
-    assert!(after("fuse", apart.clone()).contains("Concat"));
+    assert!(graph_after("fuse", apart.clone()).contains("Concat"));
     let one = &[1, 2, 1, 4][..];
     let shapes = [one, one, one, &[1, 2, 3, 4], &[1, 2, 3, 4]];
     let (found, expected) = (run(&plain, &shapes), run(&apart, &shapes));
@@ -235,7 +235,7 @@ fn attention_puts_together_what_it_attends() {
 }
 
 #[test]
-fn a_product_reads_transposed_factors_where_they_stand() {
+fn matmul_reads_transposed_operands_in_place() {
     let inputs = "float[2, 3, 4, 5] x, float[2, 5, 3, 4] a, float[2, 6, 3, 5] b";
     let body = "{
         left = Transpose<perm = [0, 2, 3, 1]>(a)
@@ -269,7 +269,7 @@ const SILU: &str = "{
 }";
 
 #[test]
-fn infinity_times_zero_is_not_a_number_whoever_multiplies() {
+fn recognized_operators_propagate_nan() {
     // The logarithm of `Relu` is -∞ for negative numbers.
     let before = "{\n r = Relu(z)\n x = Log(r)";
     let gelu = |body: &str| body.replacen('{', before, 1);
@@ -292,11 +292,11 @@ fn infinity_times_zero_is_not_a_number_whoever_multiplies() {
 }
 
 #[test]
-fn a_query_that_attends_no_key_gives_zeros() {
+fn a_query_without_keys_gives_zeros() {
     // A mask of logarithms of zeros hides every key.
     let hidden = "zero = Sub(mask, mask)\n hidden = Log(zero)\n scores = Add(scaled, hidden)";
     let body = ATTENTION.replace("scores = Add(scaled, mask)", hidden);
-    let text = recognized(OPERANDS, &body);
+    let text = recognize(OPERANDS, &body);
     assert!(text.contains("Attention"), "{text}");
     let shapes: &[&[usize]] = &[&[1, 5, 6], &[1, 5, 6], &[1, 5, 6], &[5, 5]];
     assert_eq!(run(&model(OPERANDS, &body), shapes), [0.0; 30]);

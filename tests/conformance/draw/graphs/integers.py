@@ -1,4 +1,4 @@
-"""Whole numbers: arithmetic that wraps around, and places that are found."""
+"""Integers: arithmetic that wraps around, and indices of nonzero elements."""
 
 import numpy as np
 
@@ -7,12 +7,14 @@ from .steps import step
 
 
 @step(1.2)
-def whole(g):
-    """A number for each of some places, mixed with others."""
+def arithmetic(g):
+    """Integer arithmetic with a random operand."""
     dtype = g.one_of([I64, I32, U8, I8])
     x = g.pick(dtype=dtype)
     y = g.constant(g.integers(dtype, g.broadcast(x.shape), -3, 3, 0.2), 0.3)
-    op = g.one_of(["Add", "Sub", "Mul", "Max", "Min", "BitwiseAnd", "Neg", "Abs", "Equal", "Less", "Mod"])
+    op = g.one_of(
+        ["Add", "Sub", "Mul", "Max", "Min", "BitwiseAnd", "Neg", "Abs", "Equal", "Less", "Mod"]
+    )
     if op in ("Neg", "Abs"):
         g.add(op if dtype not in (U8,) else "BitwiseNot", [x])
     elif op == "Mod":
@@ -22,7 +24,7 @@ def whole(g):
 
 
 @step(0.5)
-def found(g):
-    """Places that hold something: how many, only running tells."""
+def nonzero(g):
+    """Indices of true elements: a data-dependent number."""
     x = g.pick(dtype=BOOL, wanted=lambda x: x.rank)
     g.add(g.one_of(["NonZero", "Not"]), [x])

@@ -1,16 +1,16 @@
-"""Loops and branches that hand values on in other places, hand on what they were given, or stop."""
+"""Loops and branches that permute their values, pass values on unchanged, or stop early."""
 
 import numpy as np
 
 from ..types import BOOL
-from .control import around, drawn, like, names
+from .control import around, add_random_nodes, like, names
 from .evaluate import Unfit
 from .graph import Value
 from .steps import step
 
 
-def given(body, array, shaken=None):
-    """What a body is given."""
+def add_input(body, array, shaken=None):
+    """Adds an input of a body."""
     value = Value(body.name(), array, array if shaken is None else shaken)
     body.values.append(value)
     return value
@@ -20,18 +20,18 @@ def tensors(values):
     return [v for v in values if v.dtype is not None]
 
 
-def same(g, x, shape):
-    """The values of the type of `x` that have this shape."""
+def of_shape(g, x, shape):
+    """Returns the values with the type of `x` and this shape."""
     return [v for v in tensors(g.values) if v.dtype == x.dtype and v.shape == shape]
 
 
-def tame(body, x):
-    """The value, such that it does not grow from turn to turn."""
+def limit(body, x):
+    """Limits a value, so that it does not grow from iteration to iteration."""
     return body.add(body.one_of(["Tanh", "Sigmoid", "Softsign"]), [x])
 
 
-def results(body, values):
-    """Values that a body gives: each once, and of its own."""
+def body_outputs(body, values):
+    """Returns outputs for a body: each name once, and no names of outer graphs."""
     own, seen, made = names(body), set(), []
     for v in values:
         if v.name in seen or v.name not in own or body.chance(0.1):
@@ -41,8 +41,8 @@ def results(body, values):
     return made
 
 
-def following(body, states, x):
-    """What the next turn is given of each state: all of the shape of `x`."""
+def next_states(body, states, x):
+    """Returns the next value of each state, all of the shape of `x`."""
     next_ = []
     for state in states:
         kind = body.int(0, 5)
@@ -54,9 +54,9 @@ def following(body, states, x):
             v = body.one_of(next_ or states)
         elif kind == 3:
             v = body.add(body.one_of(["Add", "Sub", "Max", "Mul"]), [body.one_of(states), x])
-            v = tame(body, v)
+            v = limit(body, v)
         else:
-            v = tame(body, like(body, state))
+            v = limit(body, like(body, state))
         next_.append(v)
     if body.chance(0.25):
         next_ = [next_[i] for i in body.rng.permutation(len(next_))]
@@ -65,45 +65,57 @@ def following(body, states, x):
 
 @step(2)
 def states(g):
-    """A loop with several values of one shape, handed on crosswise."""
+    """A loop with several states of one shape, which it permutes."""
     x = g.pick(wanted=lambda x: x.array.size > 0, most=300)
-    alike = same(g, x, x.shape)
+    alike = of_shape(g, x, x.shape)
     firsts = [g.one_of(alike) if g.chance(0.7) else x for _ in range(g.int(1, 4))]
     body = g.body()
-    turn, on = (given(body, np.array(v)) for v in (np.int64(0), True))
-    inner = [given(body, v.array, v.shaken) for v in firsts]
-    drawn(body, g.int(0, 3))
-    next_ = following(body, inner, x)
+    iteration, on = (add_input(body, np.array(v)) for v in (np.int64(0), True))
+    inner = [add_input(body, v.array, v.shaken) for v in firsts]
+    add_random_nodes(body, g.int(0, 3))
+    next_ = next_states(body, inner, x)
     still = on
     kind = g.int(0, 5)
     if kind == 0:
-        still = body.add("Less", [turn, body.constant(np.array(g.int(0, 3), np.int64))])
+        still = body.add("Less", [iteration, body.constant(np.array(g.int(0, 3), np.int64))])
     elif kind == 1:
         mean = body.add("ReduceMean", [body.one_of(next_)], keepdims=0)
-        still = body.add(body.one_of(["Less", "Greater"]), [mean, body.constant(np.array(0.1, x.dtype))])
+        still = body.add(
+            body.one_of(["Less", "Greater"]), [mean, body.constant(np.array(0.1, x.dtype))]
+        )
     elif kind == 2:
         still = body.constant(np.array(g.chance(0.5)))
     gathered = []
     for _ in range(g.int(0, 2)):
         kind = g.int(0, 4)
-        pool = [[x], inner, next_, [turn], body.values[len(g.values) :]][kind]
+        pool = [[x], inner, next_, [iteration], body.values[len(g.values) :]][kind]
         v = g.one_of(tensors(pool))
         gathered.append(v)
-    message = body.message(results(body, [still, *next_, *gathered]), [turn, on, *inner])
+    message = body.message(body_outputs(body, [still, *next_, *gathered]), [iteration, on, *inner])
     most = g.maybe(g.constant(np.array(g.int(0, 4), np.int64), 0.6), 0.95)
     start = g.maybe(g.constant(np.array(g.chance(0.9)), 0.4), 0.8)
     if most is None and kind not in (0, 2):
-        raise Unfit("without end")
-    g.add("Loop", [most, start, *firsts], len(firsts) + len(gathered), around(g, message), body=message)
+        raise Unfit("too many iterations")
+    g.add(
+        "Loop",
+        [most, start, *firsts],
+        len(firsts) + len(gathered),
+        around(g, message),
+        body=message,
+    )
 
 
 @step(1.5)
-def rows(g):
-    """A scan of several values along axes, either way."""
+def scan_along_axes(g):
+    """A scan of several values along any axes, forwards or backwards."""
     x = g.pick(wanted=lambda x: x.rank and min(x.shape) > 0 and max(x.shape) < 9, most=300)
     axis = g.int(0, x.rank - 1)
     n = x.shape[axis]
-    long = [v for v in tensors(g.values) if v.dtype == x.dtype and n in v.shape and 0 < v.array.size <= 300]
+    long = [
+        v
+        for v in tensors(g.values)
+        if v.dtype == x.dtype and n in v.shape and 0 < v.array.size <= 300
+    ]
     scanned = [(x, axis)]
     for _ in range(g.int(0, 2)):
         v = g.one_of(long)
@@ -112,19 +124,22 @@ def rows(g):
     body = g.body()
     part = lambda a, axis, back: np.take(a, n - 1 if back else 0, axis)
     first = part(x.array, axis, reversed_[0])
-    alike = same(g, x, first.shape)
+    alike = of_shape(g, x, first.shape)
     count = g.int(0, 3)
     zeros = lambda: g.constant(np.zeros_like(first), 0.3)
     firsts = [g.one_of(alike) if alike and g.chance(0.7) else zeros() for _ in range(count)]
-    inner = [given(body, v.array, v.shaken) for v in firsts]
-    parts = [given(body, part(v.array, a, r), part(v.shaken, a, r)) for (v, a), r in zip(scanned, reversed_)]
-    drawn(body, g.int(0, 3))
-    next_ = following(body, inner, parts[0])
+    inner = [add_input(body, v.array, v.shaken) for v in firsts]
+    parts = [
+        add_input(body, part(v.array, a, r), part(v.shaken, a, r))
+        for (v, a), r in zip(scanned, reversed_)
+    ]
+    add_random_nodes(body, g.int(0, 3))
+    next_ = next_states(body, inner, parts[0])
     pool = [*parts, *inner, *next_, *body.values[len(g.values) :]]
     gathered = [g.one_of(tensors(pool)) for _ in range(g.int(0 if count else 1, 2))]
     out_axes = [g.int(0, v.rank) for v in gathered]
     out_back = [g.int(0, 1) for _ in gathered]
-    message = body.message(results(body, [*next_, *gathered]), [*inner, *parts])
+    message = body.message(body_outputs(body, [*next_, *gathered]), [*inner, *parts])
     g.add(
         "Scan",
         [*firsts, *(v for v, _ in scanned)],
@@ -140,18 +155,20 @@ def rows(g):
 
 
 @step(1.5)
-def given_back(g):
-    """Branches that give what they are given, constants, or a value twice."""
+def branches_that_return_captures(g):
+    """Branches that return captures values, constants, or a value twice."""
     x = g.pick(wanted=lambda x: x.array.size > 0, most=600)
-    alike = same(g, x, x.shape)
-    conditions = [v for v in g.values if v.dtype is not None and v.dtype == BOOL and v.array.size == 1]
-    drawn_one = lambda: g.constant(np.array(g.chance(0.5)), 0.8)
-    condition = g.one_of(conditions) if conditions and g.chance(0.5) else drawn_one()
+    alike = of_shape(g, x, x.shape)
+    conditions = [
+        v for v in g.values if v.dtype is not None and v.dtype == BOOL and v.array.size == 1
+    ]
+    random_condition = lambda: g.constant(np.array(g.chance(0.5)), 0.8)
+    condition = g.one_of(conditions) if conditions and g.chance(0.5) else random_condition()
     count = g.int(1, 4)
     bodies = []
     for name in ("then", "else"):
         body = g.body()
-        drawn(body, g.one_of([0, 0, 1, 2, 3]))
+        add_random_nodes(body, g.one_of([0, 0, 1, 2, 3]))
         out = []
         for _ in range(count):
             kind = g.int(0, 4)
@@ -163,16 +180,18 @@ def given_back(g):
                 out.append(g.one_of(out))
             else:
                 out.append(like(body, x))
-        bodies.append(body.message(results(body, out), name=name))
-    made = g.add("If", [condition], count, around(g, *bodies), then_branch=bodies[0], else_branch=bodies[1])
+        bodies.append(body.message(body_outputs(body, out), name=name))
+    made = g.add(
+        "If", [condition], count, around(g, *bodies), then_branch=bodies[0], else_branch=bodies[1]
+    )
     made = made if count > 1 else [made]
     if g.chance(0.5):
         g.add(g.one_of(["Add", "Sub", "Mul"]), [g.one_of(made), g.one_of(alike)])
 
 
 @step(1.5)
-def told_by_running(g):
-    """Values whose size only running tells."""
+def data_dependent_sizes(g):
+    """Values of data-dependent size."""
     x = g.pick(least=1, wanted=lambda x: min(x.shape) > 0, most=600)
     kind = g.int(0, 4)
     axis = g.axis(x.rank)
@@ -194,7 +213,7 @@ def told_by_running(g):
         k = g.constant(np.array([g.int(0, n)], np.int64), 0.7)
         y, at = g.add("TopK", [x, k], 2, axis=axis)
     else:
-        # How many ends there are must be known, so it is a number without axes that the model is given.
+        # The number of ends must be known, so the input is a scalar.
         k = g.add("Unsqueeze", [g.constant(np.array(g.int(0, n)), 0.7), g.shape_of([0])])
         y = g.add("Slice", [x, g.shape_of([0]), k, g.shape_of([axis])])
     if not y.array.size and g.chance(0.8):

@@ -1,4 +1,4 @@
-"""Programs that do the same, timed in turns."""
+"""Times programs that do the same, alternately."""
 import json
 import os
 import platform
@@ -7,12 +7,12 @@ import select
 import subprocess
 import time
 
-# A burst of calls takes about so many milliseconds.
+# The duration of a burst of calls, in milliseconds.
 BURST = 60
 
 
 class Peer:
-    """A program that has loaded the model, and waits for lines."""
+    """A program that has loaded the model, and answers lines."""
 
     def __init__(self, name, command, threads, extra):
         self.name, self.times = name, []
@@ -48,7 +48,7 @@ class Peer:
         return self.answer()
 
     def hurry(self, line):
-        """Asks while the program's threads go before all that is not in real time."""
+        """Sends a request while the program's threads have real-time priority."""
         self.schedule(os.SCHED_RR, 1)
         said = self.ask(line)
         self.schedule(os.SCHED_OTHER, 0)
@@ -67,13 +67,13 @@ class Peer:
 
 
 def measure(peers, rounds):
-    """Lets the peers calculate in turns, in another order each time."""
+    """Times the peers alternately, in a random order in each round."""
     for peer in peers:
         peer.hurry("w 50")
         peer.count = max(1, int(BURST * 1e3 / peer.hurry("w 150")["us"]))
     for _ in range(rounds):
         for peer in random.sample(peers, len(peers)):
-            peer.hurry("t 1")  # Its caches were the others'.
+            peer.hurry("t 1")  # The other peers have filled the caches.
             peer.times.append(peer.hurry(f"t {peer.count}")["us"])
 
 

@@ -58,7 +58,7 @@ fn chain(random: &mut Random, length: usize) -> Vec<u8> {
 }
 
 /// Plans a model that is made trainable, with an arena of at most `max_arena` bytes.
-fn planned(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnostics> {
+fn plan(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnostics> {
     let prepare = Prepare::new(Loss::Mse, Method::Momentum).initial(Initial::Keep);
     let model = prepare.bytes(model.to_vec().into()).unwrap_or_else(|found| panic!("{found}"));
     let mut options = Options::default();
@@ -68,7 +68,7 @@ fn planned(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnosti
 }
 
 /// Returns the outputs of three steps and the variables after them, as bytes.
-fn learned(training: &Training, inputs: &[Value]) -> Vec<Vec<u8>> {
+fn train(training: &Training, inputs: &[Value]) -> Vec<Vec<u8>> {
     let mut learner = Learner::new(training);
     let mut all = Vec::new();
     for _ in 0..3 {
@@ -80,12 +80,12 @@ fn learned(training: &Training, inputs: &[Value]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn chains_learn_the_same_in_less_memory() {
+fn rematerialization_keeps_training_results() {
     let mut random = Random(1);
     let mut again = 0;
     for length in [4, 8, 12, 20, 30, 40, 60] {
         let model = chain(&mut random, length);
-        let whole = planned(&model, None).unwrap_or_else(|found| panic!("{found}"));
+        let whole = plan(&model, None).unwrap_or_else(|found| panic!("{found}"));
         let floats = |random: &mut Random| {
             let bytes: Vec<u8> =
                 random.floats(128).into_iter().flat_map(f32::to_le_bytes).collect();
@@ -93,31 +93,31 @@ fn chains_learn_the_same_in_less_memory() {
             Value::Tensor(Tensor { shape: vec![16, 8], data, ..Tensor::from_floats(&[]) })
         };
         let inputs = [floats(&mut random), floats(&mut random)];
-        let wanted = learned(&whole, &inputs);
+        let wanted = train(&whole, &inputs);
         let bytes = whole.infer.arena_bytes;
         for most in (1..10).map(|tenths| bytes * tenths / 10) {
-            let Ok(less) = planned(&model, Some(most)) else { continue };
+            let Ok(less) = plan(&model, Some(most)) else { continue };
             assert!(less.plans().all(|plan| plan.arena_bytes <= most), "{length}: {most}");
-            assert!(learned(&less, &inputs) == wanted, "{length} nodes in {most} bytes");
+            assert!(train(&less, &inputs) == wanted, "{length} nodes in {most} bytes");
             again += less.plans().map(|plan| plan.rematerialized.len()).sum::<usize>();
         }
     }
-    println!("{again} calls are done again");
-    assert!(again > 20, "{again} calls are done again");
+    println!("{again} calls are rematerialized");
+    assert!(again > 20, "{again} calls are rematerialized");
 }
 
 #[test]
-fn what_cannot_fit_says_how_small_it_gets() {
+fn an_arena_limit_that_is_too_small_names_the_least_size() {
     let model = chain(&mut Random(2), 20);
-    let found = planned(&model, Some(64)).err().expect("nothing fits 64 bytes").to_string();
+    let found = plan(&model, Some(64)).err().expect("nothing fits 64 bytes").to_string();
     assert!(found.contains("does not fit an arena of 64 bytes"), "{found}");
     let least = found.split("as small as ").nth(1).and_then(|rest| rest.split(' ').next());
     let least: usize = least.and_then(|least| least.parse().ok()).expect("it says how small");
-    assert!(planned(&model, Some(least)).is_ok(), "{found}");
+    assert!(plan(&model, Some(least)).is_ok(), "{found}");
 }
 
 #[test]
-fn the_digits_network_learns_in_less_memory() {
+fn rematerialization_shrinks_the_digits_network() {
     let network = fs::read(root().join("examples/models/untrained.onnx"));
     let prepare = Prepare::new(Loss::CrossEntropy, Method::Adam);
     let model = prepare.bytes(network.expect("the file is there").into());

@@ -327,7 +327,7 @@ impl Crate {
     }
 
     /// The sets of files that use each other.
-    fn circles(&self) -> Vec<Vec<&str>> {
+    fn cycles(&self) -> Vec<Vec<&str>> {
         let uses: Vec<_> = (0..self.files.len()).map(|i| self.uses(i)).collect();
         let reached: Vec<BTreeSet<usize>> = (0..self.files.len())
             .map(|i| {
@@ -338,13 +338,13 @@ impl Crate {
                 reached
             })
             .collect();
-        let mut circles: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        let mut cycles: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for i in (0..self.files.len()).filter(|&i| reached[i].contains(&i)) {
             let first = reached[i].iter().find(|&&j| reached[j].contains(&i));
-            let circle = circles.entry(*first.expect("it reaches itself")).or_default();
-            circle.push(&self.files[i].name);
+            let cycle = cycles.entry(*first.expect("it reaches itself")).or_default();
+            cycle.push(&self.files[i].name);
         }
-        circles.into_values().collect()
+        cycles.into_values().collect()
     }
 }
 
@@ -355,20 +355,18 @@ impl File {
 }
 
 #[test]
-fn no_files_use_each_other() {
+fn files_have_no_import_cycles() {
     let mut wrong = Vec::new();
     for folder in ["compiler/src", "runtime-lib/src"] {
         let sources = Crate::read(folder);
-        for circle in sources.circles() {
+        for cycle in sources.cycles() {
             let is_recursive =
-                RECURSIVE.iter().any(|(_, files)| circle.iter().all(|file| files.contains(file)));
+                RECURSIVE.iter().any(|(_, files)| cycle.iter().all(|file| files.contains(file)));
             let is_pending =
-                circle.iter().all(|file| PENDING.iter().any(|folder| file.starts_with(folder)));
+                cycle.iter().all(|file| PENDING.iter().any(|folder| file.starts_with(folder)));
             if !is_recursive && !is_pending {
-                wrong.push(format!(
-                    "in {folder}, these files use each other: {}",
-                    circle.join(", ")
-                ));
+                wrong
+                    .push(format!("in {folder}, these files use each other: {}", cycle.join(", ")));
             }
         }
     }
@@ -377,18 +375,18 @@ fn no_files_use_each_other() {
 
 #[test]
 fn re_exports_are_not_uses_but_items_of_a_parent_are() {
-    let circles = |files: &[(&str, &str)]| {
+    let cycles = |files: &[(&str, &str)]| {
         let files = files.iter().map(|(name, code)| File::read(name, code)).collect();
-        Crate::of(files).circles().concat().join(" ")
+        Crate::of(files).cycles().concat().join(" ")
     };
     let child = ("a/child.rs", "use super::{Other, deep::Deep}; pub struct Item;");
     let other = ("a/other.rs", "pub struct Other; // super::child::Item");
     let deep = ("a/deep.rs", "pub struct Deep(&'static str); const C: &str = \"super::child\";");
     let parent = ("a/mod.rs", "mod child; mod other; pub use child::Item; pub use other::Other;");
-    assert_eq!(circles(&[child, other, deep, parent]), "");
+    assert_eq!(cycles(&[child, other, deep, parent]), "");
     let parent = ("a/mod.rs", "mod child; pub struct Other; fn f() { child::f() }");
-    assert_eq!(circles(&[child, deep, parent]), "a/child.rs a/mod.rs");
+    assert_eq!(cycles(&[child, deep, parent]), "a/child.rs a/mod.rs");
     let deep = ("a/deep.rs", "fn f() -> crate::a::Item { '\\'' }");
     let parent = ("a/mod.rs", "mod child; pub use child::Item; mod other; pub use other::Other;");
-    assert_eq!(circles(&[child, other, deep, parent]), "a/child.rs a/deep.rs");
+    assert_eq!(cycles(&[child, other, deep, parent]), "a/child.rs a/deep.rs");
 }

@@ -1,4 +1,4 @@
-"""Numbers in bytes: what stands between DequantizeLinear and QuantizeLinear, and sums of bytes."""
+"""Operators between DequantizeLinear and QuantizeLinear, and integer operators."""
 
 import numpy as np
 
@@ -8,30 +8,32 @@ from .steps import step
 
 
 def quantization(g, size, dtype):
-    """A scale and a zero point for numbers of that size."""
+    """Returns a scale and a zero point for numbers of that magnitude."""
     scale = g.constant(np.array(max(size, 0.1) / g.float(90, 130), np.float32), 0.05)
     zero = g.constant(np.array(g.int(100, 150) if dtype == U8 else g.int(-9, 9), dtype))
     return scale, zero
 
 
-def quantized(g, x):
-    """The value as bytes, and their scale and zero point."""
+def quantize(g, x):
+    """Quantizes a value. Returns it with its scale and zero point."""
     if g.dtype != F32 or x.dtype != F32 or not x.array.size or not np.isfinite(x.array).all():
-        raise Unfit("no usual numbers")
+        raise Unfit("no finite floats")
     scale, zero = quantization(g, float(np.abs(x.array).max()), g.one_of([U8, I8]))
     return g.add("QuantizeLinear", [x, scale, zero]), scale, zero
 
 
-def through(g, x):
-    """The value by way of bytes."""
-    return g.add("DequantizeLinear", quantized(g, x))
+def quantize_and_dequantize(g, x):
+    """Quantizes and dequantizes a value."""
+    return g.add("DequantizeLinear", quantize(g, x))
 
 
 def weights(g, *shape, axis):
-    """Bytes as weights, with one scale or one for each channel."""
+    """Returns dequantized weights, per tensor or per channel."""
     numbers = g.constant(g.integers(I8, shape, -100, 100))
     count = shape[axis] if g.chance(0.5) else 1
-    scale = (g.rng.uniform(0.5, 1.5, count) / 100 / np.sqrt(np.prod(shape) / shape[axis])).astype(F32)
+    scale = (g.rng.uniform(0.5, 1.5, count) / 100 / np.sqrt(np.prod(shape) / shape[axis])).astype(
+        F32
+    )
     if count == 1 and g.chance(0.5):
         scale = scale.reshape(())
     zero = g.maybe(g.constant(np.zeros(scale.shape, I8)))
@@ -45,7 +47,7 @@ def small(g, **wanted):
 
 @step(1.5)
 def layer(g):
-    x = through(g, small(g, least=2))
+    x = quantize_and_dequantize(g, small(g, least=2))
     kind = g.int(0, 8)
     if kind <= 2 and x.rank in (3, 4):
         filters = g.one_of([1, 4, 8, 16])
@@ -60,30 +62,30 @@ def layer(g):
         if g.chance(0.5):
             y = g.add("Add", [y, g.weights(y.shape[-1], scale=0.3)])
     elif kind == 5:
-        other = through(g, g.pick(dtype=F32, wanted=alike(x)))
+        other = quantize_and_dequantize(g, g.pick(dtype=F32, wanted=has_shape_of(x)))
         y = g.add(g.one_of(["Add", "Mul"]), [x, other])
     elif kind == 6:
-        other = through(g, g.pick(dtype=F32, wanted=alike(x)))
+        other = quantize_and_dequantize(g, g.pick(dtype=F32, wanted=has_shape_of(x)))
         y = g.add("Concat", [x, other], axis=g.axis(x.rank))
     elif kind == 7:
         y = g.add(g.one_of(["Sigmoid", "Tanh", "LeakyRelu", "HardSwish"]), [x])
     else:
-        y = moved(g, x)
+        y = move(g, x)
     if g.chance(0.4):
         bounds = [g.constant(np.array(bound, F32)) for bound in (0, 6)]
         y = g.add("Relu", [y]) if g.chance(0.6) else g.add("Clip", [y, *bounds])
     if g.chance(0.2):
-        y = moved(g, y)
-    y = through(g, y)
+        y = move(g, y)
+    y = quantize_and_dequantize(g, y)
     if g.chance(0.3):
-        moved(g, y)
+        move(g, y)
 
 
-def alike(x):
+def has_shape_of(x):
     return lambda y: y.shape == x.shape
 
 
-def moved(g, x):
+def move(g, x):
     kind = g.int(0, 4)
     if kind == 0:
         return g.add("Transpose", [x])
@@ -97,10 +99,10 @@ def moved(g, x):
 
 
 @step(0.7)
-def linear(g):
-    """Sums of bytes by operators of their own."""
+def integer_matmul(g):
+    """A product by an integer operator."""
     x = small(g, least=2)
-    b, scale, zero = quantized(g, x)
+    b, scale, zero = quantize(g, x)
     n = g.int(1, 8)
     w = g.constant(g.integers(I8, (x.shape[-1], n), -100, 100))
     if g.chance(0.5):
@@ -115,11 +117,11 @@ def linear(g):
 
 
 @step(0.7)
-def dynamic(g):
-    """Bytes whose scale is found when the model runs."""
+def dynamic_quantization(g):
+    """Dynamic quantization."""
     x = small(g, least=2)
     if not np.isfinite(x.array).all():
-        raise Unfit("no usual numbers")
+        raise Unfit("no finite floats")
     y, scale, zero = g.add("DynamicQuantizeLinear", [x], outputs=3)
     if g.chance(0.3):
         g.add("DequantizeLinear", [y, scale, zero])
@@ -134,10 +136,10 @@ def dynamic(g):
 
 
 @step(0.8)
-def network(g):
-    """Convolutions of bytes, one behind the other."""
+def chain(g):
+    """A chain of quantize convolutions."""
     x = g.pick(dtype=F32, rank=4, most=400, wanted=lambda x: min(x.shape) > 0)
-    x = through(g, x)
+    x = quantize_and_dequantize(g, x)
     for _ in range(g.int(1, 3)):
         c = x.shape[1]
         filters, group = g.one_of([1, 4, 8, 16]), 1
@@ -148,12 +150,12 @@ def network(g):
         bias = [g.weights(filters, scale=0.3)] if g.chance(0.5) else []
         y = g.add("Conv", [x, w, *bias], group=group, pads=[kernel // 2] * 4)
         y = g.add(g.one_of(["Relu", "Identity"]), [y])
-        y = through(g, y)
+        y = quantize_and_dequantize(g, y)
         if y.shape == x.shape and g.chance(0.5):
-            y = through(g, g.add("Add", [x, y]))
+            y = quantize_and_dequantize(g, g.add("Add", [x, y]))
         if g.chance(0.2):
             y = g.add("Concat", [y, x], axis=1)
-            y = through(g, y) if g.chance(0.5) else y
+            y = quantize_and_dequantize(g, y) if g.chance(0.5) else y
         x = y
     if g.chance(0.3):
         g.add("GlobalAveragePool", [x])
