@@ -27,7 +27,23 @@ use std::{
 /// }
 /// ```
 ///
-/// and in the program `include!(concat!(env!("OUT_DIR"), "/model.rs"));`.
+/// The program includes the module: `include!(concat!(env!("OUT_DIR"), "/model.rs"));`.
+///
+/// Outside a build script, [`Builder::out_dir`] sets the directory:
+///
+/// ```
+/// # let directory = std::env::temp_dir().join(format!("onnxc-builder-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// # let model = directory.join("double.onnx");
+/// // `double.onnx`, in ONNX's textual syntax.
+/// let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+///     g (float[n, 2] x) => (float[n, 2] y) <float two = {2}> { y = Mul (x, two) }"#;
+/// std::fs::write(&model, text)?;
+/// let report = onnxc::Builder::new(&model).dim("n", 3).out_dir(&directory).compile()?;
+/// assert_eq!(report.module, directory.join("double.rs"));
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `compile`"]
 pub struct Builder {
@@ -36,36 +52,35 @@ pub struct Builder {
     options: Options,
 }
 
-/// What a builder wrote, and what it found out.
+/// The files that a builder wrote, and the costs of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The module.
+    /// The path of the module.
     pub module: PathBuf,
-    /// The weights, where they stand in a file.
+    /// The path of the weights file, unless the weights are in the module.
     pub weights: Option<PathBuf>,
-    /// The bytes of memory that one run needs, beside what the caller gives and what stands on the
-    /// heap as its size is free.
+    /// The size of the arena of one run, in bytes. Inputs, outputs and values on the heap, whose
+    /// sizes are free, are not part of it.
     pub arena_bytes: usize,
-    /// The bytes of all weights.
+    /// The size of all weights, in bytes.
     pub weight_bytes: usize,
-    /// The multiplications of one run, each with the addition behind it; without those of nodes whose
-    /// sizes are free.
+    /// The multiply-adds of one run, without those of nodes whose sizes are free.
     pub macs: u64,
-    /// The calls that are done again, to need less memory.
+    /// The calls that are rematerialized to save memory.
     pub rematerialized: Vec<Rematerialized>,
 }
 
 impl Builder {
-    /// A builder for the model file at `path`, which is relative to the package, where cargo starts
-    /// build scripts.
+    /// Creates a builder for the model file at `path`. Cargo runs build scripts in the directory of
+    /// the package, so a relative path starts there.
     pub fn new(path: impl Into<PathBuf>) -> Builder {
         Builder { model: path.into(), out_dir: None, options: Options::default() }
     }
 
-    /// Calls the model, its struct and what is written something else than its file, so that one
-    /// model can be compiled in several ways: with `name("small")` the module is `small.rs`, and the
-    /// struct `Small`.
+    /// Sets the name of the model, its struct and its files, which is that of the model file by
+    /// default: with `name("small")` the module is `small.rs`, and the struct `Small`. So one model
+    /// can be compiled in several ways.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         let name = name.into();
         self.options.stem = Some(name.clone());
@@ -73,16 +88,16 @@ impl Builder {
         self
     }
 
-    /// Fixes the size of the dimension called `name`, as in `dim("batch", 8)`, or bounds it, so that
-    /// the memory stays static: `dim("seq", 1..=32)`. One without a name is called after its input and
-    /// axis: `input_0`.
+    /// Fixes the size of the dimension called `name`, as in `dim("batch", 8)`, or bounds it, so
+    /// that the memory stays static: `dim("seq", 1..=32)`. A dimension without a name is named
+    /// after its input and axis: `input_0`.
     pub fn dim(mut self, name: impl Into<String>, size: impl Into<Size>) -> Builder {
         self.options.settings.dims.insert(name.into(), size.into());
         self
     }
 
-    /// Says the axes of the input called `name`, whose number the model does not say: each has a
-    /// size or a name, as in `[1.into(), 3.into(), "height".into(), "width".into()]`.
+    /// Sets the shape of the input called `name`, whose rank the model does not declare. Each axis
+    /// has a size or a name, as in `[1.into(), 3.into(), "height".into(), "width".into()]`.
     pub fn shape(
         mut self,
         name: impl Into<String>,
@@ -92,49 +107,51 @@ impl Builder {
         self
     }
 
-    /// Makes an input a constant: a number, or several in brackets, as in `constant("sr", 8000)` and
-    /// `constant("mean", "[0.5, 0.25]")`.
+    /// Replaces an input by a constant: a number, or a list in brackets, as in `constant("sr",
+    /// 8000)` and `constant("mean", "[0.5, 0.25]")`.
     pub fn constant(mut self, name: impl Into<String>, value: impl ToString) -> Builder {
         self.options.settings.consts.insert(name.into(), Const::Value(value.to_string()));
         self
     }
 
-    /// Makes an input a constant: its default, the initializer of its name.
+    /// Replaces an input by its default, the initializer of the same name.
     pub fn default_constant(mut self, name: impl Into<String>) -> Builder {
         self.options.settings.consts.insert(name.into(), Const::Default);
         self
     }
 
-    /// Says what becomes of inputs that have a default: arguments that may be left out, which is the
-    /// default, or constants.
+    /// Sets how inputs with a default are compiled: as arguments that the caller may omit (the
+    /// default), or as constants.
     pub fn defaults(mut self, defaults: Defaults) -> Builder {
         self.options.settings.defaults = defaults;
         self
     }
 
-    /// Makes an input and an output the model's own state: a run finds at `past` what the run
-    /// before gave as `present`.
+    /// Makes an input and an output a state, which the model stores: a run reads as `past` what the
+    /// run before it computed as `present`.
     pub fn state(mut self, past: impl Into<String>, present: impl Into<String>) -> Builder {
         self.options.settings.states.insert(past.into(), present.into());
         self
     }
 
-    /// Has a function of the program called for an operator, `com.acme::Clip`: the function of that
-    /// path, from the root of a crate (`crate::clip`). `onnxc_runtime::custom` says what it is given.
+    /// Binds a custom operator, such as `com.acme::Clip`, to a function of the program, whose path
+    /// starts at the root of a crate (`crate::clip`). `onnxc_runtime::custom` documents its
+    /// arguments.
     pub fn custom(mut self, operator: impl Into<String>, function: impl Into<String>) -> Builder {
         let operator = options::operator(&operator.into());
         self.options.settings.customs.insert(operator, function.into());
         self
     }
 
-    /// Says the type of a value that such a function gives, where the model does not: `float[n, 10]`.
+    /// Declares the type of an output of a custom operator, if the model does not: `float[n, 10]`.
     pub fn value_type(mut self, name: impl Into<String>, ty: impl Into<String>) -> Builder {
         self.options.settings.types.insert(name.into(), ty.into());
         self
     }
 
-    /// Changes the graph of the model before onnxc's own passes do: see [`crate::ir::replace`] and
-    /// [`crate::ir::Edit`]. Passes run in the order in which they are given.
+    /// Adds a pass that changes the graph of the model before onnxc's own passes run: see
+    /// [`crate::ir::replace`] and [`crate::ir::Edit`]. Passes run in the order in which they are
+    /// added.
     pub fn pass(
         mut self,
         name: impl Into<String>,
@@ -144,53 +161,55 @@ impl Builder {
         self
     }
 
-    /// Says what matters most: time, which is the default, or space.
+    /// Sets the optimization goal: speed (the default) or size.
     pub fn optimize(mut self, optimize: Optimize) -> Builder {
         self.options.optimize = optimize;
         self
     }
 
-    /// Says in how many bits constant weights stand: fewer than the model's make it smaller and less
-    /// exact.
+    /// Sets the precision in which constant weights are stored. Fewer bits make the model smaller
+    /// and less accurate.
     pub fn precision(mut self, precision: Precision) -> Builder {
         self.options.precision = precision;
         self
     }
 
-    /// Says where the weights stand: in a file beside the module, which is the default, or in it.
+    /// Sets the place of the weights: in a file beside the module (the default), or in the module.
     pub fn weights(mut self, weights: Weights) -> Builder {
         self.options.weights = weights;
         self
     }
 
-    /// Says where the arena is, the memory of a run. By default an arena of up to 64 KiB is in the
-    /// model's struct, a larger one on the heap.
+    /// Sets the place of the arena, the memory of a run. By default, an arena of up to 64 KiB is in
+    /// the model's struct, and a larger one on the heap.
     pub fn arena(mut self, arena: ArenaIn) -> Builder {
         self.options.arena = Some(arena);
         self
     }
 
-    /// Has the arena be of at most so many bytes: where it would be larger, values are computed again
-    /// instead of being kept, which changes no result. [`Report::rematerialized`] says what that costs.
+    /// Limits the arena to this many bytes. Values are rematerialized to stay below the limit,
+    /// which changes no result. [`Report::rematerialized`] lists the cost.
     pub fn max_arena(mut self, bytes: usize) -> Builder {
         self.options.max_arena = Some(bytes);
         self
     }
 
-    /// Writes into `directory` instead of cargo's `OUT_DIR`.
+    /// Writes to `directory` instead of cargo's `OUT_DIR`.
     pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.out_dir = Some(directory.into());
         self
     }
 
-    /// Compiles the model. Files are written only where their bytes change, and cargo is told to
-    /// run the build script again when the model does. Of a model in `OUT_DIR`, which it made
-    /// itself, a build script says what that is made of.
+    /// Compiles the model. A file is written only if its content changes.
+    ///
+    /// Tells cargo to run the build script again when the model changes. If the build script itself
+    /// writes the model to `OUT_DIR`, it must name the sources of the model to cargo.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the model, at once, and each with its place; and where another
-    /// builder of the script wrote something else to the same file.
+    /// Returns every error of the options and of the model, each with its location. Returns an
+    /// error if no directory is set outside a build script, if a file cannot be read or written, or
+    /// if another builder of the process wrote something else to the same file.
     pub fn compile(self) -> Result<Report, Diagnostics> {
         let file = self.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
         let stem = self.options.stem.as_deref().unwrap_or(&file);
@@ -222,17 +241,18 @@ impl Builder {
         })
     }
 
-    /// Where to write. Large models take long, so this is looked for before one is compiled.
+    /// Returns the output directory. Compiling a large model takes long, so a missing directory is
+    /// reported before.
     fn directory(&self) -> Result<PathBuf, Diagnostic> {
         let out_dir = self.out_dir.clone().or_else(|| env::var_os("OUT_DIR").map(PathBuf::from));
         out_dir.ok_or_else(|| {
             Diagnostic::new(Code::BadOption, "there is no `OUT_DIR` outside a build script")
-                .help("say where to write with `out_dir`")
+                .help("set the output directory with `out_dir`")
         })
     }
 }
 
-/// Has cargo run the build script again when a file changes, where this is a build script.
+/// Tells cargo to run the build script again when a file changes, if this is a build script.
 fn watch(file: &Path) {
     if let (Some(_), Some(out_dir)) = (env::var_os("CARGO"), env::var_os("OUT_DIR"))
         && is_source(file, Path::new(&out_dir))
@@ -241,8 +261,9 @@ fn watch(file: &Path) {
     }
 }
 
-/// Whether a build script that writes to `out_dir` finds a file, and did not make it itself. What it
-/// makes is younger than its start, for which cargo would run it again although nothing changed.
+/// Whether a file is a source of a build script that writes to `out_dir`. A file that the script
+/// wrote itself is younger than the script's start, for which cargo would run the script again
+/// although nothing changed.
 fn is_source(file: &Path, out_dir: &Path) -> bool {
     !file.starts_with(out_dir)
 }
@@ -253,8 +274,8 @@ fn written() -> MutexGuard<'static, BTreeMap<PathBuf, PathBuf>> {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the module was written before, of the same model. Refuses to write over that of another
-/// one, which a program would take for its own.
+/// Whether the module was written before, from the same model. Returns an error if it was written
+/// from another one: the program would include the wrong model.
 fn is_written(module: &Path, model: &Path) -> Result<bool, Diagnostic> {
     match written().get(module) {
         Some(other) if other != model => Err(taken(
@@ -266,10 +287,10 @@ fn is_written(module: &Path, model: &Path) -> Result<bool, Diagnostic> {
     }
 }
 
-/// The diagnostic that a builder wrote the module before.
+/// The error for a module that a builder wrote before.
 fn taken(module: &Path, message: &str) -> Diagnostic {
     Diagnostic::new(Code::BadOption, message)
-        .help("call one of them something else with `name`")
+        .help("give one of them another name with `name`")
         .within(module.display().to_string())
 }
 

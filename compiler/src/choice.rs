@@ -1,9 +1,9 @@
-//! Values that options name by a word.
+//! Options whose values are words.
 
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
-/// A type whose values have names, on the command line and in the macro. [`choices!`] implements it,
-/// with `FromStr` and `Display`.
+/// A type whose values are words on the command line and in the macro. [`choices!`] implements it,
+/// and `FromStr` and `Display`.
 pub trait Choice: Copy + PartialEq + 'static {
     /// Every value, in the order of `--help`.
     const ALL: &'static [Self];
@@ -17,7 +17,7 @@ pub trait Choice: Copy + PartialEq + 'static {
 ///
 /// # Errors
 ///
-/// No value has this name.
+/// Returns an error if no value has this name.
 pub(crate) fn parse<T: Choice>(word: &str) -> Result<T> {
     let found = T::ALL.iter().find(|choice| choice.word() == word);
     found.copied().ok_or_else(|| {

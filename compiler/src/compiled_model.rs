@@ -34,8 +34,8 @@ impl CompiledModel {
     ///
     /// # Errors
     ///
-    /// The system cannot write a file, `path` has no directory for the weights, or a file that the
-    /// model was read from would be overwritten.
+    /// Returns an error if a file cannot be written, if `path` has no directory for the weights, or
+    /// if a file that the model was read from would be overwritten.
     pub fn write(&self, path: &Path) -> Result<Option<PathBuf>, Diagnostic> {
         let (weights, files) = self.stage_files(path)?;
         // All files are complete by now, so only a crash between two renames can separate them.
@@ -66,7 +66,7 @@ impl CompiledModel {
         if !iter::once(model.clone()).chain(files).any(|from| file::is_one(&from, to)) {
             return Ok(());
         }
-        Err(Diagnostic::new(Code::BadOption, "the model was read from it, and would be lost")
+        Err(Diagnostic::new(Code::BadOption, "the model was read from this file, which would be overwritten")
             .help("write to another path")
             .within(to.display().to_string()))
     }

@@ -140,7 +140,7 @@ impl DiagnosticSink {
     ///
     /// # Errors
     ///
-    /// There is at least one diagnostic.
+    /// Returns the diagnostics, if there are any.
     pub fn finish(&self) -> std::result::Result<(), Diagnostics> {
         let all = std::mem::take(&mut *self.0.borrow_mut());
         if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }

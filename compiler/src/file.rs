@@ -20,7 +20,7 @@ const MAPPED: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// An operation of the file system fails.
+/// Returns an error if the file cannot be opened or read.
 pub fn read(path: &Path) -> io::Result<Bytes> {
     contents(&File::open(path)?)
 }
@@ -29,7 +29,7 @@ pub fn read(path: &Path) -> io::Result<Bytes> {
 ///
 /// # Errors
 ///
-/// An operation of the file system fails.
+/// Returns an error if the file cannot be read or mapped.
 pub fn contents(mut file: &File) -> io::Result<Bytes> {
     let found = file.metadata()?;
     if found.is_file() && found.len() >= MAPPED {
@@ -98,7 +98,7 @@ pub fn refused(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
 ///
 /// # Errors
 ///
-/// An operation of the file system fails.
+/// Returns an error if the file cannot be compared, written or renamed.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result {
     Replacement::of(path, |out| out.write_all(bytes))?.put()
 }
@@ -119,13 +119,13 @@ pub fn is_one(first: &Path, second: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// The file is not regular, or has the name of the weights.
+/// Returns an error if the file is not regular, or has the name of the weights.
 pub fn beside(path: &Path, name: &str) -> Result<PathBuf> {
     let weights = path.with_file_name(name);
     let message = if !is_replaced(path) {
-        "it is no regular file, so no weights can lie beside it"
+        "this is no regular file, so the weights cannot be written beside it"
     } else if weights == path {
-        "its weights would have the same name"
+        "the module and its weights would have the same name"
     } else {
         return Ok(weights);
     };
@@ -144,7 +144,7 @@ pub struct Replacement {
     path: PathBuf,
     /// The path of the new version, after the first difference.
     partial: Option<PathBuf>,
-    /// The old version, behind the bytes that are equal.
+    /// The old version, positioned after the bytes that are equal.
     before: Option<BufReader<File>>,
     /// The number of equal bytes.
     equal: u64,
@@ -159,7 +159,7 @@ impl Replacement {
     ///
     /// # Errors
     ///
-    /// An operation of the file system fails.
+    /// Returns the error of `write`, or one if the file cannot be compared or written.
     pub fn of(
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -181,7 +181,7 @@ impl Replacement {
     ///
     /// # Errors
     ///
-    /// An operation of the file system fails.
+    /// Returns an error if the file cannot be renamed.
     pub fn put(mut self) -> Result {
         let Some(partial) = &self.partial else { return Ok(()) };
         fs::rename(partial, &self.path).map_err(refused(&self.called))?;
@@ -276,15 +276,16 @@ impl Write for Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // It is of no use any more; that it cannot be removed changes nothing.
+            // The partial file is useless. Nothing depends on its removal.
             drop(fs::remove_file(partial));
         }
     }
 }
 
-/// Where `path` leads, be there a file or not: to rename over a link would take its place.
+/// The path behind all links, whether a file exists there or not. Renaming a file to the path of a
+/// link would replace the link.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    /// As many as Linux follows.
+    /// The limit of Linux.
     const MOST: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..=MOST {

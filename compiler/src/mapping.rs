@@ -9,7 +9,7 @@ use std::{fs::File, io};
 ///
 /// # Errors
 ///
-/// The system call fails, as it does for anything but a regular file.
+/// Returns an error if the system call fails, as it does for anything but a regular file.
 pub fn of(file: &File) -> io::Result<Bytes> {
     // SAFETY: the mapping is read-only, and its readers see bytes, for which every value is valid.
     // Text is copied before it is validated (`import::decode`, prost), and no reader relies on an

@@ -28,7 +28,8 @@ const LARGEST_IN_STRUCT: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The name of the model, of which the struct's is made; by default that of the file.
+    /// The name of the model, from which the name of the struct is made; by default that of the
+    /// file.
     pub name: Option<String>,
     /// The name of the generated files without their extensions; by default that of the model
     /// file.
@@ -66,12 +67,12 @@ choices! { Weights:
 }
 
 impl Options {
-    /// Sets the option called `name` on the command line to `value`; one that may be given several
-    /// times gets `value` too.
+    /// Sets the option called `name` on the command line to `value`. An option that may be repeated
+    /// gets `value` too.
     ///
     /// # Errors
     ///
-    /// No option has this name, or `value` is not of its form.
+    /// Returns an error if no option has this name, or if `value` is not of its form.
     pub fn set(&mut self, name: &str, value: &str) -> Result {
         let Some(argument) = ARGUMENTS.iter().find(|argument| argument.name == name) else {
             let message = format!("there is no option {}", quoted(name));
@@ -81,6 +82,10 @@ impl Options {
     }
 
     /// Adds `NAME=N` or `NAME=1..=N`: the size of a dimension, or its bound.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `text` has another form, or if the dimension has a size already.
     pub fn dim(&mut self, text: &str) -> Result {
         let (name, size) = split(text, "--dim NAME=N")?;
         let bad = || {
@@ -100,6 +105,10 @@ impl Options {
 
     /// Adds `NAME=1,3,height,width`: the shape of an input of unknown rank, each size a number or
     /// the name of a dimension.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `text` has another form, or if the input has a shape already.
     pub fn shape(&mut self, text: &str) -> Result {
         let (name, sizes) = split(text, "--shape NAME=SIZE,…")?;
         let axes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty());
@@ -107,7 +116,11 @@ impl Options {
         insert_once(&mut self.settings.shapes, "shape of", name, name.to_owned(), axes.collect())
     }
 
-    /// Adds `NAME=VALUE`, an input that is a constant, or `NAME`, one that is its default.
+    /// Adds `NAME=VALUE`, an input that is a constant, or `NAME`, an input that is its default.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is a constant already.
     pub fn constant(&mut self, text: &str) -> Result {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Const::Value(value.trim().to_owned())),
@@ -117,7 +130,11 @@ impl Options {
         insert_once(&mut self.settings.consts, "constant", name, name.to_owned(), value)
     }
 
-    /// Adds `PAST=PRESENT`: an input, and the output that the next run finds there.
+    /// Adds `PAST=PRESENT`: an input, and the output that the next run reads from it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `text` has another form, or if the input is a state already.
     pub fn state(&mut self, text: &str) -> Result {
         let (past, present) = split(text, "--state PAST=PRESENT")?;
         let states = &mut self.settings.states;
@@ -125,6 +142,10 @@ impl Options {
     }
 
     /// Adds `DOMAIN::OPERATOR=PATH`: the function that is called for an operator.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `text` has another form, or if the operator has a function already.
     pub fn custom(&mut self, text: &str) -> Result {
         let (name, function) = split(text, "--custom DOMAIN::OPERATOR=PATH")?;
         let customs = &mut self.settings.customs;
@@ -132,6 +153,10 @@ impl Options {
     }
 
     /// Adds `NAME=TYPE`: the type of an output of a custom operator.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `text` has another form, or if the output has a type already.
     pub fn ty(&mut self, text: &str) -> Result {
         let (name, ty) = split(text, "--type NAME=TYPE")?;
         insert_once(&mut self.settings.types, "type of", name, name.to_owned(), ty.to_owned())
@@ -148,13 +173,13 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Every pair of options that exclude each other.
+    /// Returns an error for every pair of options that exclude each other.
     pub fn validate(&self) -> std::result::Result<(), Diagnostics> {
         let diagnostics = DiagnosticSink::default();
         if self.optimize == Optimize::Size && self.precision != Precision::Full {
             let message =
-                "weights in fewer bits are widened into memory that small code is to save";
-            let help = "leave out `--precision`, or `--optimize size`";
+                "`--precision` needs memory for converted weights, which `--optimize size` is to save";
+            let help = "omit `--precision`, or `--optimize size`";
             diagnostics.push(Diagnostic::new(Code::BadOption, message).help(help));
         }
         if !self.settings.states.is_empty() && self.arena == Some(ArenaIn::Caller) {
@@ -163,12 +188,12 @@ impl Options {
         diagnostics.finish()
     }
 
-    /// Returns the style of the module of `plan`; `stem` is the name of the model file without its
+    /// Returns the style of the module of `plan`. `stem` is the name of the model file without its
     /// extension.
     ///
     /// # Errors
     ///
-    /// The model has variables, but its arena is the caller's.
+    /// Returns an error if the model has variables, but its arena is the caller's.
     pub fn style(&self, plan: &Plan, stem: &str) -> Result<Style> {
         let stem = self.stem.as_deref().unwrap_or(stem);
         let name = self.name.clone().unwrap_or_else(|| stem.to_owned());
@@ -195,8 +220,7 @@ impl Options {
     }
 }
 
-/// An option as a person writes it: `--name value` on the command line, and `name = value` in the
-/// macro.
+/// An option: `--name value` on the command line, and `name = value` in the macro.
 pub struct Argument {
     /// The name on the command line, without `--`.
     pub name: &'static str,
@@ -214,13 +238,13 @@ pub struct Argument {
 /// The form of an option's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// Any text, called so in `--help`.
+    /// Any text. `--help` names it so.
     Text(&'static str),
-    /// A whole number, called so in `--help`.
+    /// An integer. `--help` names it so.
     Number(&'static str),
-    /// One of these words, each with its line of `--help`; by default the one named.
+    /// One of these words, each with its line of `--help`, and the default.
     Word(&'static [(&'static str, &'static str)], Option<&'static str>),
-    /// A text of the form named; the option may be given several times.
+    /// A text of this form. The option may be repeated.
     List(&'static str),
 }
 
@@ -239,7 +263,7 @@ const fn list(
 pub const ARGUMENTS: &[Argument] = &[
     Argument {
         name: "name",
-        help: "Call the model, and its struct, something else than its file",
+        help: "Set the name of the model and its struct; by default that of the file",
         form: Form::Text("NAME"),
         is_of_module: false,
         set: |to, text| assign(&mut to.name, Ok(Some(text.to_owned()))),
@@ -249,11 +273,10 @@ pub const ARGUMENTS: &[Argument] = &[
         "Fix a dimension (`batch=1`), or bound it (`batch=1..=32`)"),
     list("shape", "NAME=SIZES", Options::shape,
         |of| of.settings.shapes.iter().map(|(name, axes)| shape_argument(name, axes)).collect(),
-        "Say the sizes of an input whose number of axes the model leaves open \
-         (`x=1,3,height,width`)"),
+        "Set the shape of an input whose rank the model does not declare (`x=1,3,height,width`)"),
     list("const", "NAME[=VALUE]", Options::constant,
         |of| of.settings.consts.iter().map(|(name, of)| constant_argument(name, of)).collect(),
-        "Make an input a constant: a number, or several in brackets; without a value, its default"),
+        "Fix an input to a constant: a number, or a list in brackets; without a value, its default"),
     Argument {
         name: "defaults",
         help: "The treatment of inputs with a default",
@@ -263,12 +286,12 @@ pub const ARGUMENTS: &[Argument] = &[
         get: |of| unless_default(of.settings.defaults),
     },
     list("state", "PAST=PRESENT", Options::state, |of| pairs(&of.settings.states),
-        "Hand an output to the next run as an input: the model keeps it as its own state"),
+        "Feed an output back as an input of the next run: the model stores it as its state"),
     list("custom", "OPERATOR=PATH", Options::custom,
         |of| of.settings.customs.iter().map(|(name, path)| custom_argument(name, path)).collect(),
-        "Have a function of your program called for an operator (`com.acme::Clip=crate::clip`)"),
+        "Call a function of your program for an operator (`com.acme::Clip=crate::clip`)"),
     list("type", "NAME=TYPE", Options::ty, |of| pairs(&of.settings.types),
-        "Say the type of a value that such a function gives (`y=float[n,10]`)"),
+        "Declare the type of an output of a custom operator (`y=float[n,10]`)"),
     Argument {
         name: "optimize",
         help: "The optimization goal",
@@ -295,7 +318,7 @@ pub const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         name: "arena",
-        help: "Where the arena is; by default in the struct where it is small",
+        help: "Where the arena is; by default in the struct if it is small",
         form: Form::Word(ArenaIn::WORDS, None),
         is_of_module: true,
         set: |to, word| assign(&mut to.arena, word.parse().map(Some)),
@@ -303,7 +326,7 @@ pub const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         name: "max-arena",
-        help: "Limit the bytes of the arena: recompute values where it would be larger",
+        help: "Limit the size of the arena: values are recomputed to stay below it",
         form: Form::Number("BYTES"),
         is_of_module: true,
         set: |to, text| assign(&mut to.max_arena, number("max-arena", text).map(Some)),
@@ -347,11 +370,11 @@ fn custom_argument((domain, name): &Operator, path: &str) -> String {
     format!("{}::{name}={path}", domain::shown(domain))
 }
 
-/// The diagnostic for states in an arena that the caller may share between models.
+/// The error for states in an arena that the caller may share between models.
 fn shared_state() -> Diagnostic {
-    let message = "the model keeps its state in the arena, so no other model can share it";
+    let message = "the model stores its state in the arena, so no other model can share it";
     Diagnostic::new(Code::BadOption, message)
-        .help("let the model have an arena of its own: `--arena struct`, or `--arena heap`")
+        .help("give the model an arena of its own: `--arena struct`, or `--arena heap`")
 }
 
 /// Parses `DOMAIN::OPERATOR`; an operator of the main operator set needs no domain.
@@ -360,8 +383,7 @@ pub fn operator(text: &str) -> Operator {
     (canonical(domain).to_owned(), name.to_owned())
 }
 
-/// Adds the value of `name`. A second value is an error, because it is unclear which of them is
-/// meant.
+/// Adds the value of `name`. A second value is an error, because it is unclear which one is meant.
 fn insert_once<K: Ord, V>(
     said: &mut BTreeMap<K, V>,
     what: &str,
@@ -378,7 +400,7 @@ fn insert_once<K: Ord, V>(
     }
 }
 
-/// Returns a value of many characters shortened.
+/// Shortens a long value.
 fn shortened(value: &str) -> String {
     const LONGEST: usize = 60;
     match value.char_indices().nth(LONGEST) {
@@ -387,7 +409,7 @@ fn shortened(value: &str) -> String {
     }
 }
 
-/// Returns a word as a shell takes it: in quotes where it has to be.
+/// Quotes a word for a shell, if necessary.
 fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

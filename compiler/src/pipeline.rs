@@ -91,7 +91,7 @@ impl<'a> Compiler<'a> {
     ///
     /// # Errors
     ///
-    /// The diagnostics of the options or of the model.
+    /// Returns the diagnostics of the options or of the model.
     pub fn compile(&mut self, path: &Path) -> Result<CompiledModel, Diagnostics> {
         self.options.validate()?;
         let model = read(path)?;
@@ -102,11 +102,11 @@ impl<'a> Compiler<'a> {
         Ok(CompiledModel { model: Some(path.to_owned()), ..compiled })
     }
 
-    /// Compiles the bytes of a model file to a module; `stem` is the file's name without extension.
+    /// Compiles the bytes of a model file to a module. `stem` is the file's name without extension.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the options or of the model.
+    /// Returns the diagnostics of the options or of the model.
     pub fn compile_bytes(
         &mut self,
         model: Bytes,
@@ -135,12 +135,12 @@ impl<'a> Compiler<'a> {
         Ok(CompiledModel { plans, module, weights_file, files, model: None })
     }
 
-    /// Compiles the bytes of the model file at `path` to the items of a module, with the weights
-    /// among them.
+    /// Compiles the bytes of the model file at `path` to the items of a module, which include the
+    /// weights.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the options or of the model.
+    /// Returns the diagnostics of the options or of the model.
     pub fn module_items(&mut self, model: Bytes, path: &Path) -> Result<ModuleItems, Diagnostics> {
         let (Planned { plans, files }, sha256) = self.plan_and_hash(&model)?;
         let source = self.source(sha256, Some(path), &files);
@@ -169,7 +169,7 @@ impl<'a> Compiler<'a> {
         for diagnostic in diagnostics {
             let invalid = diagnostic.code.is_invalidity();
             let list = if invalid { &mut report.invalid } else { &mut report.unsupported };
-            // Two stages may report the same fault at the same location.
+            // Two stages may report the same error at the same location.
             if !list.contains(&diagnostic) {
                 list.push(diagnostic);
             }
@@ -177,33 +177,32 @@ impl<'a> Compiler<'a> {
         report
     }
 
-    /// Plans a model file: inference alone, or inference and training where the model has training
-    /// information.
+    /// Plans a model file: inference, and training if the model has training information.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the options or of the model.
+    /// Returns the diagnostics of the options or of the model.
     pub fn plans(&mut self, model: Bytes) -> Result<Plans, Diagnostics> {
         Ok(self.plan_model(model)?.plans)
     }
 
-    /// Plans the inference of a model file. The variables of a training model are constants of it.
+    /// Plans the inference of a model file. The variables of a trainable model become constants.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the options or of the model.
+    /// Returns the diagnostics of the options or of the model.
     pub fn plan(&mut self, model: Bytes) -> Result<Plan, Diagnostics> {
         self.options.validate()?;
         let graph = self.import(model)?.graph;
         self.plan_inference(graph)
     }
 
-    /// Plans the inference and training of a model file; `None` for a model without training
-    /// information.
+    /// Plans the inference and training of a model file. Returns `None` if the model has no
+    /// training information.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the options or of the model.
+    /// Returns the diagnostics of the options or of the model.
     pub fn training_plans(&mut self, model: Bytes) -> Result<Option<Training>, Diagnostics> {
         self.options.validate()?;
         let model = import::decode(model)?;
@@ -216,27 +215,28 @@ impl<'a> Compiler<'a> {
     ///
     /// # Errors
     ///
-    /// The diagnostics of the model.
+    /// Returns the diagnostics of the model.
     pub fn import(&self, model: Bytes) -> Result<Imported, Diagnostics> {
         self.import_message(&import::decode(model)?)
     }
 
-    /// Simplifies the graph of a model file. The result has ONNX's own operators only, so that
+    /// Simplifies the graph of a model file. The result has only ONNX's own operators, so that
     /// [`export::model`] can write it.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the model.
+    /// Returns the diagnostics of the model.
     pub fn optimize(&mut self, model: Bytes) -> Result<Graph, Diagnostics> {
         self.optimize_message(&import::decode(model)?)
     }
 
-    /// Simplifies a model file as [`Self::optimize`] does, to messages. Training information is
-    /// kept, with the names that it refers to.
+    /// Simplifies a model file as [`Self::optimize`] does, and returns the messages. Training
+    /// information is kept, with the names to which it refers.
     ///
     /// # Errors
     ///
-    /// The diagnostics of the model, or training information whose meaning would change.
+    /// Returns the diagnostics of the model, or an error if the meaning of its training information
+    /// would change.
     pub fn optimize_model(&mut self, model: Bytes) -> Result<ModelProto, Diagnostics> {
         let mut model = import::decode(model)?;
         if model.training_info.is_empty() {
@@ -248,7 +248,7 @@ impl<'a> Compiler<'a> {
         let kept = train::Kept::taken(&mut model)?;
         let mut model = export::model(&self.optimize_message(&model)?)?;
         kept.put_back(&mut model)?;
-        // Sizes and constants are fixed by now, and their names may be gone.
+        // Sizes and constants are fixed by now, so the settings for them would match nothing.
         let settings = import::Settings {
             customs: settings.customs.clone(),
             types: settings.types.clone(),
@@ -338,7 +338,7 @@ impl<'a> Compiler<'a> {
 }
 
 impl CheckReport {
-    /// The report with every diagnostic located inside `place`.
+    /// Locates every diagnostic inside `place`.
     fn within(self, place: &str) -> CheckReport {
         let within = |diagnostics| Diagnostics(diagnostics).within(place).0;
         CheckReport { invalid: within(self.invalid), unsupported: within(self.unsupported) }
@@ -356,5 +356,5 @@ fn fit_in_module(plan: &Plan) -> Result<(), Diagnostic> {
     }
     let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
     Err(Diagnostic::new(Code::TooLarge, message)
-        .help("have them written to a file: `onnxc model.onnx -o model.rs`, or a build script"))
+        .help("write them to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }

@@ -100,16 +100,16 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// `dtype` is none of [`crate::dtype::FLOATS`].
+    /// Returns an error if `dtype` is not in [`crate::dtype::FLOATS`].
     pub fn from_number(dtype: DType, value: f64) -> Result<Tensor> {
         Tensor::from_numbers(dtype, Vec::new(), &[value])
     }
 
-    /// Makes a tensor of a floating-point type; each value is rounded to the nearest.
+    /// Makes a tensor of a floating-point type. Each value is rounded to the nearest.
     ///
     /// # Errors
     ///
-    /// `dtype` is none of [`crate::dtype::FLOATS`].
+    /// Returns an error if `dtype` is not in [`crate::dtype::FLOATS`].
     pub fn from_numbers(dtype: DType, shape: Vec<usize>, values: &[f64]) -> Result<Tensor> {
         let values = values.iter();
         let bytes: Bytes = match dtype {

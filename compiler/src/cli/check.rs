@@ -1,4 +1,4 @@
-//! `onnxc check`: whether models are valid.
+//! `onnxc check`: checks whether models are valid.
 
 use super::options::Shared;
 use onnxc::{
@@ -10,12 +10,12 @@ use std::{
     process::ExitCode,
 };
 
-/// Says whether models are valid ONNX, and all that is wrong with them
+/// Checks whether models are valid ONNX, and reports every error
 ///
-/// A model is valid if it follows every rule of the ONNX specification. That onnxc cannot compile
-/// some part of a valid model (an operator, an unbounded size) is said too, but is no fault of the
-/// model. The exit status is 1 where a model is invalid or cannot be read, else 0. `onnxc explain`
-/// says more about a code.
+/// A model is valid if it follows every rule of the ONNX specification. Parts of a valid model that
+/// onnxc cannot compile (an operator, an unbounded size) are reported too, but do not make it
+/// invalid. The exit status is 1 if a model is invalid or cannot be read, else 0. `onnxc explain`
+/// explains the codes.
 #[derive(clap::Args)]
 pub struct Options {
     /// The models
@@ -23,8 +23,8 @@ pub struct Options {
     models: Vec<PathBuf>,
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON object a line for each diagnostic: `model`, `code`, `invalid` (whether the model
-    /// is at fault), `message`, `at`, `notes`, `help`
+    /// Print each diagnostic as a line of JSON: `model`, `code`, `invalid` (whether the model is
+    /// invalid), `message`, `at`, `notes`, `help`
     #[arg(long)]
     json: bool,
 }

@@ -12,13 +12,13 @@ use std::{
     process::ExitCode,
 };
 
-/// What only compiling needs.
+/// The options of compiling.
 #[derive(clap::Args, Debug)]
 pub struct Compile {
     /// The model
     pub model: Option<PathBuf>,
-    /// The module to write; the weights go beside it. Without it, the module is printed. What is
-    /// printed, or goes to a pipe or a device, has the weights in it
+    /// The module to write; the weights go beside it. Without it, the module is printed. A module
+    /// that is printed, or written to a pipe or a device, contains its weights
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub struct Compile {
     of_module: OfModule,
     #[arg(long, value_name = "PASS", help = printed())]
     print_after: Vec<String>,
-    /// Say what was done
+    /// Print statistics
     #[arg(short, long)]
     verbose: bool,
 }
@@ -48,7 +48,7 @@ pub fn run(command: &Compile) -> ExitCode {
 }
 
 fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
-    // Nothing can lie beside a device or a pipe: what goes there is as what is printed.
+    // A device or a pipe has no files beside it, so it gets the weights in the module.
     let file = command.output.as_deref().filter(|path| file::is_replaced(path));
     let options = command.options(file)?;
     let start = std::time::Instant::now();
@@ -92,7 +92,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
 }
 
 impl Compile {
-    /// The options that these are, for a module in `file`.
+    /// The options of the compilation, for a module in `file`.
     fn options(&self, file: Option<&Path>) -> Result<Options, Diagnostic> {
         let mut options = self.shared.options()?;
         self.of_module.set(&mut options)?;
@@ -107,15 +107,15 @@ impl Compile {
     }
 }
 
-/// What `--print-after` calls the plan.
+/// The name of the plan for `--print-after`.
 const PLAN: &str = "plan";
 
-/// What can be seen of a graph on its way: as it is imported, and after each pass.
+/// The graphs that can be printed: the imported one, and that after each pass.
 pub fn stages(optimize: Optimize) -> impl Iterator<Item = &'static str> {
     ["import"].into_iter().chain(passes::pipeline(optimize).map(|pass| pass.name))
 }
 
-/// A diagnostic where none of these is the one that is wanted.
+/// Returns an error if `wanted` is not in `stages`.
 pub fn is_among(stages: &[&str], wanted: &str) -> Result<(), Diagnostic> {
     if stages.contains(&wanted) {
         return Ok(());

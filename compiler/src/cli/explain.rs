@@ -1,12 +1,12 @@
-//! `onnxc explain`: what the codes of diagnostics mean.
+//! `onnxc explain`: explains the codes of diagnostics.
 
 use onnxc::diag::{Code, quoted};
 use std::process::ExitCode;
 
-/// Explains the code of a diagnostic, such as E0105; without one, lists all
+/// Explains the code of a diagnostic, such as E0105, or lists all codes
 #[derive(clap::Args)]
 pub struct Options {
-    /// The code, as a diagnostic has it in brackets
+    /// The code, which a diagnostic shows in brackets
     code: Option<String>,
 }
 

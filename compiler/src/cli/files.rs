@@ -1,4 +1,4 @@
-//! Values in files of their own.
+//! Reads and writes values in files of their own.
 
 use super::npy;
 use onnxc::{
@@ -10,17 +10,17 @@ use onnxc::{
 use onnxc_proto::{Bytes, TypeProto};
 use std::path::Path;
 
-/// The formats of such files.
+/// The formats of value files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// NumPy's
     Npy,
-    /// ONNX's TensorProto, or what it has for other values
+    /// ONNX's TensorProto, or its message for another value
     Pb,
 }
 
 impl Format {
-    /// How the names of such files end.
+    /// The extension of the file names.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Npy => "npy",
@@ -29,12 +29,13 @@ impl Format {
     }
 }
 
-/// The bytes of a file.
+/// Reads a file.
 pub fn bytes(path: &Path) -> Result<Bytes> {
     file::read(path).map_err(file::refused(path))
 }
 
-/// The value in a file, whose name says the format: in `.pb` it is of the type given, or a tensor.
+/// Reads a value in the format of the file's extension. In `.pb` it has type `ty`, or is a tensor
+/// without one.
 pub fn read(path: &Path, ty: Option<&TypeProto>) -> Result<Value> {
     let bytes = bytes(path)?;
     let value = match path.extension().and_then(|end| end.to_str()) {

@@ -1,4 +1,4 @@
-//! The inputs of runs, from files.
+//! Reads the inputs of runs from files.
 
 use super::files;
 use onnxc::{
@@ -14,7 +14,8 @@ use std::{collections::BTreeMap, path::Path};
 /// The inputs of one run, by name.
 pub type Inputs = BTreeMap<String, Value>;
 
-/// What the files of each input give to each run: one file is for all.
+/// Distributes the files of each input to runs. An input with a single file has the same value in
+/// all runs.
 pub fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnostic> {
     let count = inputs.values().map(Vec::len).max().unwrap_or(1);
     if let Some((name, values)) =
@@ -29,7 +30,7 @@ pub fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnos
     Ok((0..count).map(one).collect())
 }
 
-/// A diagnostic where a plan calls a function of the user's own, of which this program has none.
+/// Returns an error if the plan calls a custom operator, whose function this program lacks.
 pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
     let Some(&Custom { operator, function, .. }) = plan.customs().first() else { return Ok(()) };
     let message = format!(
@@ -41,7 +42,7 @@ pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
         .help("compile the model, and call the module from your program"))
 }
 
-/// The values of `NAME=FILE`, by name.
+/// Reads the files of `NAME=FILE` arguments, by name.
 pub fn read(
     texts: &[String],
     graph: Option<&GraphProto>,
@@ -49,8 +50,8 @@ pub fn read(
     let mut inputs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let diagnostics = DiagnosticSink::default();
     for text in texts {
-        // A file may have an equals sign in its name, and so may an input: the first file that
-        // there is counts.
+        // The names of inputs and of files may contain an equals sign. The first existing file
+        // counts.
         let splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
         let Some((name, file)) = split.or_else(|| splits.clone().next()) else {
@@ -68,7 +69,7 @@ pub fn read(
     Ok(inputs)
 }
 
-/// A diagnostic for each input that the model does not have.
+/// The errors for inputs that the model does not have.
 pub fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
     let known: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     let diagnostic = |name: &String| {
@@ -82,7 +83,7 @@ pub fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
     inputs.keys().filter(|name| !names.contains(&name.as_str())).map(diagnostic).collect()
 }
 
-/// The inputs as the plan wants them.
+/// Returns the inputs in the order of the plan.
 pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
     let names: Vec<&str> = plan.inputs.iter().map(|port| port.name.as_str()).collect();
     let mut diagnostics = unknown(&names, inputs);
@@ -121,7 +122,7 @@ fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
     }
 }
 
-/// Whether a value is of a type, as far as the sizes are numbers.
+/// Whether a value has a type, as far as the sizes are numbers.
 fn fits(value: &Value, ty: &Type) -> bool {
     match (value, ty) {
         (Value::Optional(None), _) => matches!(ty, Type::Optional(_)),
@@ -142,8 +143,8 @@ fn fits(value: &Value, ty: &Type) -> bool {
     }
 }
 
-/// The diagnostics for sizes of an input that an input before it has otherwise; `sizes` are those of
-/// the inputs before.
+/// The errors for symbols that have another size in an earlier input. `sizes` are those of the
+/// earlier inputs.
 fn disagrees<'p>(
     port: &'p Port,
     value: &Value,

@@ -1,11 +1,11 @@
 //! The commands of the `onnxc` program.
 
-/// Prints what was asked for, as `print` says.
+/// Prints results to standard output. See [`print`].
 macro_rules! out {
     ($($text:tt)*) => { $crate::cli::print(format_args!($($text)*)) };
 }
 
-/// Prints a line of what was asked for, likewise.
+/// Prints a line of results to standard output.
 macro_rules! outln {
     ($($text:tt)*) => { out!("{}\n", format_args!($($text)*)) };
 }
@@ -65,7 +65,7 @@ enum Command {
     TrainPrep(train_prep::Options),
 }
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub fn main() -> ExitCode {
     let cli = parsed();
     match cli.command {
@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What the command line says. Where it says nothing that can be done, the program ends here.
+/// Parses the command line. Ends the program if it is invalid.
 fn parsed() -> Cli {
     let words: Vec<OsString> = env::args_os().collect();
     Cli::try_parse_from(&words).unwrap_or_else(|error| match behind_a_model(&error, &words) {
@@ -91,8 +91,8 @@ fn parsed() -> Cli {
     })
 }
 
-/// What is wrong where a word stands behind a model, or behind a command that there is not, which reads
-/// as a model: the parser takes that word for a command and says so, whatever it is.
+/// The message for a word that follows a model, or an unknown command that was parsed as a model:
+/// the parser would call the word an unknown command.
 fn behind_a_model(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -110,8 +110,8 @@ fn behind_a_model(error: &clap::Error, words: &[OsString]) -> Option<String> {
     })
 }
 
-/// Prints what was asked for. Where nobody reads any more (`onnxc … | head`), that is no fault; where
-/// a part of it is lost otherwise, nothing that follows is of use.
+/// Prints results to standard output. If the reader is gone (`onnxc … | head`), this is no error.
+/// Any other error ends the program, since the result is incomplete.
 fn print(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     match out.write_fmt(text).and_then(|()| out.flush()) {

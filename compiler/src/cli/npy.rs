@@ -1,5 +1,6 @@
-//! Tensors in NumPy's file format, `.npy`: a header that is a Python dictionary, then the
-//! elements. <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
+//! Reads and writes NumPy's file format, `.npy`: a header in the form of a Python dictionary,
+//! followed by the elements.
+//! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
 use onnxc::{
     diag::{Code, Diagnostic, Result, quoted},
@@ -9,7 +10,7 @@ use onnxc::{
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The element types that both sides have: the kind and the bytes of NumPy's name, and ours.
+/// The element types of both formats: NumPy's kind and size in bytes, and ours.
 const TYPES: &[(&str, DType)] = &[
     ("b1", DType::Bool),
     ("i1", DType::I8),
@@ -27,16 +28,16 @@ const TYPES: &[(&str, DType)] = &[
     ("c16", DType::C128),
 ];
 
-/// What a header says.
+/// The header of a file.
 struct Header<'f> {
-    /// NumPy's name of the element type, with the order of its bytes in front.
+    /// NumPy's name of the element type, preceded by the byte order.
     descr: &'f str,
     /// Whether the first axis is the contiguous one.
     fortran_order: bool,
     shape: Vec<usize>,
 }
 
-/// The tensor in the bytes of a file.
+/// Decodes a file.
 pub fn read(bytes: &[u8]) -> Result<Tensor> {
     let (text, data) = split(bytes).ok_or_else(|| bad("this is not a `.npy` file"))?;
     let header = header(text).ok_or_else(|| bad("the header cannot be read").note(text))?;
@@ -49,7 +50,7 @@ pub fn read(bytes: &[u8]) -> Result<Tensor> {
     Ok(if header.fortran_order { transposed(&tensor) } else { tensor })
 }
 
-/// The bytes of a file that holds a tensor.
+/// Encodes a tensor as a file.
 pub fn write(tensor: &Tensor) -> Result<Vec<u8>> {
     let (descr, data) = match &tensor.data {
         Data::Strings(strings) => {
@@ -70,14 +71,14 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>> {
         "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}",
         sizes.trim_end()
     );
-    // The elements start at a multiple of 64 bytes, behind a line's end.
+    // The elements start at a multiple of 64 bytes, after a line feed.
     let padding = (MAGIC.len() + 4 + header.len() + 1).next_multiple_of(64) - MAGIC.len() - 5;
     header = format!("{header:<padding$}\n");
     let len = u16::try_from(header.len()).map_err(|_| bad("the tensor has too many axes"))?;
     Ok([MAGIC, &[1, 0], &len.to_le_bytes(), header.as_bytes(), &data].concat())
 }
 
-/// The header's text and the elements.
+/// Splits a file into the text of the header and the elements.
 fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let ([major, _], rest) = rest.split_first_chunk()?;
@@ -109,7 +110,7 @@ fn numbers(order: &str, name: &str, shape: &[usize], data: &[u8]) -> Result<Tens
     let (_, dtype) = row.ok_or_else(|| unknown(order, name))?;
     let mut data = sized(shape, dtype.bytes(), data)?.to_vec();
     if order == ">" {
-        // The two parts of a complex number are swapped each on its own.
+        // Each part of a complex number is swapped separately.
         let part = if name.starts_with('c') { dtype.bytes() / 2 } else { dtype.bytes() };
         data.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
@@ -119,7 +120,7 @@ fn numbers(order: &str, name: &str, shape: &[usize], data: &[u8]) -> Result<Tens
     Ok(Tensor { dtype: *dtype, shape: shape.to_vec(), data: Data::Bytes(data.into()) })
 }
 
-/// Texts of `width` characters of four bytes each, filled up with zeros.
+/// Decodes strings of `width` characters of four bytes each, padded with zeros.
 fn strings(order: &str, width: &str, shape: &[usize], data: &[u8]) -> Result<Tensor> {
     let bytes = width.parse().ok().and_then(|width: usize| width.checked_mul(4));
     let bytes = bytes.filter(|&bytes| bytes > 0);
@@ -137,7 +138,7 @@ fn strings(order: &str, width: &str, shape: &[usize], data: &[u8]) -> Result<Ten
     Ok(Tensor { dtype: DType::String, shape: shape.to_vec(), data: Data::Strings(strings) })
 }
 
-/// The data, which must hold as many elements of `bytes` bytes as the shape says.
+/// Returns `data` if it holds as many elements of `bytes` bytes as the shape demands.
 fn sized<'f>(shape: &[usize], bytes: usize, data: &'f [u8]) -> Result<&'f [u8]> {
     let wanted = shape.iter().try_fold(bytes, |product, &size| product.checked_mul(size));
     if wanted == Some(data.len()) {
@@ -147,9 +148,9 @@ fn sized<'f>(shape: &[usize], bytes: usize, data: &'f [u8]) -> Result<&'f [u8]> 
     Err(bad(&format!("{found} bytes do not make a tensor of shape {shape:?}")))
 }
 
-/// The tensor whose axes lie in the opposite order in memory.
+/// Reverses the order of the axes in memory.
 fn transposed(tensor: &Tensor) -> Tensor {
-    // The place in memory of each element, in row-major order.
+    // The position in memory of each element, in row-major order.
     let strides: Vec<usize> = tensor
         .shape
         .iter()
@@ -197,7 +198,7 @@ fn unknown(order: &str, name: &str) -> Diagnostic {
 mod tests {
     use super::*;
 
-    /// A file as NumPy writes it.
+    /// A file in the form in which NumPy writes it.
     fn file(header: &str, data: &[u8]) -> Vec<u8> {
         let len = (header.len() as u16).to_le_bytes();
         [MAGIC, &[1, 0], &len, header.as_bytes(), data].concat()

@@ -1,5 +1,5 @@
-//! NumPy's archives, `.npz`: ZIP files of `.npy`, as `savez` and `savez_compressed` write them.
-//! <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>
+//! Reads NumPy's archives, `.npz`: ZIP files of `.npy` files, which `savez` and `savez_compressed`
+//! write. <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>
 
 use super::npy;
 use onnxc::{
@@ -8,17 +8,17 @@ use onnxc::{
 };
 use std::collections::BTreeMap;
 
-/// What stands in front of a member's data, of its entry in the directory, and of the end.
+/// The signatures of a member, of an entry of the directory, and of the end record.
 const MEMBER: &[u8] = b"PK\x03\x04";
 const ENTRY: &[u8] = b"PK\x01\x02";
 const END: &[u8] = b"PK\x05\x06";
 
-/// The sizes of these without what has no fixed length.
+/// The sizes of their parts of fixed length, in bytes.
 const MEMBER_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 46;
 const END_BYTES: usize = 22;
 
-/// The tensors in the bytes of an archive, by name.
+/// Decodes an archive, and returns its tensors by name.
 pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     let end = bytes.windows(END.len()).rposition(|found| found == END);
     let end = end.and_then(|at| bytes.get(at..)).filter(|end| end.len() >= END_BYTES);
@@ -38,15 +38,15 @@ pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     Ok(tensors)
 }
 
-/// What the directory says of a member.
+/// An entry of the directory.
 struct Entry {
     name: String,
     method: usize,
-    /// The bytes of the data as they stand, and as they were.
+    /// The sizes of the data, compressed and uncompressed, in bytes.
     packed: usize,
     len: usize,
     offset: usize,
-    /// The bytes of the entry itself.
+    /// The size of the entry itself, in bytes.
     bytes: usize,
 }
 
@@ -88,7 +88,7 @@ impl Entry {
     }
 }
 
-/// The number in so many bytes, of which there are enough.
+/// The little-endian number in `count` bytes from `at` on, which must exist.
 fn number(bytes: &[u8], at: usize, count: usize) -> usize {
     bytes[at..at + count].iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
 }
@@ -106,7 +106,7 @@ mod tests {
         numbers.iter().flat_map(bytes).collect()
     }
 
-    /// An archive of one array, compressed by that method.
+    /// An archive of one array, compressed by `method`.
     fn archive(method: usize, packed: &[u8], len: usize) -> Vec<u8> {
         let name = b"w.npy";
         let sizes = [(0, 4), (packed.len(), 4), (len, 4), (name.len(), 2), (0, 2)];

@@ -1,4 +1,4 @@
-//! `onnxc optimize MODEL -o FILE`: a smaller model that means the same.
+//! `onnxc optimize MODEL -o FILE`: simplifies a model.
 
 use super::{files, options::Shared};
 use onnxc::{
@@ -12,17 +12,17 @@ use std::{
     process::ExitCode,
 };
 
-/// Writes a model again with all folded that is known, in ONNX's own operators
+/// Folds constants and simplifies a model, and writes it in ONNX's own operators
 #[derive(clap::Args)]
 pub struct Options {
-    /// The models, or folders that hold such
+    /// The models, or folders of models
     #[arg(required = true)]
     models: Vec<PathBuf>,
-    /// The file to write, as text where its name ends in `.onnxtxt`; for a folder or several models,
+    /// The file to write, as text if its name ends in `.onnxtxt`; for a folder or several models,
     /// the folder to write into
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Write the types of all values, not of inputs and outputs alone
+    /// Write the types of all values, and not only of inputs and outputs
     #[arg(long)]
     types: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// What is written, each with what is read for it.
+/// The files to write, each with the model to read.
 type Jobs = BTreeMap<PathBuf, PathBuf>;
 
 fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
@@ -72,7 +72,7 @@ fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
     Ok(jobs)
 }
 
-/// The diagnostic that two models would be written to one file.
+/// The error for two models that would be written to one file.
 fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
     Diagnostic::new(Code::BadOption, "two models would be written to one file")
         .note(format!("{} and {}", first.display(), second.display()))
@@ -80,7 +80,7 @@ fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
         .within(to.display().to_string())
 }
 
-/// The models that a path is or holds.
+/// The models at a path, which is a file or a folder.
 fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -94,7 +94,8 @@ fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     Ok(found)
 }
 
-/// Gathers the models below a folder. Links of folders are not followed, for they may lead back.
+/// Collects the models below a folder. Links to folders are not followed, since they may form a
+/// cycle.
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
     let refused = file::refused(folder);
     for entry in fs::read_dir(folder).map_err(&refused)? {

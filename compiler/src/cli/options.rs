@@ -23,7 +23,7 @@ pub type OfModule = Given<true>;
 pub struct Given<const OF_MODULE: bool>(Vec<(&'static str, String)>);
 
 impl<const OF_MODULE: bool> Given<OF_MODULE> {
-    /// Sets each of them.
+    /// Sets each option.
     pub fn set(&self, options: &mut Options) -> Result<(), Diagnostic> {
         self.0.iter().try_for_each(|(name, value)| options.set(name, value))
     }

@@ -1,4 +1,4 @@
-//! Says what fewer bits do to a model.
+//! Reports the error of reduced weight precision.
 
 use super::bench::inputs;
 use onnxc::{
@@ -9,8 +9,8 @@ use onnxc::{
 };
 use std::path::Path;
 
-/// Runs a model with its weights as they are and as `narrow` has them, on inputs drawn from a seed or
-/// from the data beside it, and prints how far each output is off.
+/// Runs a model with full and with reduced precision, on the data set beside it or on random
+/// inputs, and prints the error of each output.
 pub fn print(model: &Path, options: &Options, narrow: &Plan) -> Result<(), Diagnostics> {
     let mut full = options.clone();
     full.precision = Precision::Full;

@@ -1,12 +1,12 @@
-//! Compares the reference pages of the book with the code, which determines them.
-//! `UPDATE=1 cargo test -p onnxc` renews them.
+//! Compares the reference pages of the documentation with the code that generates them. `UPDATE=1
+//! cargo test -p onnxc` updates the pages.
 
 use super::Cli;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use onnxc::diag::Code;
 use std::{env, fs, path::Path};
 
-/// Compares a page of `docs/reference` with the text that the code determines.
+/// Compares a page of `docs/reference` with the generated text.
 pub fn check_page(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(name);
     if env::var_os("UPDATE").is_some() {
@@ -30,7 +30,7 @@ fn error_codes_are_those_of_diagnostics() {
 
 const OPTIONS: &str = include_str!("reference/options.md");
 
-/// The page of options.
+/// Generates the page of options.
 fn options(mut program: Command) -> String {
     program.build();
     let mut text = OPTIONS.to_owned();
@@ -41,7 +41,7 @@ fn options(mut program: Command) -> String {
     text
 }
 
-/// The section of a command.
+/// Generates the section of a command.
 fn command(command: &Command, name: &str) -> String {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
     let mut text = format!("\n## {name}\n\n");
@@ -58,7 +58,7 @@ fn command(command: &Command, name: &str) -> String {
     text
 }
 
-/// An option or argument as it is typed.
+/// The usage of an option or argument.
 fn usage(arg: &Arg) -> String {
     let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
     let possible: Vec<String> =
@@ -98,7 +98,7 @@ fn meaning(arg: &Arg) -> String {
     parts.join("<br>").replace('|', "\\|").replace('\n', " ")
 }
 
-/// A text with a full stop at its end.
+/// Ends a text with a full stop.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.ends_with(['.', ']']) { text.to_owned() } else { format!("{text}.") }
@@ -116,7 +116,7 @@ const GROUPS: &[(u16, &str)] = &[
     (900, "Errors of onnxc"),
 ];
 
-/// The page of error codes.
+/// Generates the page of error codes.
 fn error_codes() -> String {
     let mut text = ERROR_CODES.to_owned();
     for (first, title) in GROUPS {
@@ -132,7 +132,7 @@ fn error_codes() -> String {
     text
 }
 
-/// A paragraph in lines of at most 100 columns.
+/// Wraps a paragraph at 100 columns.
 fn wrap(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! `onnxc run`: a model on inputs from files.
+//! `onnxc run`: runs a model on inputs from files.
 
 use super::{
     files::{self, Format},
@@ -23,11 +23,11 @@ use std::{
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file of an input: `.npy`, or `.pb` with a TensorProto or the like. Several files for an
-    /// input are several runs, one after the other: state is handed on
+    /// The file of an input: `.npy`, or `.pb` with a TensorProto or the message of another value.
+    /// Several files for an input are several runs in order, which share the model's state
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
-    /// Where the outputs are written, each to a file of its name. Without it, they are printed
+    /// The directory for the outputs, each in a file of its name. Without it, they are printed
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// The format of the outputs
@@ -66,7 +66,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Prints the outputs of a run, which has a number where there are several.
+/// Prints the outputs of a run. `run` is its number if there are several.
 fn print(plan: &Plan, outputs: &[Value], run: Option<usize>) {
     let run = run.map_or(String::new(), |run| format!("run {run}, "));
     for (port, value) in plan.outputs.iter().zip(outputs) {
@@ -74,7 +74,7 @@ fn print(plan: &Plan, outputs: &[Value], run: Option<usize>) {
     }
 }
 
-/// Writes the outputs of a run, which has a directory of its own where there are several.
+/// Writes the outputs of a run, in a directory of its own if there are several.
 fn write(
     plan: &Plan,
     outputs: &[Value],
@@ -92,7 +92,7 @@ fn write(
     Ok(())
 }
 
-/// Compiles the model for the sizes of its inputs, and runs it on each run's.
+/// Compiles the model for the sizes of the inputs, and runs it for the inputs of each run.
 fn compute(
     bytes: onnxc_proto::Bytes,
     options: &Options,
@@ -104,7 +104,7 @@ fn compute(
         for (name, axes) in runs.iter().flat_map(|inputs| import::free_shapes(graph, inputs)) {
             compile.settings.shapes.entry(name).or_insert(axes);
         }
-        // What changes from run to run stays free.
+        // Sizes that differ between runs stay free.
         let mut sizes = runs.iter().map(|inputs| import::free_sizes(graph, inputs));
         let first = sizes.next().unwrap_or_default();
         let others: Vec<_> = sizes.flatten().collect();
@@ -118,7 +118,7 @@ fn compute(
     }
     let planned = onnxc::Compiler::new(&compile).plan(bytes);
     let plan = planned.map_err(|mut diagnostics| {
-        // A shape that the model leaves open may be that of an input of another name.
+        // The shape may have been given for a misspelled input, so unknown inputs are reported too.
         let names: Vec<_> = proto.graph.iter().flat_map(|graph| &graph.input).collect();
         let names: Vec<&str> = names.into_iter().map(|input| input.name()).collect();
         diagnostics
@@ -136,7 +136,7 @@ fn compute(
     Ok((plan, results))
 }
 
-/// A name for the file of an output: letters and digits of the output's own, each once.
+/// A unique file name for an output, made of the letters and digits of its name.
 fn file_name(output: &str, format: Format, taken: &mut HashSet<String>) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
     let stem: String = output.chars().map(plain).collect();

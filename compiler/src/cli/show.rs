@@ -1,4 +1,4 @@
-//! `onnxc show MODEL`: a model in ONNX's textual syntax.
+//! `onnxc show MODEL`: prints a model in ONNX's textual syntax.
 
 use super::{compile, files, options::Shared};
 use onnxc::{
@@ -7,18 +7,18 @@ use onnxc::{
 };
 use std::{path::PathBuf, process::ExitCode};
 
-/// Constants of more elements are left out, where they are not asked for.
+/// The most elements of a constant that are printed by default.
 const LONGEST: usize = 16;
 
-/// Prints a model in ONNX's textual syntax, as it is in the file
+/// Prints a model in ONNX's textual syntax, without changes
 #[derive(clap::Args)]
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// Print all elements of constants, so that the text can be read as a model again
+    /// Print all elements of constants, so that the text can be parsed as a model again
     #[arg(long)]
     full: bool,
-    /// Print the graph after this pass instead (`import` is before all)
+    /// Print the graph after this pass instead (`import` for the imported graph)
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
     #[command(flatten)]
@@ -57,6 +57,6 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
             }
         })
         .plan(bytes);
-    // What goes wrong behind the pass does not matter here.
+    // Errors after the pass do not matter here.
     text.ok_or_else(|| result.err().expect("all passes were run").within(&place))
 }

@@ -1,4 +1,4 @@
-//! `onnxc train-prep MODEL --loss LOSS --optimizer OPTIMIZER -o FILE`: a model that can be trained.
+//! `onnxc train-prep MODEL --loss LOSS --optimizer OPTIMIZER -o FILE`: makes a model trainable.
 
 use super::{files, options::one_of};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -13,54 +13,54 @@ use std::{
     process::ExitCode,
 };
 
-/// Makes of a model one that can be trained: loss, gradient, optimizer and first values
+/// Makes a model trainable: adds a loss, gradients, an optimizer and initial values
 ///
-/// The model's own graph stays as it is. Beside it stands ONNX's training information: a step, which
-/// takes the inputs and a `label`, gives the `loss` and makes new weights, and a graph that gives
-/// weights their first values.
+/// The graph of the model stays unchanged. The file gets ONNX's training information: a step, which
+/// reads the inputs and a `label`, returns the `loss` and updates the weights, and a graph that
+/// computes the initial weights.
 ///
-/// What inference does is what is trained: `BatchNormalization` keeps the statistics in the file (its
-/// scale and bias are trained), and `Dropout` drops nothing; `--training-mode` has them do what they do
-/// in training.
+/// By default, a step trains what inference computes: `BatchNormalization` uses the statistics in
+/// the file (its scale and bias are trained), and `Dropout` drops nothing. With `--training-mode`,
+/// both behave as in training.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file to write, as text where its name ends in `.onnxtxt`
+    /// The file to write, as text if its name ends in `.onnxtxt`
     #[arg(short = 'o', value_name = "FILE")]
     to: PathBuf,
-    /// How far the output is from the label. Labels are numbers of classes (int64) for
-    /// `cross-entropy` and `nll`, else of the type and shape of the output
+    /// The loss. Labels are the indices of classes (int64) for `cross-entropy` and `nll`, else they
+    /// have the type and shape of the output
     #[arg(long, value_parser = one_of::<Loss>())]
     loss: Loss,
-    /// How weights follow their gradients
+    /// The optimizer
     #[arg(long, value_parser = one_of::<Method>())]
     optimizer: Method,
-    /// The output of which the loss is; needed where the model has several
+    /// The output for which the loss is computed; required if the model has several
     #[arg(long, value_name = "NAME")]
     output: Option<String>,
-    /// Train the initializers of this name, in which `*` is any text and `?` any character; by
-    /// default all that look like weights: of type float or double, with axes, no statistics, bounds
-    /// or masks, and with a derivative
+    /// Train the initializers whose names match this pattern, in which `*` is any text and `?` any
+    /// character; by default all that look like weights: those of type float or double that have
+    /// axes and a gradient, and are no statistics, bounds or masks
     #[arg(long, value_name = "PATTERN")]
     trainable: Vec<String>,
-    /// What weights are at first
+    /// The initial values of weights
     #[arg(long, value_parser = one_of::<Initial>(), default_value_t)]
     init: Initial,
-    /// Have a step normalize by the mean and variance of what `BatchNormalization` is given, and keep
-    /// running ones for inference; and have it drop what `Dropout` is given, by chance
+    /// Let `BatchNormalization` normalize by the statistics of its input and update the running
+    /// ones, and let `Dropout` drop at random
     #[arg(long)]
     training_mode: bool,
-    /// From which number on the seeds of what is dropped and of first values count; without, the
-    /// program that trains says what is drawn
+    /// The first seed for dropout and initial values; by default, the program that trains sets the
+    /// seed
     #[arg(long)]
     seed: Option<u32>,
     #[command(flatten)]
     settings: Settings,
 }
 
-/// The settings of the optimizer that are given.
+/// The settings of the optimizer that are set.
 struct Settings(Vec<(Setting, f64)>);
 
 impl Args for Settings {
@@ -121,7 +121,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     Ok(export::write(model, &options.to)?)
 }
 
-/// The optimizer with all that was said of it.
+/// The optimizer with the settings.
 fn optimizer(options: &Options) -> Result<Optimizer, Diagnostics> {
     let mut optimizer = Optimizer::from(options.optimizer);
     let diagnostics = DiagnosticSink::default();

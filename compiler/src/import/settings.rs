@@ -110,8 +110,8 @@ pub enum Defaults {
 }
 
 choices! { Defaults:
-    Argument "argument" "The caller may leave them out";
-    Constant "constant" "They are constants";
+    Argument "argument" "As arguments that the caller may omit";
+    Constant "constant" "As constants";
 }
 
 /// Converts integers of a type to sizes and axes. Larger numbers than an `i64` saturate: no tensor

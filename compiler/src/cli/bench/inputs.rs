@@ -1,4 +1,4 @@
-//! What a model is timed on.
+//! Chooses the inputs for which a model is timed.
 
 use super::labels::Labels;
 use crate::cli::{
@@ -16,7 +16,7 @@ use onnxc::{
 };
 use std::path::Path;
 
-/// The inputs that are given, or those of the first data set beside the model, or made up.
+/// Returns the given inputs, or those of the first data set beside the model, or generated ones.
 pub fn of(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
     if !given.is_empty() {
         return from_files(model, given, plan);
@@ -25,11 +25,11 @@ pub fn of(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Dia
         None => learning::inputs_beside(model, plan, "infer/in")?,
         found => found,
     };
-    // Sizes, indices and masks of most models are good as ones.
+    // Ones are valid sizes, indices and masks for most models.
     beside.map_or_else(|| made_up(plan, &|_| Some(Whole::One)), Ok)
 }
 
-/// Likewise, for a step of a model that learns.
+/// Returns the inputs of a training step in the same order of preference.
 pub fn of_step(
     model: &Path,
     given: &[String],
@@ -43,7 +43,7 @@ pub fn of_step(
     beside.map_or_else(|| made_up(plan, &|input| labels.classes(input).map(Whole::Below)), Ok)
 }
 
-/// Which whole numbers an input is made of.
+/// The integers of a generated input.
 enum Whole {
     One,
     Below(usize),
@@ -70,7 +70,7 @@ fn made_up(plan: &Plan, whole: &dyn Fn(&str) -> Option<Whole>) -> Result<Vec<Val
     Ok(made.collect::<Result<Vec<Value>, Diagnostic>>()?)
 }
 
-/// Random numbers from 0 to 1, or the whole ones that are wanted, where that is known.
+/// Generates floating-point numbers from 0 to 1, or integers if it is known which ones are valid.
 fn make(port: &Port, whole: Option<Whole>, random: &mut Random) -> Result<Value, Diagnostic> {
     let refused = |what: &str| {
         let message = format!("the input {} {what}", quoted(&port.name));
@@ -96,13 +96,14 @@ fn make(port: &Port, whole: Option<Whole>, random: &mut Random) -> Result<Value,
     let whole = whole.or((ty.dtype == DType::Bool).then_some(Whole::One));
     let whole = whole
         .ok_or_else(|| refused("is of whole numbers, of which no loss says how many there are"))?;
-    // Little-endian, so that the first bytes of a small number are it.
+    // In little-endian order, the first bytes are those of a narrower type.
     let number = |_| whole.draw(random).to_le_bytes().into_iter().take(ty.dtype.bytes());
     let bytes = (0..len).flat_map(number).collect();
     Ok(Value::Tensor(Tensor::from_raw(ty.dtype, shape, bytes)))
 }
 
-/// Numbers from 0 to less than 1 that look random, the same in every run (Marsaglia's xorshift).
+/// A generator of numbers from 0 to less than 1, with the same numbers in every run (Marsaglia's
+/// xorshift).
 struct Random(u32);
 
 impl Random {

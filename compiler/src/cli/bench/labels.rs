@@ -1,18 +1,17 @@
-//! Labels: whole numbers of which a loss says how many there are.
+//! Labels: integers, whose number of classes a loss determines.
 
 use onnxc::ir::Graph;
 use std::collections::BTreeMap;
 
-/// The operators that take a label as their second input, and have the classes along the second axis
-/// of the first.
+/// The losses. Their second input is the label, and the second axis of the first has the classes.
 const LOSSES: [&str; 2] = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"];
 
-/// How many classes the labels are of that a model is given, by the names of the inputs.
+/// The number of classes of labels, by the name of the input.
 #[derive(Default)]
 pub struct Labels(BTreeMap<String, usize>);
 
 impl Labels {
-    /// Takes note of the losses in a graph.
+    /// Records the losses in a graph.
     pub fn see(&mut self, graph: &Graph) {
         let losses = graph.walk(graph.body).filter(|(_, node)| LOSSES.contains(&node.op.name()));
         for (_, node) in losses {
@@ -23,7 +22,7 @@ impl Labels {
         }
     }
 
-    /// How many classes there are for the labels of an input, where that is known.
+    /// The number of classes of the labels of an input, if it is known.
     pub fn classes(&self, input: &str) -> Option<usize> {
         self.0.get(input).copied()
     }

@@ -1,4 +1,4 @@
-//! `onnxc bench`: how long a compiled model takes.
+//! `onnxc bench`: times a compiled model.
 
 pub(super) mod inputs;
 mod labels;
@@ -26,25 +26,25 @@ use std::{
 };
 use timed::Timed;
 
-/// Compiles a model to Rust, builds it with full optimisation, and times it
+/// Compiles a model to Rust, builds it with full optimization, and times it
 #[derive(clap::Args)]
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file of an input: `.npy`, or `.pb`. Without any, the first data set beside the model
-    /// counts, or else small random numbers, and labels drawn from as many as the loss has classes
+    /// The file of an input: `.npy`, or `.pb`. By default the first data set beside the model, or
+    /// else random floating-point numbers, integers of 1, and labels from all classes of the loss
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
-    /// Time a step of what the model learns by, from first values on; where it has several algorithms,
-    /// that of this name
+    /// Time a step of training, which starts from initial values; a model with several algorithms
+    /// needs the name of one
     #[arg(long, value_name = "ALGORITHM", num_args = 0..=1, require_equals = true)]
     step: Option<Option<String>>,
     #[command(flatten)]
     shared: Shared,
-    /// How many threads share the work
+    /// The number of threads
     #[arg(long, value_name = "N", default_value = "1")]
     threads: NonZero<usize>,
-    /// How long calls are timed, in seconds
+    /// The time for which calls are timed, in seconds
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Print one line of JSON
@@ -54,8 +54,9 @@ pub struct Options {
     /// beside this program's, or this program's version
     #[arg(long, value_name = "PATH|VERSION")]
     runtime: Option<String>,
-    /// Where the code is built; by default in a temporary directory that is removed afterwards.
-    /// The program that is timed stays there, as `target/release/bench`, with its `inputs`
+    /// The directory in which the code is built; by default a temporary one that is removed
+    /// afterwards. The program that is timed stays there, as `target/release/bench`, with its
+    /// `inputs`
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Build only
@@ -71,7 +72,7 @@ pub fn run(options: &Options) -> ExitCode {
         .map_err(|error| io_diagnostic(root, &error).into())
         .and_then(|root| bench(options, &root));
     if options.scratch.is_none() {
-        // What cannot be removed is left to the system.
+        // The system cleans up its temporary directory.
         drop(fs::remove_dir_all(&temporary));
     }
     match result {
@@ -96,8 +97,8 @@ fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Writes the project: the model's module, and the program around it. Gives the multiply-adds of what
-/// is timed.
+/// Writes the project: the model's module, and the program around it. Returns the multiply-adds of
+/// a call.
 fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.name = Some("model".into());
@@ -129,7 +130,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     Ok(macs)
 }
 
-/// What the model is given.
+/// The inputs for which the model is timed.
 fn inputs(
     options: &Options,
     timed: &Timed<'_>,
@@ -143,7 +144,7 @@ fn inputs(
     values.map_err(|diagnostics| diagnostics.within(&model.display().to_string()))
 }
 
-/// The manifest of the project, whose model may have images to decode.
+/// The manifest of the project. `images` enables the decoders of images.
 fn manifest(options: &Options, images: bool) -> String {
     let runtime = Runtime::said(options.runtime.as_deref()).dependency();
     let images = if images { ", \"image\"" } else { "" };
@@ -165,24 +166,24 @@ fn build(root: &Path) -> Result<(), Diagnostic> {
     Err(diagnostic.note(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// What was measured.
+/// Measured times and memory.
 struct Measured {
-    /// How many threads shared the work.
+    /// The number of threads.
     threads: usize,
-    /// Microseconds of each call, in rising order.
+    /// The microseconds of each call, in ascending order.
     us: Vec<f64>,
     /// Microseconds from the start of the program to the first answer.
     load_us: f64,
-    /// What one core can do, in thousand millions of operations a second.
+    /// The peak of one core, in GFLOP/s.
     peak: f64,
-    /// The most memory that the program had, in megabytes.
+    /// The peak memory of the program, in megabytes.
     memory: f64,
 }
 
 impl Measured {
-    /// Starts the program in the project, and times it.
+    /// Runs the program in the project, and measures it.
     fn of(root: &Path, threads: NonZero<usize>, seconds: f64) -> Result<Measured, String> {
-        /// Calls that let the processor find its pace, in milliseconds.
+        /// The time of untimed calls, in which the processor raises its clock, in milliseconds.
         const WARM_UP: u32 = 200;
         const LEAST: u32 = 10;
         let paths = ["target/release/bench", "inputs"].map(|path| root.join(path));
@@ -198,7 +199,7 @@ impl Measured {
         Ok(Measured { threads: threads.get(), us, load_us, peak, memory })
     }
 
-    /// Prints it for a model of so many multiply-adds.
+    /// Prints the measurements of a model with `macs` multiply-adds.
     fn print(&self, name: &str, macs: u64, as_json: bool) {
         let at = |share: f64| self.us[((self.us.len() - 1) as f64 * share).round() as usize];
         let (median, least, late) = (at(0.5), at(0.0), at(0.9));
@@ -238,7 +239,7 @@ impl Measured {
     }
 }
 
-/// Four digits, of which all mean something.
+/// Rounds a number to four significant digits.
 fn rounded(x: f64) -> f64 {
     let digits = if x > 0.0 { (3 - x.log10().floor() as i32).clamp(0, 12) } else { 0 };
     let unit = 10f64.powi(digits);

@@ -1,4 +1,4 @@
-//! The program that is timed, and what is said with it: lines, as `program.rs` lists them.
+//! Runs the program that is timed, and speaks the line protocol that `program.rs` documents.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -13,12 +13,12 @@ pub struct Process {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
-    /// From its start to the model's first answer.
+    /// The time from its start to the model's first answer.
     pub load: Duration,
 }
 
 impl Process {
-    /// Starts the program on the inputs in a file, with so many threads, and waits for the model's
+    /// Starts the program with a file of inputs and a number of threads, and waits for the model's
     /// first answer.
     pub fn start(
         program: &Path,
@@ -38,7 +38,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Says a line, and waits for the answer.
+    /// Sends a line, and waits for the answer.
     pub fn ask(&mut self, line: &str) -> Result<serde_json::Value, String> {
         writeln!(self.to, "{line}").map_err(|error| error.to_string())?;
         self.answer()
@@ -53,7 +53,7 @@ impl Process {
         serde_json::from_str(&line).map_err(|error| error.to_string())
     }
 
-    /// What the program said as it ended.
+    /// The errors that the program printed before it ended.
     fn last_words(&mut self) -> String {
         let errors = self.child.stderr.take();
         let text = errors.and_then(|errors| std::io::read_to_string(errors).ok());
@@ -63,7 +63,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already needs neither.
+        // Both fail harmlessly if the program has ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -1,16 +1,16 @@
-//! Runs one model as often as it is told to. The inputs stand in the file that the first argument
-//! names. What to do comes in lines, and each is answered by a line of JSON:
+//! Runs one model on the inputs in the file that the first argument names, and times it. It reads
+//! commands from lines, and answers each with a line of JSON:
 //!
-//! | line | what it asks for | the answer |
+//! | line | command | answer |
 //! |---|---|---|
 //! | | (when the program starts) | `ready`, `load_ms`, `first_ms`, `rss_before_load_mb` |
-//! | `w MS` | calls for that long | `n`, `us` a call |
-//! | `t N` | so many calls | `us` a call |
-//! | `c MS LEAST` | calls timed one by one, or in bursts where they are short | `us`, a list |
-//! | `o DIR` | the outputs, as little-endian elements in `outK.bin` | `outputs` |
-//! | `p` | multiply-adds of all lanes of one core, as fast as they go | `gflops` |
-//! | `s` | memory | `peak_rss_mb`, `rss_mb` |
-//! | `q` | the end | |
+//! | `w MS` | call the model for this time | `n`, `us` per call |
+//! | `t N` | call the model this many times | `us` per call |
+//! | `c MS LEAST` | time each call, or bursts of short calls | `us`, a list |
+//! | `o DIR` | write the outputs as little-endian elements to `outK.bin` | `outputs` |
+//! | `p` | measure the peak of one core in multiply-adds | `gflops` |
+//! | `s` | report memory | `peak_rss_mb`, `rss_mb` |
+//! | `q` | quit | |
 
 mod model;
 mod runner_io;
@@ -25,10 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A call of the model, which returns the outputs where they are wanted.
+/// A call of the model, which returns the outputs if the argument is true.
 type Call<'c> = dyn FnMut(bool) -> Result<Vec<Value>, String> + 'c;
 
-/// Bursts are so long that the clock's own time does not count.
+/// The duration of a burst, which makes the cost of reading the clock negligible.
 const BURST: Duration = Duration::from_micros(20);
 
 fn main() -> Result<(), String> {
@@ -107,7 +107,7 @@ fn times(call: &mut Call, n: u64) -> Result<Duration, String> {
     Ok(start.elapsed())
 }
 
-/// Microseconds a call, of bursts one after another for `wanted`, and at least `least` of them.
+/// Times bursts of calls for `wanted`, and at least `least` of them. Returns microseconds per call.
 fn samples(call: &mut Call, wanted: Duration, least: u64) -> Result<Vec<f64>, String> {
     let once = times(call, 1)?.min(times(call, 1)?);
     let burst = (BURST.as_nanos() / once.as_nanos().max(1) + 1) as u64;
@@ -122,19 +122,19 @@ fn micros(time: Duration, n: u64) -> f64 {
     time.as_secs_f64() * 1e6 / n as f64
 }
 
-/// Multiply-adds with no memory in the way; each lane's counts as two operations.
+/// Multiply-adds without memory accesses. Each lane counts as two operations.
 struct Peak {
     turns: u32,
 }
 
 impl Peak {
-    /// Sums that do not wait for each other: more than a core has multiply-adds under way, and
+    /// The number of independent accumulators: more than a core has multiply-adds in flight, and
     /// few enough for the registers of every level.
     const CHAINS: usize = 12;
 }
 
 impl WithSimd for Peak {
-    /// How many operations were done.
+    /// The number of operations.
     type Output = f64;
 
     #[inline(always)]
@@ -151,7 +151,7 @@ impl WithSimd for Peak {
     }
 }
 
-/// Thousand millions of operations a second that one core can do, the best of several tries.
+/// The peak of one core in GFLOP/s, the best of several tries.
 fn peak() -> f64 {
     let once = || {
         let start = Instant::now();
@@ -161,7 +161,7 @@ fn peak() -> f64 {
     (0..5).map(|_| once()).fold(0.0, f64::max)
 }
 
-/// Megabytes of memory that the system says are used, where it says so.
+/// The memory in use, in megabytes, or 0 if the system does not report it.
 fn memory(key: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(key));
@@ -171,7 +171,7 @@ fn memory(key: &str) -> f64 {
 
 fn say(fields: &str) {
     let mut out = io::stdout().lock();
-    // Where nobody listens any more, the next line that is not there ends the program.
+    // If nobody reads the output, the next input line is missing and ends the program.
     drop(writeln!(out, "{{{fields}}}").and_then(|()| out.flush()));
 }
 

@@ -1,4 +1,4 @@
-//! What of a model is timed: inference, or a step of what it learns by.
+//! The method that is timed: inference, or a training step.
 
 use crate::cli::test::glue;
 use onnxc::{
@@ -7,24 +7,25 @@ use onnxc::{
     plan::{Algorithm, Plan, Training},
 };
 
-/// What is timed.
+/// A method that is timed.
 pub struct Timed<'o> {
-    /// Its plan.
+    /// The plan of the method.
     pub plan: &'o Plan,
-    /// The method that runs it, and how that is called.
+    /// The name and the signature of the method.
     method: (String, Signature),
-    /// The code that is run once before.
+    /// The code that runs once before.
     begin: String,
 }
 
 impl<'o> Timed<'o> {
-    /// Inference.
+    /// Times inference.
     pub fn inference(plan: &'o Plan, style: &Style) -> Timed<'o> {
         let method = ("infer".into(), emit::signature(plan, style));
         Timed { plan, method, begin: String::new() }
     }
 
-    /// A step of the algorithm of that name, or of the only one, from first values.
+    /// Times a step of the algorithm called `name`, or of the only one, starting from initial
+    /// values.
     pub fn step(
         training: Option<&'o Training>,
         name: Option<&str>,
@@ -34,12 +35,12 @@ impl<'o> Timed<'o> {
         let at = position(&training.steps, name)?;
         let mut methods = emit::signatures(training, style);
         let begin = glue::init(&methods[0]);
-        // The first two are `init` and inference.
+        // The first two are `init` and `infer`.
         let method = methods.swap_remove(2 + at);
         Ok(Timed { plan: &training.steps[at].plan, method, begin })
     }
 
-    /// The code that calls it.
+    /// The code that calls the method.
     pub fn code(&self) -> String {
         glue::serve(&self.method, self.plan, &self.begin)
     }
@@ -76,7 +77,7 @@ mod tests {
     };
     use onnxc_proto::Message as _;
 
-    /// A line that learns.
+    /// A trainable linear model.
     fn training() -> Training {
         let text = "<ir_version: 8, opset_import: [\"\": 21]>
             line (float[4, 2] x) => (float[4, 1] y)

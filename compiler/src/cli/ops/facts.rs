@@ -1,4 +1,4 @@
-//! The versions of ONNX's operators, as they are tried one by one.
+//! The versions of ONNX's operators.
 
 use onnxc::check::signature::{self, Parameter, Times};
 
@@ -8,19 +8,19 @@ pub struct Version {
     pub domain: &'static str,
     /// The operator's name.
     pub name: &'static str,
-    /// The version of the set that brought it.
+    /// The version of the set that added it.
     pub since: i64,
-    /// Whether that version removed it. Then there is no more to say.
+    /// Whether that version removed the operator. The other fields are empty then.
     pub is_removal: bool,
-    /// What it takes.
+    /// The inputs.
     pub inputs: &'static [Parameter],
-    /// What it gives.
+    /// The outputs.
     pub outputs: &'static [Parameter],
-    /// The types that stand for several, each with those allowed.
+    /// The type constraints: name and allowed types.
     pub constraints: Vec<(&'static str, Vec<&'static str>)>,
 }
 
-/// All versions, those of one operator one after the other.
+/// All versions, grouped by operator.
 pub fn versions() -> Vec<Version> {
     let versions = signature::all().map(|(domain, name, since, form)| Version {
         domain: onnxc::domain::shown(domain),
@@ -37,12 +37,12 @@ pub fn versions() -> Vec<Version> {
 }
 
 impl Version {
-    /// Input `i`: the last one may stand for several.
+    /// Input `i`. The last input may be variadic.
     pub fn input(&self, i: usize) -> Option<&Parameter> {
         nth(self.inputs, i)
     }
 
-    /// Output `i`, likewise.
+    /// Output `i`. The last output may be variadic.
     pub fn output(&self, i: usize) -> Option<&Parameter> {
         nth(self.outputs, i)
     }

@@ -1,4 +1,4 @@
-//! `onnxc ops`: which operators are compiled, in which versions, for which types.
+//! `onnxc ops`: lists the operators, versions and types that are compiled.
 
 mod facts;
 mod probe;
@@ -11,12 +11,12 @@ use sample::Sample;
 use std::{num::NonZero, process::ExitCode, thread};
 use table::Operator;
 
-/// Lists ONNX's operators, and what of each is compiled
+/// Lists ONNX's operators, and the versions and types that are compiled
 #[derive(clap::Args)]
 pub struct Options {
     /// Only operators of these names
     names: Vec<String>,
-    /// Write a document
+    /// Print a Markdown page
     #[arg(long)]
     markdown: bool,
 }
@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is compiled of each operator; several threads look.
+/// Tests which versions and types of each operator are compiled, in several threads.
 fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
     let samples = sample::samples();
     let named: Vec<&[Version]> =
@@ -65,7 +65,7 @@ fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
     })
 }
 
-/// What is compiled of the versions of one operator.
+/// Tests which types of the versions of one operator are compiled.
 fn operator<'v>(versions: &'v [Version], samples: &[Sample]) -> Operator<'v> {
     let found = |version| (version, probe::probe(version, samples));
     Operator { versions: versions.iter().map(found).collect() }
@@ -88,7 +88,7 @@ mod tests {
             for (constraint, _) in &version.constraints {
                 let mut values = version.inputs.iter().chain(version.outputs);
                 if !values.any(|value| value.ty == *constraint) {
-                    // Two versions allow types that nothing of them has.
+                    // Two versions have constraints that no input or output uses.
                     continue;
                 }
                 let uses = |sample: &&Sample| sample.uses(&version, constraint);

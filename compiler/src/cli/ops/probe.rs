@@ -1,4 +1,4 @@
-//! What the compiler accepts, found out by asking it.
+//! Tests which operators the compiler accepts, by compiling samples.
 
 use super::{
     facts::Version,
@@ -11,32 +11,32 @@ use onnxc::{
     ty::Type,
 };
 
-/// What is accepted of one version.
+/// The result for one version.
 pub struct Found {
-    /// How it is done; `None` where no sample is accepted at all.
+    /// The implementation, or `None` if no sample compiles.
     pub how: Option<&'static str>,
-    /// For each constraint: the types accepted, and those refused with the reason.
+    /// The result for each constraint.
     pub constraints: Vec<Constraint>,
 }
 
-/// What is accepted for one constraint.
+/// The result for one constraint.
 pub struct Constraint {
     /// Its name.
     pub name: &'static str,
-    /// The types accepted.
+    /// The types that compile.
     pub accepted: Vec<&'static str>,
-    /// The types refused, each with what the compiler says.
+    /// The types that do not compile, each with the compiler's message.
     pub refused: Vec<(&'static str, String)>,
 }
 
-/// How a sample is done of which nothing is left.
+/// The implementation of a sample for which no code is generated.
 const NO_CODE: &str = "no code";
 
-/// The types by which a constraint is first tried, in this order.
+/// The types with which a constraint is first tested, in order of preference.
 const USUAL: [&str; 8] =
     ["float", "int64", "bool", "uint8", "int8", "string", "seq(float)", "optional(float)"];
 
-/// Finds out what is accepted of a version.
+/// Tests a version.
 pub fn probe(version: &Version, samples: &[Sample]) -> Found {
     if version.is_removal {
         return Found { how: None, constraints: Vec::new() };
@@ -49,7 +49,7 @@ pub fn probe(version: &Version, samples: &[Sample]) -> Found {
         for &ty in types {
             match first(&samples, version, &tries(version, &usual, name, ty)) {
                 Ok(done) => {
-                    // Among some types there may be nothing to do, as for one cast to itself.
+                    // For some types there may be no code, such as a cast to the same type.
                     how = how.filter(|&how| how != NO_CODE).or(Some(done));
                     found.accepted.push(ty);
                 }
@@ -62,7 +62,7 @@ pub fn probe(version: &Version, samples: &[Sample]) -> Found {
     Found { how, constraints }
 }
 
-/// The usual type for each constraint.
+/// The usual type of each constraint.
 fn usual(version: &Version) -> Types<'static> {
     let one = |(name, types): &(&'static str, Vec<&'static str>)| {
         let usual = USUAL.iter().find(|ty| types.contains(ty));
@@ -71,8 +71,9 @@ fn usual(version: &Version) -> Types<'static> {
     version.constraints.iter().map(one).collect()
 }
 
-/// The types for all constraints under which `ty` is tried for one: those of the others as usual,
-/// or the same where that is allowed, or one of them any other.
+/// The combinations of types in which `ty` is tested for the constraint `name`: with the usual
+/// types of the others, with `ty` for the others if that is allowed, or with any other type for one
+/// of them.
 fn tries(
     version: &Version,
     usual: &Types<'static>,
@@ -98,7 +99,8 @@ fn tries(
     tries
 }
 
-/// How the first sample is done that is accepted; else what is said of the very first.
+/// The implementation of the first combination and sample that compile, or else the message for the
+/// very first.
 fn first(
     samples: &[&Sample],
     version: &Version,
@@ -116,7 +118,7 @@ fn first(
     Err(reason.unwrap_or_else(|| "the operator has no sample".to_owned()))
 }
 
-/// The plan of a sample, where it gives what ONNX says.
+/// Compiles a sample, and compares the types of its outputs with those of ONNX.
 fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan, String> {
     let text = sample.model(version, types);
     let options = Options::default();
@@ -136,7 +138,7 @@ fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan
     Ok(plan)
 }
 
-/// A type without sizes.
+/// The spelling of a type without sizes.
 fn spelled(ty: &Type) -> String {
     match ty {
         Type::Tensor(ty) => ty.dtype.to_string(),
@@ -149,8 +151,8 @@ fn spelled(ty: &Type) -> String {
     }
 }
 
-/// Whether a step is more than to copy out what is there already, as a model does that gives its
-/// caller a view of an input.
+/// Whether a step does more than copy an existing value to an output, as for an output that is a
+/// view of an input.
 fn is_work(plan: &Plan, step: &Step) -> bool {
     let Step::Call(call) = step else { return false };
     let is_output = |written: &Operand| {
@@ -159,7 +161,7 @@ fn is_work(plan: &Plan, step: &Step) -> bool {
     !(call.is_copy() && call.writes().all(is_output))
 }
 
-/// How a version is done.
+/// The implementation of a version.
 fn how(version: &Version, plan: &Plan) -> &'static str {
     let domain = onnxc::ir::Domain::from_name(version.domain);
     let entry = domain.and_then(|domain| ops::find(domain, version.name, version.since));

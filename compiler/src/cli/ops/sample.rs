@@ -1,18 +1,17 @@
-//! One node of each operator, by which is seen what is accepted.
+//! Samples: nodes of each operator, which are compiled to test what is accepted.
 
 use super::facts::Version;
 use onnxc::{dtype::DType, ir::Domain};
 use std::collections::BTreeMap;
 
-/// The samples. A line is `Name since <attributes> (inputs) -> outputs`, where the version and the
-/// attributes may be missing, and the number of outputs where all are wanted. An operator may have
-/// several; each holds until the next higher version of its name.
+/// The samples. A line is `Name since <attributes> (inputs) -> outputs`. The version and the
+/// attributes are optional. The number of outputs is only given if it is not the full number. An
+/// operator may have several samples. Each applies up to the next higher version with samples.
 ///
-/// An input is a shape, `_` where it is left out, or elements in braces, behind a shape where that
-/// is not of one axis. Its type is what the operator says, but for the inputs of the graph alone
-/// that follow a `+` with a type of their own. `@T` stands for a type, `#T` for the number of its
-/// elements',
-/// `^T` for its name in capitals.
+/// An input is a shape, `_` if it is omitted, or elements in braces, preceded by a shape if they
+/// have not one axis. Its type is that of the operator's signature. After `+` stands the type and
+/// shape of a graph input that is used in an attribute. In attributes, `@T` is replaced by a type,
+/// `#T` by the number of its element type, and `^T` by its name in capitals.
 const SAMPLES: &str = include_str!("samples.txt");
 
 /// One node.
@@ -25,18 +24,18 @@ pub struct Sample {
 }
 
 enum Input {
-    /// Left out.
+    /// Omitted.
     Absent,
-    /// Given, with that shape, and the elements where it is a constant.
+    /// An input of this shape, with elements if it is a constant.
     Given { shape: &'static str, elements: Option<&'static str> },
-    /// Not of the node, but of what stands in its attributes.
+    /// Not an input of the node, but of subgraphs in its attributes.
     Around { ty: &'static str, shape: &'static str },
 }
 
-/// What types stand for the constraints of an operator.
+/// A type for each constraint of an operator.
 pub type Types<'t> = BTreeMap<&'t str, &'t str>;
 
-/// All samples.
+/// Parses all samples.
 pub fn samples() -> Vec<Sample> {
     let lines = SAMPLES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(sample).collect()
@@ -58,7 +57,7 @@ fn sample(line: &'static str) -> Sample {
     Sample { name, since, attributes, inputs: split(inputs).map(input).collect(), outputs }
 }
 
-/// The parts between commas that stand in no brackets.
+/// Splits at commas outside of brackets.
 fn split(text: &'static str) -> impl Iterator<Item = &'static str> {
     let mut depth = 0;
     let parts = text.split(move |c| {
@@ -83,19 +82,19 @@ fn input(text: &'static str) -> Input {
 }
 
 impl Sample {
-    /// The samples of a version.
+    /// The samples that apply to a version.
     pub fn of<'s>(samples: &'s [Sample], version: &Version) -> Vec<&'s Sample> {
         let named = |s: &&Sample| s.name == version.name && s.since <= version.since;
         let since = samples.iter().filter(named).map(|s| s.since).max();
         samples.iter().filter(|s| s.name == version.name && Some(s.since) == since).collect()
     }
 
-    /// How many outputs of a version are wanted.
+    /// The number of outputs of the sample.
     pub fn outputs(&self, version: &Version) -> usize {
         self.outputs.unwrap_or(version.outputs.len())
     }
 
-    /// Whether the node has anything of the type of a constraint.
+    /// Whether the sample has a value of a constraint's type.
     #[cfg(test)]
     pub fn uses(&self, version: &Version, constraint: &str) -> bool {
         let given = |(i, input): (usize, &Input)| {
@@ -112,7 +111,7 @@ impl Sample {
                 .any(|input| matches!(input, Input::Around { ty, .. } if *ty == constraint))
     }
 
-    /// A model of the node alone, in ONNX's text.
+    /// A model of the node alone, in ONNX's textual syntax.
     pub fn model(&self, version: &Version, types: &Types<'_>) -> String {
         let (mut inputs, mut constants, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for (i, input) in self.inputs.iter().enumerate() {
@@ -138,7 +137,7 @@ impl Sample {
         let [inputs, constants, names, outputs] =
             [inputs, constants, names, outputs].map(|list| list.join(", "));
         let (domain, name, since) = (version.domain, version.name, version.since);
-        // What stands in subgraphs is of the main operator set.
+        // Nodes in subgraphs belong to the main operator set.
         let newest = Domain::Onnx.newest();
         let (sets, domain) = match domain {
             "ai.onnx" => (format!("\"\" : {since}"), String::new()),
@@ -154,7 +153,7 @@ impl Sample {
     }
 }
 
-/// A constant with its elements, in ONNX's text.
+/// A constant with its elements, in ONNX's textual syntax.
 fn constant(ty: &str, shape: &str, name: &str, elements: &str) -> String {
     let shape = match shape {
         "" => format!("[{}]", count(elements)),
@@ -165,27 +164,27 @@ fn constant(ty: &str, shape: &str, name: &str, elements: &str) -> String {
     format!("{ty}{shape} {name} = {elements}")
 }
 
-/// How many elements stand in braces.
+/// The number of elements in braces.
 fn count(elements: &str) -> usize {
     elements.split(',').filter(|element| !element.trim_matches(['{', '}', ' ']).is_empty()).count()
 }
 
-/// The elements as strings.
+/// Quotes the elements.
 fn quoted(elements: &str) -> String {
     let inner = elements.trim_matches(['{', '}']).split(", ");
     let inner: Vec<String> = inner.map(|element| format!("\"{element}\"")).collect();
     format!("{{{}}}", inner.join(", "))
 }
 
-/// A type whose tensor has that shape.
+/// A tensor type with a shape.
 fn shaped(ty: &str, shape: &str) -> String {
-    // A shape of no axes is not written: `float[]` is a tensor of any shape.
+    // The shape of a scalar is omitted: `float[]` has an unknown rank.
     let shape = if shape == "[]" { "" } else { shape };
     let inside = ty.trim_end_matches(')');
     format!("{inside}{shape}{}", &ty[inside.len()..])
 }
 
-/// The attributes, with types for what stands for them; longer names are looked for first.
+/// Replaces type variables in attributes, longer names first.
 fn filled(attributes: &str, types: &Types<'_>) -> String {
     let mut text = attributes.to_owned();
     for (name, ty) in types.iter().rev() {

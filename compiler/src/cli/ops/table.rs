@@ -1,11 +1,11 @@
-//! The table of operators.
+//! Prints the table of operators.
 
 use super::{
     facts::Version,
     probe::{Constraint, Found},
 };
 
-/// Types that are mostly named together.
+/// Names for groups of types.
 const GROUPS: &[(&str, &[&str])] = &[
     ("ints", &["int8", "int16", "int32", "int64"]),
     ("uints", &["uint8", "uint16", "uint32", "uint64"]),
@@ -16,19 +16,19 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("complexes", &["complex64", "complex128"]),
 ];
 
-/// What was found of all versions of one operator, the newest last.
+/// The results for all versions of one operator, the newest last.
 pub struct Operator<'v> {
     pub versions: Vec<(&'v Version, Found)>,
 }
 
 impl Operator<'_> {
-    /// The newest version, of those that did not remove the operator.
+    /// The newest version that did not remove the operator.
     fn newest(&self) -> &(&Version, Found) {
         let live = self.versions.iter().rev().find(|(version, _)| !version.is_removal);
         live.expect("an operator was there before it was removed")
     }
 
-    /// How the newest version is done.
+    /// The implementation of the newest version.
     fn how(&self) -> &'static str {
         self.newest().1.how.unwrap_or("refused")
     }
@@ -44,8 +44,7 @@ impl Operator<'_> {
         join(constraints.map(text), "; ")
     }
 
-    /// What is not accepted, in the words of the compiler; what is the same in several versions is
-    /// said once.
+    /// The messages for types that do not compile. Equal messages of several versions are merged.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<(String, Vec<i64>)> = Vec::new();
         for (version, found) in &self.versions {
@@ -74,12 +73,12 @@ fn join(parts: impl Iterator<Item = String>, between: &str) -> String {
     parts.collect::<Vec<_>>().join(between)
 }
 
-/// Refused types by what is said of them, but for their names.
+/// Groups types by the compiler's message without the type's name.
 fn by_reason<'t>(refused: &[(&'t str, String)]) -> Vec<(String, Vec<&'t str>)> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (ty, reason) in refused {
         let reason = reason.replace(&format!("of type {ty}"), "of these types");
-        // That an input may not be of the type is what the note says already.
+        // The note already says that the type is not allowed.
         let reason = if reason.ends_with(NOT_ALLOWED) { String::new() } else { reason };
         match reasons.iter_mut().find(|(other, _)| *other == reason) {
             Some((_, types)) => types.push(ty),
@@ -89,10 +88,10 @@ fn by_reason<'t>(refused: &[(&'t str, String)]) -> Vec<(String, Vec<&'t str>)> {
     reasons
 }
 
-/// How diagnostics end that say no more than that an input is of the wrong type.
+/// The end of messages that only say that the type is not allowed.
 const NOT_ALLOWED: &str = "which the operator does not allow";
 
-/// Types, in groups where all of one are there; sequences and optionals likewise.
+/// Lists types, and abbreviates complete groups. Sequences and optionals are listed separately.
 fn types(types: &[&str]) -> String {
     let mut parts = Vec::new();
     for (lead, before, after) in [
@@ -125,7 +124,7 @@ fn grouped(mut types: Vec<String>) -> Vec<String> {
     found
 }
 
-/// The table as text, a line for each operator and one for each note.
+/// Prints the table as text, with a line per operator and per note.
 pub fn plain(operators: &[Operator<'_>]) -> String {
     let mut text = String::new();
     for operator in operators {
@@ -138,7 +137,7 @@ pub fn plain(operators: &[Operator<'_>]) -> String {
     text
 }
 
-/// The table as a document.
+/// Prints the table as Markdown.
 pub fn markdown(operators: &[Operator<'_>]) -> String {
     let mut text = String::from(HEAD);
     let groups = GROUPS.iter().map(|(name, types)| format!("| {name} | {} |\n", types.join(", ")));

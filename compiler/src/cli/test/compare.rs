@@ -1,22 +1,22 @@
-//! Results held against what was expected.
+//! Compares results with the expected ones.
 
 use super::folder::Tolerance;
 use onnxc::{tensor::Tensor, value::Value};
 
-/// How far results lie off.
+/// The errors of results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distance {
-    /// The largest absolute difference.
+    /// The largest absolute error.
     pub max_abs: f64,
-    /// The largest difference relative to the expected number.
+    /// The largest relative error.
     pub max_rel: f64,
-    /// The largest absolute value expected.
+    /// The largest absolute expected value.
     pub max_expected: f64,
-    /// The first result that lies too far off, or has another type or shape.
+    /// A description of the first result that exceeds the tolerance, or has another type or shape.
     pub wrong: Option<String>,
 }
 
-/// Holds `found` against `expected`, output by output.
+/// Compares `found` with `expected`, output by output.
 pub fn compare(found: &[Value], expected: &[Value], tolerance: Tolerance) -> Distance {
     let mut distance = Distance::default();
     if found.len() != expected.len() {
@@ -30,7 +30,7 @@ pub fn compare(found: &[Value], expected: &[Value], tolerance: Tolerance) -> Dis
     distance
 }
 
-/// Holds one value, which is called `at`, against what is expected of it.
+/// Compares one value, which messages call `at`.
 pub fn value(
     at: &str,
     found: &Value,
@@ -70,7 +70,7 @@ fn name(value: &Value) -> &'static str {
 }
 
 impl Distance {
-    /// Says what is wrong first.
+    /// Records the description of a wrong result, unless there is one already.
     pub fn say(&mut self, what: String) {
         self.wrong.get_or_insert(what);
     }
@@ -113,7 +113,7 @@ fn output(
         so_far.max_abs = so_far.max_abs.max(difference);
         so_far.max_rel = so_far.max_rel.max(difference / y.abs());
         so_far.max_expected = so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
-        // An infinite result allows no difference, though its tolerance would be infinite too.
+        // The difference to an infinite value is infinite, and so is its tolerance.
         let near = difference <= tolerance.atol + tolerance.rtol * y.abs();
         if (!near || difference.is_infinite()) && so_far.wrong.is_none() {
             so_far.wrong = Some(format!("{at}[{place}] is {x:?}, but {y:?} is expected"));
@@ -121,7 +121,7 @@ fn output(
     }
 }
 
-/// The place of the first element that differs.
+/// The index of the first element that differs.
 fn first_difference(found: &Tensor, expected: &Tensor) -> usize {
     if let (Some(a), Some(b)) = (found.strings(), expected.strings()) {
         return a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Files in which this program and the models that it runs exchange values; `runner_io.rs` says how.
+//! Encodes and decodes the files in which this program and compiled models exchange values.
+//! `runner_io.rs` documents the format.
 
 use onnxc::{
     dtype::DType,
@@ -6,12 +7,12 @@ use onnxc::{
     value::Value,
 };
 
-/// What stands in place of an element type for what is no tensor.
+/// The kinds of values other than tensors, in place of an element type.
 const SEQUENCE: usize = 1000;
 const OPTIONAL: usize = 1001;
 const MAP: usize = 1002;
 
-/// The file of these values.
+/// Encodes values.
 pub fn encode(values: &[Value]) -> Vec<u8> {
     let mut bytes = Vec::new();
     values.iter().for_each(|value| encode_value(value, &mut bytes));
@@ -60,7 +61,7 @@ fn encode_tensor(tensor: &Tensor, bytes: &mut Vec<u8>) {
     bytes.extend(data);
 }
 
-/// The values in a file.
+/// Decodes values.
 pub fn decode(mut bytes: &[u8]) -> Vec<Value> {
     std::iter::from_fn(|| decode_value(&mut bytes)).collect()
 }

@@ -1,6 +1,6 @@
-//! Test folders in ONNX's layout: `model.onnx`, `test_data_set_K/{input,output}_J.pb`, and an
-//! optional `data.json` with tolerances, and with dimensions that are fixed or bounded:
-//! `{"rtol": 1e-3, "atol": 1e-7, "dims": {"batch": "1..=8", "seq": "128"}}`.
+//! Reads test folders in ONNX's layout: `model.onnx`, `test_data_set_K/{input,output}_J.pb`, and an
+//! optional `data.json` with tolerances and sizes of dimensions: `{"rtol": 1e-3, "atol": 1e-7,
+//! "dims": {"batch": "1..=8", "seq": "128"}}`.
 
 use crate::cli::files;
 use onnxc::{
@@ -16,17 +16,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One folder.
+/// A test folder.
 pub struct Folder {
-    /// The folder.
+    /// The path of the folder.
     pub path: PathBuf,
-    /// How far a result may lie off: absolute and relative.
+    /// The allowed error of a result.
     pub tolerance: Tolerance,
-    /// What is said of dimensions, each as `--dim` has it.
+    /// The sizes of dimensions, in the form of `--dim`.
     dims: Vec<String>,
 }
 
-/// How far a result may lie off: `atol + rtol · |expected|`.
+/// The allowed error of a result: `atol + rtol · |expected|`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// The absolute part.
@@ -35,15 +35,15 @@ pub struct Tolerance {
     pub rtol: f64,
 }
 
-/// Inputs, and the outputs that they should give.
+/// Inputs, and the expected outputs.
 pub struct DataSet {
-    /// The inputs, in the plan's order; an absent optional where one is left out.
+    /// The inputs, in the plan's order. An omitted one is an absent optional.
     pub inputs: Vec<Value>,
     /// The outputs, in the plan's order.
     pub outputs: Vec<Value>,
 }
 
-/// Every test folder that `path` is or holds, sorted.
+/// Finds the test folders at and below `path`, sorted.
 pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     if path.join("model.onnx").is_file() {
         let json = json(path);
@@ -58,7 +58,7 @@ pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     inside.iter().flat_map(|path| find(path, tolerance)).collect()
 }
 
-/// The inputs of the first data set of the folder that a model lies in, where it is such a folder.
+/// The inputs of the first data set, if the model is in a test folder.
 pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Diagnostics> {
     let path = model.parent().unwrap_or(Path::new(""));
     if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
@@ -69,7 +69,7 @@ pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Dia
     Ok(folder.data_sets(plan)?.into_iter().next().map(|set| set.inputs))
 }
 
-/// What `data.json` says; nothing where there is none.
+/// Parses `data.json`, or returns null if there is none.
 fn json(path: &Path) -> serde_json::Value {
     let text = fs::read(path.join("data.json")).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -90,27 +90,27 @@ fn own_tolerance(json: &serde_json::Value) -> Option<Tolerance> {
 }
 
 impl Folder {
-    /// The options for this folder: what is said for all of them, and its own dimensions.
+    /// The options for this folder: the shared ones, and the folder's own dimensions.
     pub fn options(&self, shared: &Options) -> Result<Options, Diagnostics> {
         let mut own = Options::default();
         self.dims.iter().try_for_each(|dim| own.dim(dim))?;
         let mut options = shared.clone();
-        // Its own count where both say something.
+        // The folder's own sizes override the shared ones.
         options.settings.dims.extend(own.settings.dims);
         Ok(options)
     }
 
-    /// Whether the folder is of a model that learns, as `learning` has it.
+    /// Whether the folder is for a trainable model. See `learning`.
     pub fn learns(&self) -> bool {
         self.path.join("data.npz").is_file() && self.path.join("meta.json").is_file()
     }
 
-    /// The bytes of the model.
+    /// Reads the model.
     pub fn model(&self) -> Result<Bytes, Diagnostics> {
         Ok(files::bytes(&self.path.join("model.onnx"))?)
     }
 
-    /// The data sets for a plan of the model, in order.
+    /// Reads the data sets for a plan of the model, in order.
     pub fn data_sets(&self, plan: &Plan) -> Result<Vec<DataSet>, Diagnostics> {
         let mut sets = Vec::new();
         let graph = import::decode(self.model()?)?.graph.unwrap_or_default();
@@ -129,8 +129,8 @@ impl Folder {
     }
 }
 
-/// The values of `ports` in the files of a kind. The files are for the ports that have no default,
-/// or for all ports, or for all that the model has, whichever are as many.
+/// Reads the values of `ports` from the files of a kind. Depending on their number, the files
+/// belong to the ports without a default, to all ports, or to all inputs or outputs of the model.
 fn values(
     path: &Path,
     kind: &str,

@@ -1,4 +1,4 @@
-//! The functions that call a generated module with values from a file.
+//! Generates the functions that call a generated module with values from a file.
 
 use onnxc::{
     dtype::DType,
@@ -6,11 +6,11 @@ use onnxc::{
     plan::{Plan, Training},
 };
 
-/// The function that runs a model on values from a file.
+/// Generates the function that runs a model on values from a file.
 pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
     let Calls { before, arguments, refuse, outputs } = Calls::of(signature, types, shapes);
     let (name, arguments) = (&signature.model, arguments.join(", "));
-    // What keeps state lives from one data set to the next.
+    // A model with state lives from one data set to the next.
     let (held, model) = if signature.keeps_state {
         let held = format!(
             "\nstatic MODEL: std::sync::Mutex<{name}> = std::sync::Mutex::new({name}::new());\n"
@@ -24,8 +24,8 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
     )
 }
 
-/// The function that hands `with` something that calls a method of a model as often as it likes;
-/// `begin` is done once before.
+/// Generates the function that passes to `with` a closure that calls a method of a model. `begin`
+/// runs once before.
 pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str) -> String {
     let Calls { mut before, arguments, refuse, outputs } =
         Calls::of(signature, &types(plan), &shapes(plan));
@@ -36,15 +36,15 @@ pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str
         names.push(if is_value { format!("a{i}.clone()") } else { format!("a{i}") });
     }
     let (model, arguments) = (&signature.model, names.join(", "));
-    // What keeps state does the same each time.
+    // A model with state starts from the same state in each call.
     let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
     format!(
         "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n{begin}    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.{method}({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
     )
 }
 
-/// The function that does with a model that learns what numbers among the values say: 0 is `init`,
-/// 1 is `reset`, 2 is `infer`, and those after it are the algorithms.
+/// Generates the function that calls the methods of a trainable model. Numbers among the values
+/// select them: 0 is `init`, 1 is `reset`, 2 is `infer`, and the algorithms follow.
 pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) -> String {
     let (mut functions, mut arms) = (String::new(), String::new());
     let plans =
@@ -68,12 +68,12 @@ pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) 
     )
 }
 
-/// The line that gives a model that learns its first values.
+/// Generates the line that initializes the variables of a trainable model.
 pub fn init((method, signature): &(String, Signature)) -> String {
     format!("    model.{method}(){};\n", refuse(signature))
 }
 
-/// What passes on that the model refuses its inputs.
+/// The code that propagates the error of a method that may reject its inputs.
 fn refuse(signature: &Signature) -> &'static str {
     if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" }
 }
@@ -83,20 +83,20 @@ pub fn types(plan: &Plan) -> Vec<DType> {
     plan.inputs.iter().map(|port| port.dtype()).collect()
 }
 
-/// The sizes of each output, where they are known.
+/// The shape of each output, if it is known.
 pub fn shapes(plan: &Plan) -> Vec<Option<Vec<usize>>> {
     plan.outputs.iter().map(|port| port.ty.kept()?.known_shape()).collect()
 }
 
 /// The parts of the code that calls a model.
 struct Calls {
-    /// What reads the inputs.
+    /// The code that reads the inputs.
     before: String,
-    /// The arguments of `infer`.
+    /// The arguments of the method.
     arguments: Vec<String>,
-    /// What passes on that the model refuses its inputs.
+    /// The code that propagates the error of a method that may reject its inputs.
     refuse: &'static str,
-    /// The values to be written.
+    /// The outputs as a list of values.
     outputs: String,
 }
 
@@ -125,7 +125,7 @@ impl Calls {
     }
 }
 
-/// The data of an input, which is the value that `x` says.
+/// Generates the code that reads the data of the value `x`.
 fn read(form: &Form, ty: &str, x: &str) -> String {
     match form {
         Form::Scalar | Form::Array(_) | Form::View(_) | Form::Heap(_) => {
@@ -140,7 +140,7 @@ fn read(form: &Form, ty: &str, x: &str) -> String {
     }
 }
 
-/// What the model is given: the value that `x` says, with the data that was read of it.
+/// Generates the argument made of the value `x` and its `data`.
 fn argument(form: &Form, x: &str, data: &str) -> String {
     match form {
         Form::Scalar => format!("{data}[0].clone()"),
@@ -165,7 +165,7 @@ fn argument(form: &Form, x: &str, data: &str) -> String {
     }
 }
 
-/// What the program writes for an output.
+/// Generates the value of an output.
 fn taken(form: &Form, shape: Option<&[usize]>, value: &str) -> String {
     match (form, shape) {
         (Form::Scalar, _) => format!("runner_io::Value::new(&[], &[{value}])"),

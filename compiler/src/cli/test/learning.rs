@@ -1,9 +1,11 @@
-//! Test folders of models that learn: `model.onnx`, `data.npz`, and `meta.json` with tolerances.
+//! Tests trainable models in folders with `model.onnx`, `data.npz`, and `meta.json` with
+//! tolerances.
 //!
-//! The archive has `init/NAME`, what variables are in a new model; `state0/NAME`, what the
-//! initializations make of them; for each iteration `stepNN/in/NAME`, `stepNN/out/NAME` and `stepNN/state/NAME`,
-//! before and after all algorithms in order; and `infer/in/NAME`, `infer/out0/NAME` and
-//! `infer/outN/NAME`, inference before the first iteration and after the last.
+//! The archive has `init/NAME`, the variables of a new model; `state0/NAME`, the variables after
+//! initialization; for each iteration `stepNN/in/NAME`, `stepNN/out/NAME` and `stepNN/state/NAME`,
+//! the inputs, the outputs, and the variables after all algorithms ran in order; and
+//! `infer/in/NAME`, `infer/out0/NAME` and `infer/outN/NAME`, inference before the first iteration
+//! and after the last.
 
 use super::{
     compare::{self, Distance},
@@ -20,14 +22,14 @@ use onnxc::{
 use serde_json::Value as Json;
 use std::{collections::BTreeMap, path::Path};
 
-/// What is done with a model, in order, and what should come of it.
+/// A sequence of actions on a model, with the expected results.
 pub struct Script {
     acts: Vec<Act>,
-    /// Where a result may lie, for a name: what is drawn at random has bounds.
+    /// The bounds of a random result, and its name.
     range: Option<(String, [f64; 2])>,
 }
 
-/// What one asks of a model.
+/// A method of a model.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Init,
@@ -38,18 +40,18 @@ enum What {
 
 struct Act {
     what: What,
-    /// What the person is told.
+    /// The name of the action in messages.
     at: String,
     inputs: Vec<Value>,
-    /// What it gives, and behind that the variables.
+    /// The names of its outputs, followed by the variables.
     names: Vec<String>,
-    /// How many of these are outputs.
+    /// The number of outputs.
     outputs: usize,
     expected: Vec<(usize, Value, Tolerance)>,
 }
 
 impl What {
-    /// The number by which generated code knows it.
+    /// The number by which generated code selects the method.
     fn number(self) -> i64 {
         match self {
             What::Init => 0,
@@ -59,7 +61,7 @@ impl What {
         }
     }
 
-    /// The plan that it runs, whose inputs and outputs it has.
+    /// The plan of the method, if it has inputs and outputs.
     fn plan(self, training: &Training) -> Option<&Plan> {
         match self {
             What::Init | What::Reset => None,
@@ -69,7 +71,7 @@ impl What {
     }
 }
 
-/// The inputs in the archive beside a model, in this folder of it, where all are there.
+/// Reads the inputs in a folder of the archive beside a model, if it has all of them.
 pub fn inputs_beside(
     model: &Path,
     plan: &Plan,
@@ -82,14 +84,14 @@ pub fn inputs_beside(
     Ok(Data::read(&path, Json::Null)?.inputs(plan, folder).ok())
 }
 
-/// What the folder holds.
+/// The contents of a test folder.
 struct Data {
     arrays: BTreeMap<String, Tensor>,
     meta: Json,
 }
 
 impl Script {
-    /// The script of a folder.
+    /// Makes the script of a folder.
     pub fn of(folder: &Folder, training: &Training) -> Result<Script, Diagnostics> {
         let meta = files::bytes(&folder.path.join("meta.json"))?;
         let meta = serde_json::from_slice(&meta)
@@ -97,7 +99,7 @@ impl Script {
         let data = Data::read(&folder.path.join("data.npz"), meta)?;
         let mut acts = Vec::new();
         acts.push(data.act(training, What::Reset, "reset", ["", "", "init"])?);
-        // The same twice: the second must give the same.
+        // Initialization runs twice, and must have the same result.
         for _ in 0..2 {
             acts.push(data.act(training, What::Init, "init", ["", "", "state0"])?);
         }
@@ -124,7 +126,8 @@ impl Script {
         Ok(Script { acts, range: data.range() })
     }
 
-    /// What generated code is given: the number of each thing to do, and its inputs.
+    /// The inputs of generated code: the number of each action, followed by the inputs of the
+    /// action.
     pub fn data_set(&self) -> DataSet {
         let each = self.acts.iter().flat_map(|act| {
             let number = Value::Tensor(Tensor::from_int(act.what.number()));
@@ -133,7 +136,7 @@ impl Script {
         DataSet { inputs: each.collect(), outputs: Vec::new() }
     }
 
-    /// Does all of it in this process.
+    /// Runs the script in this process.
     pub fn interpret(&self, training: &Training) -> Result<Vec<Value>, String> {
         let mut learner = Learner::new(training);
         let mut found = Vec::new();
@@ -145,8 +148,8 @@ impl Script {
         Ok(found)
     }
 
-    /// How far what was found lies off: the outputs of each thing done, and behind them the
-    /// variables.
+    /// Compares the results of all actions with the expected ones. The results of an action are its
+    /// outputs, followed by the variables.
     pub fn judge(&self, found: &[Value]) -> Distance {
         let mut distance = Distance::default();
         if found.len() != self.acts.iter().map(|act| act.names.len()).sum::<usize>() {
@@ -183,7 +186,7 @@ impl Script {
         self.acts.first().map_or(0, |act| act.names.len())
     }
 
-    /// Holds the first of the results that have bounds against these.
+    /// Compares the first step's random result with its bounds.
     fn judge_range(&self, act: &Act, found: &[Value], distance: &mut Distance) {
         let Some((name, [least, most])) = &self.range else { return };
         let at = act.names[..act.outputs].iter().position(|found| found == name);
@@ -209,7 +212,7 @@ impl Act {
 }
 
 impl Data {
-    /// The archive at `path`, and what is said of it.
+    /// Reads the archive at `path`.
     fn read(path: &Path, meta: Json) -> Result<Data, Diagnostic> {
         let within = |diagnostic: Diagnostic| diagnostic.within(path.display().to_string());
         Ok(Data { arrays: npz::read(&files::bytes(path)?).map_err(within)?, meta })
@@ -227,7 +230,7 @@ impl Data {
         plan.outputs.iter().all(|port| self.has(folder, &port.name))
     }
 
-    /// The key of a iteration, where there is one.
+    /// The folder of an iteration, if it exists.
     fn iteration(&self, iteration: usize) -> Option<String> {
         let key = format!("step{iteration:02}");
         let folder = format!("{key}/");
@@ -235,7 +238,7 @@ impl Data {
         first.filter(|(name, _)| name.starts_with(&folder)).map(|_| key)
     }
 
-    /// The inputs of a plan, in this folder of the archive.
+    /// The inputs of a plan in a folder of the archive.
     fn inputs(&self, plan: &Plan, folder: &str) -> Result<Vec<Value>, Diagnostic> {
         let input = |port: &Port| match self.find(folder, &port.name) {
             Some(tensor) => Ok(tensor.clone().into()),
@@ -248,7 +251,7 @@ impl Data {
         plan.inputs.iter().map(input).collect()
     }
 
-    /// Something to do, with its inputs, outputs and variables in these folders of the archive.
+    /// Makes an action with its inputs, outputs and variables in these folders of the archive.
     fn act(
         &self,
         training: &Training,
@@ -270,7 +273,8 @@ impl Data {
         Ok(Act { what, at: at.to_owned(), inputs, names, outputs: outputs.len(), expected })
     }
 
-    /// How far a value may lie off. What inference makes of the variables lies off as they do.
+    /// The tolerance of a value. Outputs of inference without one get a multiple of the largest
+    /// tolerance of a variable.
     fn tolerance(&self, name: &str) -> Tolerance {
         let atols = self.meta.get("tolerance").and_then(|said| said.get("atol")?.as_object());
         if let Some(atol) = atols.and_then(|all| all.get(name)?.as_f64()) {
@@ -281,7 +285,7 @@ impl Data {
         Tolerance { atol: 10.0 * most, rtol: 20.0 * most }
     }
 
-    /// The bounds of a random model's first loss.
+    /// The bounds of the first loss of a randomly initialized model.
     fn range(&self) -> Option<(String, [f64; 2])> {
         let range = self.meta.get("random")?.get("loss_step0_range")?.as_array()?;
         let [least, most] = range.as_slice() else { return None };

@@ -1,4 +1,4 @@
-//! `onnxc test`: models held against what they should give.
+//! `onnxc test`: compares the results of models with the expected ones.
 
 mod compare;
 pub mod exchange;
@@ -20,24 +20,24 @@ use project::{Project, Runtime};
 use report::Outcome;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
-/// Compiles models to Rust, builds and runs them, and compares the results with what is expected
+/// Compiles models to Rust, builds and runs them, and compares the results with the expected ones
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folders in ONNX's test layout, or folders that hold such
+    /// Folders in ONNX's test layout, or folders of such folders
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON object a line for each folder
+    /// Print a line of JSON for each folder
     #[arg(long)]
     json: bool,
-    /// The relative error allowed, where the folder says nothing else
+    /// The allowed relative error, unless the folder has its own
     #[arg(long, default_value_t = 1e-3)]
     rtol: f64,
-    /// The absolute error allowed, where the folder says nothing else
+    /// The allowed absolute error, unless the folder has its own
     #[arg(long, default_value_t = 1e-7)]
     atol: f64,
-    /// Build with full optimisation
+    /// Build with full optimization
     #[arg(long)]
     release: bool,
     /// Run the kernels in this process instead of building the generated code
@@ -47,7 +47,8 @@ pub struct Options {
     /// beside this program's, or this program's version
     #[arg(long, value_name = "PATH|VERSION")]
     runtime: Option<String>,
-    /// Where the code is built; by default in a temporary directory that is removed afterwards
+    /// The directory in which the code is built; by default a temporary one that is removed
+    /// afterwards
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -96,7 +97,7 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     let plan = onnxc::Compiler::new(&options).plan(folder.model()?)?;
     let sets = folder.data_sets(&plan)?;
     callable(&plan)?;
-    // State is handed from one data set to the next.
+    // A data set starts with the state after the data set before it.
     let mut session = interpreter::Session::new(&plan);
     let results = sets.iter().map(|set| {
         let found = session.run(&set.inputs).map_err(|error| error.to_string());
@@ -109,12 +110,12 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
 fn compile(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
     let temporary = std::env::temp_dir().join(format!("onnxc-test-{}", std::process::id()));
     let root = options.scratch.clone().unwrap_or_else(|| temporary.clone());
-    // Cargo and the runner are started in it.
+    // Cargo and the runner have another current directory.
     let root = std::path::absolute(&root).unwrap_or(root);
     let runtime = Runtime::said(options.runtime.as_deref());
     let result = compile_in(Project::new(root, runtime, options.release), options, folders);
     if options.scratch.is_none() {
-        // What cannot be removed is left to the system.
+        // The system cleans up its temporary directory.
         drop(std::fs::remove_dir_all(&temporary));
     }
     result
@@ -191,14 +192,14 @@ fn compared(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -
     }
 }
 
-/// The first outcome that is not good, or the one farthest off.
+/// The first outcome that is not good, or the one with the largest error.
 fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     outcomes
         .reduce(|a, b| if a.is_worse_than(&b) { a } else { b })
         .unwrap_or_else(|| Outcome::Failed("the folder has no data set".into()))
 }
 
-/// What diagnostics of the compiler mean for a test.
+/// The outcome for diagnostics of the compiler.
 fn refused(diagnostics: &Diagnostics) -> Outcome {
     let unsupported = diagnostics.0.iter().all(|diagnostic| !diagnostic.code.is_invalidity());
     let text = diagnostics.to_string();

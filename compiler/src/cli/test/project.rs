@@ -1,4 +1,4 @@
-//! The scratch project in which models are compiled to Rust, built and run.
+//! A Cargo project in which models are compiled to Rust, built and run.
 
 use super::{
     exchange::{decode, encode},
@@ -19,7 +19,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// How many models one crate of the project holds: few enough for both cores to have work.
+/// The number of models in one crate, which is small enough to build crates in parallel.
 const PER_CRATE: usize = 50;
 
 /// The project.
@@ -27,13 +27,13 @@ pub struct Project {
     root: PathBuf,
     runtime: Runtime,
     release: bool,
-    /// The models in it, by number, with what calls each.
+    /// The models in it, by number, with the names of their structs.
     models: BTreeMap<usize, String>,
-    /// Whether any wants the decoders of image files.
+    /// Whether any model needs the image decoders.
     images: bool,
 }
 
-/// Where the runtime library comes from.
+/// The source of the runtime library.
 pub enum Runtime {
     /// A directory with its source.
     Path(PathBuf),
@@ -42,8 +42,8 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// What the user says, else the source in the workspace around this program or the current
-    /// directory, else the registry.
+    /// The runtime library that the user names, or else its source in the workspace around this
+    /// program or the current directory, or else the version in the registry.
     pub fn said(said: Option<&str>) -> Runtime {
         if let Some(said) = said {
             let path = Path::new(said);
@@ -61,7 +61,7 @@ impl Runtime {
         }
     }
 
-    /// How a manifest names it.
+    /// The dependency in a manifest.
     pub fn dependency(&self) -> String {
         match self {
             Runtime::Path(path) => format!("path = {:?}", path.display().to_string()),
@@ -71,13 +71,13 @@ impl Runtime {
 }
 
 impl Project {
-    /// A project in `root`.
+    /// Creates an empty project in `root`.
     pub fn new(root: PathBuf, runtime: Runtime, release: bool) -> Project {
         Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
-    /// Compiles the model file at `path` into the project, as model `number`, to be run or, where
-    /// that is what it is for, to be taught.
+    /// Compiles the model file at `path` into the project, as model `number`. `learns` selects the
+    /// functions that train it.
     pub fn add(
         &mut self,
         number: usize,
@@ -108,8 +108,8 @@ impl Project {
         Ok(output)
     }
 
-    /// Builds the project. Models whose code does not compile are taken out; they come back with
-    /// what rustc says of them.
+    /// Builds the project. Removes the models whose code does not compile, and returns the errors
+    /// of rustc for each.
     pub fn build(&mut self) -> Result<BTreeMap<usize, String>, Diagnostics> {
         let mut failed = BTreeMap::new();
         loop {
@@ -219,7 +219,7 @@ impl Project {
         Ok(write_if_changed(&path, text.as_bytes())?)
     }
 
-    /// Builds all there is, and gives what rustc says of models that do not compile.
+    /// Builds the project once, and returns the errors of rustc for models that do not compile.
     fn cargo_build(&self) -> Result<BTreeMap<usize, String>, Diagnostics> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         command.current_dir(&self.root).args(["build", "--quiet", "--keep-going"]);
@@ -247,7 +247,7 @@ impl Project {
     }
 }
 
-/// The number of the model in whose file rustc finds an error.
+/// The number of the model in whose file rustc reports an error.
 fn model_named(message: &str) -> Option<usize> {
     let place = message.split("--> ").nth(1)?;
     let (_, file) = place.split_once("model_")?;

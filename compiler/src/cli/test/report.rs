@@ -1,28 +1,28 @@
-//! What the person sees: a line for each folder, and a summary.
+//! Reports results: a line for each folder, and a summary.
 
 use super::compare::Distance;
 use serde_json::json;
 use std::path::Path;
 
-/// How one folder went.
+/// The result of one folder.
 pub enum Outcome {
-    /// Every result is near enough.
+    /// Every result is within its tolerance.
     Ok(Distance),
     /// A result is not.
     Differs(Distance),
-    /// The model has a part that onnxc does not compile yet.
+    /// The model needs something that onnxc does not support.
     Unsupported(String),
     /// The model could not be compiled, built or run.
     Failed(String),
 }
 
 impl Outcome {
-    /// The outcome of results at this distance.
+    /// The outcome of results with these errors.
     pub fn of(distance: Distance) -> Outcome {
         if distance.wrong.is_some() { Outcome::Differs(distance) } else { Outcome::Ok(distance) }
     }
 
-    /// The word for it.
+    /// The name of the outcome.
     pub fn status(&self) -> &'static str {
         match self {
             Outcome::Ok(_) => "ok",
@@ -32,7 +32,7 @@ impl Outcome {
         }
     }
 
-    /// Whether this is to be said rather than `other`.
+    /// Whether this outcome is reported rather than `other`.
     pub fn is_worse_than(&self, other: &Outcome) -> bool {
         match (self, other) {
             (Outcome::Ok(a), Outcome::Ok(b)) => a.max_abs > b.max_abs,
@@ -84,7 +84,7 @@ pub fn line(path: &Path, outcome: &Outcome, as_json: bool) {
     }
 }
 
-/// Prints how many went how, and says whether all went well.
+/// Prints the number of each outcome, and returns whether all are good.
 pub fn summary(outcomes: &[Outcome], as_json: bool) -> bool {
     let count = |status| outcomes.iter().filter(|outcome| outcome.status() == status).count();
     let (ok, differs) = (count("ok"), count("differs"));

@@ -1,14 +1,15 @@
-//! How the test program and the models that it runs exchange values: files of values. A tensor is
-//! its element type's number, the number of axes, the sizes, and the elements, little-endian; a
-//! sequence or an optional is its kind, the number of values, and these; a map is its kind and two
-//! tensors.
+//! Reads and writes the files in which the test program and compiled models exchange values.
+//!
+//! A tensor is its element type's number, the rank, the sizes, the size of the data in bytes, and
+//! the elements, little-endian. A sequence or an optional is its kind, the number of values, and
+//! the values. A map is its kind and two tensors.
 
 use onnxc_runtime::{
     Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
     U4, bf16, f16, sequence::Sequence,
 };
 
-/// A value as it stands in a file.
+/// A value in a file.
 pub enum Value {
     Tensor { dtype: u32, shape: Vec<usize>, data: Vec<u8> },
     Sequence(Vec<Value>),
@@ -16,18 +17,18 @@ pub enum Value {
     Map(Box<[Value; 2]>),
 }
 
-/// What stands in place of an element type for what is no tensor.
+/// The kinds of values other than tensors, in place of an element type.
 const SEQUENCE: u64 = 1000;
 const OPTIONAL: u64 = 1001;
 const MAP: u64 = 1002;
 
-/// An element type that tensors in files have.
+/// An element type of tensors in files.
 pub trait Element: Sized {
     /// The number of the type in ONNX's file format.
     const CODE: u32;
-    /// The elements in `data`.
+    /// Decodes elements.
     fn decode(data: &[u8]) -> Vec<Self>;
-    /// Adds the elements to `data`.
+    /// Appends the encoded elements to `data`.
     fn encode(elements: &[Self], data: &mut Vec<u8>);
 }
 
@@ -86,24 +87,24 @@ impl Element for String {
 }
 
 impl Value {
-    /// A tensor of these elements.
+    /// Makes a tensor of these elements.
     pub fn new<T: Element>(shape: &[usize], elements: &[T]) -> Value {
         let mut data = Vec::new();
         T::encode(elements, &mut data);
         Value::Tensor { dtype: T::CODE, shape: shape.to_vec(), data }
     }
 
-    /// A sequence of tensors.
+    /// Makes a sequence of tensors.
     pub fn of_sequence<T: Element>(sequence: &Sequence<T>) -> Value {
         Value::Sequence(sequence.iter().map(|(shape, data)| Value::new(shape, data)).collect())
     }
 
-    /// A value that may be absent.
+    /// Makes an optional value.
     pub fn of_optional(value: Option<Value>) -> Value {
         Value::Optional(value.map(Box::new))
     }
 
-    /// A map for each row of values.
+    /// Makes a sequence with a map for each row of values.
     pub fn of_maps<K: Element, V: Element>(keys: &[K], values: &[V]) -> Value {
         let maps = values.chunks(keys.len().max(1)).map(|values| {
             let tensors = [Value::new(&[keys.len()], keys), Value::new(&[values.len()], values)];
@@ -112,7 +113,7 @@ impl Value {
         Value::Sequence(maps.collect())
     }
 
-    /// The elements, where they are of that type.
+    /// The elements, if they have this type.
     pub fn elements<T: Element>(&self) -> Result<Vec<T>, String> {
         match self {
             Value::Tensor { dtype, data, .. } if *dtype == T::CODE => Ok(T::decode(data)),
@@ -124,14 +125,14 @@ impl Value {
         }
     }
 
-    /// The sizes, where there are so many axes.
+    /// The shape, if it has `R` axes.
     pub fn shape<const R: usize>(&self) -> Result<[usize; R], String> {
         let Value::Tensor { shape, .. } = self else { return Err("an input is no tensor".into()) };
         let found = shape.as_slice();
         found.try_into().map_err(|_| format!("an input has {} axes, not {R}", found.len()))
     }
 
-    /// The sequence, where it is one of such elements.
+    /// The sequence, if its elements have this type.
     pub fn sequence<T: Element + Clone>(&self) -> Result<Sequence<T>, String> {
         let Value::Sequence(values) = self else { return Err("an input is no sequence".into()) };
         let mut sequence = Sequence::new();
@@ -143,13 +144,13 @@ impl Value {
         Ok(sequence)
     }
 
-    /// The keys and the values, where it is a map of such.
+    /// The keys and the values, if this is a map of these types.
     pub fn map<K: Element, V: Element>(&self) -> Result<(Vec<K>, Vec<V>), String> {
         let Value::Map(tensors) = self else { return Err("an input is no map".into()) };
         Ok((tensors[0].elements()?, tensors[1].elements()?))
     }
 
-    /// The value, where it is there; what cannot be absent is.
+    /// The content of an optional, or the value itself if it is none.
     pub fn optional(&self) -> Option<&Value> {
         match self {
             Value::Optional(value) => value.as_deref(),
@@ -158,7 +159,7 @@ impl Value {
     }
 }
 
-/// The values in a file.
+/// Decodes the values in a file.
 pub fn read(mut bytes: &[u8]) -> Vec<Value> {
     std::iter::from_fn(|| read_value(&mut bytes)).collect()
 }
@@ -191,7 +192,7 @@ fn read_value(bytes: &mut &[u8]) -> Option<Value> {
     })
 }
 
-/// The file of these values.
+/// Encodes values as a file.
 pub fn write(values: &[Value]) -> Vec<u8> {
     let mut bytes = Vec::new();
     values.iter().for_each(|value| write_value(value, &mut bytes));

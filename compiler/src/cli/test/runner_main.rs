@@ -1,9 +1,10 @@
-//! Runs the models of this project: each argument is `NUMBER=INPUT=OUTPUT`, the number of a model
-//! and the files of its inputs and outputs. What fails is written beside the output.
+//! Runs the models of this project. The first argument names a file whose lines are `NUMBER`,
+//! `INPUT` and `OUTPUT`, separated by tabs: the number of a model, and the files of its inputs and
+//! outputs. An error is written to a file beside the output.
 
 use std::{fs, panic, thread};
 
-/// The stack of a model: what it has beside the arena is small, but debug builds are generous.
+/// The size of the stack, in bytes. Debug builds need much of it.
 const STACK: usize = 256 << 20;
 
 fn main() {
