@@ -1,4 +1,4 @@
-//! The first lines of a function: they bind the sizes and elements of the inputs.
+//! Generates the first lines of a function, which bind the sizes and elements of the inputs.
 
 use super::{
     method::{Input, Method},
@@ -26,12 +26,13 @@ pub(super) struct Bound {
 pub(super) type Constant<'a> = &'a dyn Fn(&Operand) -> TokenStream;
 
 impl Method<'_> {
-    /// Binds the symbols of the inputs, checks their sizes and names their elements. States come last.
+    /// Binds the symbols of the inputs, checks their sizes and names their elements. States come
+    /// last.
     pub fn bind_inputs(&self, constant: Constant<'_>, slot: Constant<'_>) -> TokenStream {
         let mut bound = Bound::default();
         let ports = || self.inputs.iter().zip(&self.plan.inputs);
         let is_optional = |input: &Input| matches!(input.form, Form::Optional(_));
-        // An absent value settles nothing that another one can settle.
+        // An absent value has no sizes, so symbols are bound to those of other inputs first.
         for (given, port) in ports().filter(|(given, _)| !is_optional(given)) {
             self.bind(&given.form, given, port, &mut bound);
         }
@@ -46,7 +47,7 @@ impl Method<'_> {
         quote!(#binds #checks #found)
     }
 
-    /// Takes the default for an input that the caller leaves out.
+    /// Binds an input to its default if the caller omits it.
     fn bind_default(&self, input: &Input, port: &Port, default: &TokenStream, bound: &mut Bound) {
         let (name, form) = (&input.name, input.form.content());
         let chosen = match form {

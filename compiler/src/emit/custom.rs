@@ -1,4 +1,4 @@
-//! Calls of functions of the user's own.
+//! Generates calls of custom operators.
 
 use super::{
     steps::{Body, Local},
@@ -14,7 +14,7 @@ use quote::{ToTokens, quote};
 use std::collections::BTreeMap;
 
 impl Body<'_> {
-    /// The call of a function of the user's own.
+    /// The call of a custom operator's function.
     pub(super) fn custom(&mut self, call: &Call, custom: &Custom, locals: &[Local]) -> TokenStream {
         let path = parsed(&custom.function);
         let inputs = call.inputs.iter().zip(&custom.inputs);
@@ -64,7 +64,7 @@ impl Body<'_> {
     }
 }
 
-/// The value of an attribute, behind the name of the enum.
+/// The value of an attribute, without the name of the enum.
 fn value(attribute: &Attribute) -> TokenStream {
     match attribute {
         Attribute::Int(x) => {
@@ -88,7 +88,7 @@ fn value(attribute: &Attribute) -> TokenStream {
     }
 }
 
-/// A number, to the bit where it has no literal.
+/// A number, as bits if it has no literal.
 fn float(x: f32) -> TokenStream {
     if x.is_finite() {
         return Literal::f32_unsuffixed(x).to_token_stream();
@@ -97,13 +97,14 @@ fn float(x: f32) -> TokenStream {
     quote!(f32::from_bits(#bits))
 }
 
-/// The functions that a module calls, each with its signature, as the documentation says them.
+/// The custom operators that a module calls, with the signatures of their functions, for the
+/// documentation.
 pub fn signatures(plan: &Plan) -> Vec<String> {
     let mut known: BTreeMap<(&str, &str), Custom> = BTreeMap::new();
     for custom in plan.customs() {
         let all =
             known.entry((&custom.operator, &custom.function)).or_insert_with(|| custom.clone());
-        // What one node leaves out another one has.
+        // One node may omit an operand that another node has.
         let inputs = all.inputs.iter_mut().zip(&custom.inputs);
         for (all, one) in inputs.chain(all.outputs.iter_mut().zip(&custom.outputs)) {
             all.ty = all.ty.take().or_else(|| one.ty.clone());

@@ -85,7 +85,7 @@ pub fn model(plan: &Plan, style: &Style, notes: &[String]) -> TokenStream {
     doc(&text)
 }
 
-/// The numbers that say what a model costs, its user-defined functions and its metadata.
+/// The costs of a model, its custom operators and its metadata.
 fn costs(plan: &Plan) -> impl Iterator<Item = String> {
     let counts = [
         ("Parameters", parameters(plan) as u64, ""),
@@ -159,7 +159,7 @@ fn row(kind: &str, port: &Port, more: &str) -> String {
     format!("| {kind} | `{name}` | `{ty}`{more}{doc} |")
 }
 
-/// The value of an input that the caller leaves out.
+/// The default of an input that the caller may omit.
 fn default(plan: &Plan, port: &Port) -> String {
     plan.initial(port).map_or(String::new(), |tensor| format!("; default: {}", elements(tensor)))
 }
@@ -174,7 +174,7 @@ fn state_row(plan: &Plan, state: &State) -> String {
     )
 }
 
-/// The elements of a constant, where they are few.
+/// The elements of a constant, if there are few.
 fn elements(tensor: &Tensor) -> String {
     const MANY: usize = 8;
     let text = match (tensor.strings(), tensor.ints(), tensor.floats()) {

@@ -1,4 +1,4 @@
-//! Branches and loops as Rust's own.
+//! Generates branches and loops.
 
 use super::{
     steps::Body,
@@ -18,7 +18,7 @@ use quote::{ToTokens, format_ident, quote};
 /// The kernel that copies elements.
 const COPY: &str = "kernels::reshape::identity";
 
-/// How often the results of a block are one buffer.
+/// How many results of a block are the same buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Once,
@@ -32,7 +32,7 @@ impl Given {
     }
 }
 
-/// Whether a step makes a buffer.
+/// Whether a step writes a buffer.
 fn makes(step: &Step, buffer: BufferId) -> bool {
     match step {
         Step::Call(call) => call.writes().any(|written| written.buffer == buffer),
@@ -46,7 +46,7 @@ fn makes(step: &Step, buffer: BufferId) -> bool {
     }
 }
 
-/// Whether a step makes a buffer, or one inside it does.
+/// Whether a step writes a buffer, or a step inside it does.
 fn made_in(steps: &[Step], buffer: BufferId) -> bool {
     steps.iter().any(|step| {
         makes(step, buffer)
@@ -79,7 +79,7 @@ impl Body<'_> {
         let symbols = symbols.map(|symbol| quote!(#symbol));
         let heap = on_heap.iter().map(|&i| {
             let name = self.name(&step.outputs[i]);
-            // A sequence may be changed where it is.
+            // A sequence may be changed in place.
             match self.plan.buffers[step.outputs[i].buffer].kind {
                 Kind::Elements => quote!(#name),
                 Kind::Sequence => quote!(mut #name),
@@ -206,7 +206,7 @@ impl Body<'_> {
         }
     }
 
-    /// One iteration, up to the values that it carries to the next one.
+    /// Generates the body of a loop, up to the values that it carries to the next iteration.
     fn loop_body(&mut self, step: &Loop, iteration: &Ident, again: Option<&Ident>) -> TokenStream {
         let (made, scope) = (self.made.clone(), self.sizes.open_block());
         let steps = self.steps(&step.body.steps);
@@ -232,7 +232,7 @@ impl Body<'_> {
         match &step.most {
             None => (TokenStream::new(), None),
             Some(TripCount::Size(dim)) => {
-                // It is not evaluated if the condition before it does not hold.
+                // The size is only evaluated if the condition before it holds.
                 let dim = size(dim);
                 (TokenStream::new(), Some(quote!(#iteration < #dim)))
             }

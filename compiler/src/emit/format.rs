@@ -1,8 +1,8 @@
-//! From tokens to text, with what tokens cannot carry: comments and blank lines.
+//! Prints tokens as text, with comments and blank lines, which tokens cannot represent.
 
 use proc_macro2::{Group, Spacing, TokenStream, TokenTree};
 
-/// The macros that stand for text without tokens.
+/// The macros in place of text that has no tokens.
 const MARKS: [&str; 3] = ["comment", "note", "blank"];
 
 /// Returns the source of a file of these tokens. A line `comment!("…");` becomes a comment, a line
@@ -57,7 +57,7 @@ pub fn plain(tokens: TokenStream) -> TokenStream {
     plain
 }
 
-/// An empty line, where none stands already and no block begins.
+/// Adds an empty line, unless there is one already or a block begins.
 fn blank(lines: &mut Vec<String>) {
     if lines.last().is_some_and(|before| !before.is_empty() && !before.ends_with('{')) {
         lines.push(String::new());

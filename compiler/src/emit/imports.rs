@@ -14,12 +14,12 @@ use std::{
 pub struct Imports {
     /// The path of each name behind `onnxc_runtime`.
     paths: RefCell<BTreeMap<String, String>>,
-    /// The model's struct, whose name nothing else can have.
+    /// The model's struct, whose name no import may have.
     model: String,
 }
 
 impl Imports {
-    /// Imports what the source of geometries names: it has no paths.
+    /// Imports the geometries, whose source names them without paths.
     pub fn new(model: String, geometries: &BTreeSet<&str>) -> Imports {
         let imports = Imports { paths: RefCell::default(), model };
         geometries.iter().for_each(|path| {

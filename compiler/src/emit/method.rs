@@ -28,7 +28,7 @@ pub struct Signature {
     pub model: String,
     /// The form of each input, in order.
     pub inputs: Vec<Form>,
-    /// The field and the form of each output, in order; one output has no field.
+    /// The field and the form of each output, in order. A single output has no field.
     pub outputs: Vec<(String, Form)>,
     /// Whether `infer` returns a `Result`.
     pub refuses: bool,
@@ -130,12 +130,12 @@ impl<'p> Method<'p> {
         !self.errors.is_empty()
     }
 
-    /// When the method returns an error, a sentence each.
+    /// The conditions under which the method returns an error, a sentence each.
     pub fn errors(&self) -> &[&'static str] {
         &self.errors
     }
 
-    /// Returns a name made of another one. The same arguments give the same name.
+    /// Returns a name derived from another one. The same arguments give the same name.
     pub fn derived(&self, name: &str, suffix: &str) -> Ident {
         let (names, derived) = &mut *self.derived.borrow_mut();
         let wanted = format!("{}_{suffix}", name.trim_end_matches('_'));
@@ -143,7 +143,7 @@ impl<'p> Method<'p> {
         ident.or_insert_with(|| format_ident!("{}", names.unique(wanted))).clone()
     }
 
-    /// Returns a new name made of another one.
+    /// Returns a new name derived from another one.
     pub fn fresh(&self, name: &str, suffix: &str) -> Ident {
         let wanted = format!("{}_{suffix}", name.trim_end_matches('_'));
         format_ident!("{}", self.derived.borrow_mut().0.unique(wanted))
@@ -305,7 +305,7 @@ fn outputs(plan: &Plan, buffers: &Map<BufferId, String>, names: &mut Names) -> V
     outputs.collect()
 }
 
-/// When a method returns an error.
+/// The conditions under which a method returns an error.
 fn errors(plan: &Plan, inputs: &[Input], outputs: &[Output]) -> Vec<&'static str> {
     let checks_sizes = inputs.iter().any(|input| input.form.can_fail())
         || outputs.iter().any(|output| output.form.can_fail())
@@ -319,7 +319,7 @@ fn errors(plan: &Plan, inputs: &[Input], outputs: &[Output]) -> Vec<&'static str
     errors.into_iter().flatten().collect()
 }
 
-/// Whether there may be no memory for a value, since nothing bounds its size.
+/// Whether memory for a value may be missing, because its size is unbounded.
 fn has_unbounded_memory(plan: &Plan) -> bool {
     plan.buffers.iter().any(|(_, buffer)| {
         buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()

@@ -1,5 +1,5 @@
-//! Writes a plan as a Rust module. Only this part of the compiler knows tokens; it sees plans, and
-//! nothing that came before them.
+//! Generates the Rust module of a plan. Only this part of the compiler knows tokens. It sees plans,
+//! and nothing of the earlier stages.
 
 mod arena;
 mod bind;
@@ -39,7 +39,7 @@ use quote::quote;
 use std::cell::RefCell;
 use training::Training;
 
-/// How a module is written.
+/// The style of a module.
 #[derive(Clone, Debug)]
 pub struct Style {
     /// The name of the model, which gives the struct its name.
@@ -98,13 +98,13 @@ pub struct Module {
     pub code: String,
 }
 
-/// Returns how a program calls the module of `plan`.
+/// Returns the signature of the method of a plan's module.
 pub fn signature(plan: &Plan, style: &Style) -> Signature {
     Method::new(plan, &Context::new(&[plan], style), "infer").signature()
 }
 
-/// Returns how a program calls the methods of a model with training, with their names: `init`,
-/// inference, and each algorithm.
+/// Returns the names and signatures of the methods of a trainable model: `init`, inference, and
+/// each algorithm.
 pub fn signatures(training: &plan::Training, style: &Style) -> Vec<(String, Signature)> {
     let cx = Context::new(&training.plans().collect::<Vec<_>>(), style);
     let infer = Method::new(&training.infer, &cx, "infer");
@@ -113,12 +113,12 @@ pub fn signatures(training: &plan::Training, style: &Style) -> Vec<(String, Sign
     methods.map(|method| (method.name.to_string(), method.signature())).collect()
 }
 
-/// Writes a model as a module.
+/// Generates the module of a model.
 pub fn module(plans: &Plans, style: &Style) -> Module {
     Module { code: format::print(tokens(plans, style, &[])) }
 }
 
-/// Writes a model as the items of a module with its weights in it, for a macro.
+/// Generates the items of a module, including its weights, for a macro.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
     let style = Style { weights: WeightsIn::Module, ..style.clone() };
     format::plain(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
@@ -129,7 +129,7 @@ pub fn has_weights(plans: &Plans) -> bool {
     weights::has_weights(&plans.all())
 }
 
-/// The module as tokens; `notes` are the last lines of the struct's documentation.
+/// Generates the tokens of a module. `notes` are the last lines of the struct's documentation.
 fn tokens(plans: &Plans, style: &Style, notes: &[String]) -> TokenStream {
     let all = plans.all();
     let cx = Context::new(&all, style);

@@ -1,4 +1,4 @@
-//! The outputs of a method: its result, and the last lines of its function.
+//! Generates the result of a method, and the last lines of its function.
 
 use super::{
     docs,
@@ -194,7 +194,7 @@ impl Method<'_> {
         quote!(#name { #(#fields),* })
     }
 
-    /// Output `i`, of which `flag` says whether it has a value.
+    /// Output `i`. `flag` is true if it has a value.
     fn value(&self, i: usize, flag: &TokenStream, sources: &Sources<'_>) -> Value {
         let Output { form, local, .. } = &self.outputs[i];
         let heap = if form.is_in_arena() { TokenStream::new() } else { (sources.heap)(i) };

@@ -1,4 +1,4 @@
-//! Variables for the sizes that a function uses more than once.
+//! Generates variables for the sizes that a function uses more than once.
 
 use super::tokens::parsed;
 use crate::{
@@ -12,18 +12,18 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-/// A size with fewer operators is written wherever it is used.
+/// The fewest operators of a size that gets a variable. A shorter size is repeated.
 const FEWEST_OPERATORS: usize = 2;
 
 /// Returns a new name for the variable that holds the value of an expression.
 type NameOf<'a> = &'a dyn Fn(&str) -> Ident;
 
-/// The sizes of a function. A first pass over its steps counts them; a second one has a variable
-/// for each that was counted more than once, from where it is first used.
+/// The sizes of a function. A first pass over its steps counts them. In the second pass, each size
+/// that was counted more than once gets a variable where it is first used.
 pub struct Sizes {
-    /// How often the first pass found each size; `None` in the first pass.
+    /// The number of uses of each size in the first pass, or `None` during it.
     counts: Option<HashMap<Dim, usize>>,
-    /// The symbols that a loop changes: no variable depends on them.
+    /// The symbols that a loop changes. No variable depends on them.
     changing: BTreeSet<Symbol>,
     state: RefCell<State>,
 }
@@ -33,7 +33,7 @@ struct State {
     found: HashMap<Dim, usize>,
     /// The variables in scope.
     variables: Vec<(Dim, Ident)>,
-    /// The `let` statements that stand before each of the statements that are being written.
+    /// The `let` statements before each of the statements that are being generated.
     lets: Vec<TokenStream>,
 }
 
@@ -66,13 +66,13 @@ impl Sizes {
         self.state.borrow_mut().lets.push(TokenStream::new());
     }
 
-    /// Ends a statement, and returns it behind the variables that it needs.
+    /// Ends a statement, and returns it preceded by the variables that it needs.
     pub fn close(&self, statement: TokenStream) -> TokenStream {
         let lets = self.state.borrow_mut().lets.pop();
         quote!(#lets #statement)
     }
 
-    /// Returns the statements that `write` returns, behind the variables that they need.
+    /// Returns the statements of `write`, preceded by the variables that they need.
     pub fn with_lets(&self, write: impl FnOnce() -> TokenStream) -> TokenStream {
         self.open();
         let statements = write();
@@ -97,7 +97,7 @@ impl Sizes {
             let mut state = self.state.borrow_mut();
             let count = state.found.entry(dim.clone()).or_default();
             *count += 1;
-            // Its parts are counted once: a variable would hold them.
+            // Its parts are counted once, since a variable would contain them.
             return (*count > 1).then(|| "counted".into());
         };
         if let Some(name) = self.variable(dim) {

@@ -1,4 +1,5 @@
-//! State in a module: the elements stay in the arena, and the struct knows the free sizes.
+//! Generates the state of a module: its elements stay in the arena, and the struct stores the free
+//! sizes.
 
 use super::{
     bind::{Bound, Constant},
@@ -12,7 +13,7 @@ use crate::{
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-/// The axes of a state with sizes that are known at run time only.
+/// The axes of a state whose sizes are only known at run time.
 fn free_axes(state: &State) -> impl Iterator<Item = (usize, &Dim)> {
     let axes = state.found.shape().iter().enumerate();
     axes.filter(|(_, dim)| dim.known().is_none())
@@ -137,7 +138,7 @@ impl Method<'_> {
         checks
     }
 
-    /// Keeps the free sizes of the states for the next run.
+    /// Stores the free sizes of the states for the next run.
     pub fn keep_states(&self, size: &dyn Fn(&Dim) -> TokenStream) -> TokenStream {
         let Some(field) = self.state_field_name() else { return TokenStream::new() };
         if self.free_sizes() == 0 {

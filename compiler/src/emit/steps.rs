@@ -1,4 +1,4 @@
-//! The function with the kernel calls of a plan.
+//! Generates the function with the kernel calls of a plan.
 
 use super::{
     ArenaIn,
@@ -28,7 +28,8 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
 };
 
-/// Longer arguments are named constants: prettyplease keeps these on one line.
+/// The length above which arguments become named constants. prettyplease keeps shorter ones on one
+/// line.
 const LONGEST_INLINE: usize = 34;
 
 /// Returns the function with the kernel calls of a method.
@@ -62,11 +63,11 @@ pub(super) struct Body<'p> {
     empty: HashSet<BufferId>,
     /// Scratch memory.
     scratch: HashSet<BufferId>,
-    /// The index among the constant strings, by buffer.
+    /// The index in the constant strings, by buffer.
     strings: HashMap<BufferId, usize>,
-    /// The heap buffers that there are already.
+    /// The heap buffers that exist already.
     pub(super) made: HashSet<BufferId>,
-    /// The value after which new names are called.
+    /// The value after which new variables are named.
     subject: String,
 }
 
@@ -195,7 +196,7 @@ impl<'p> Body<'p> {
         tokens
     }
 
-    /// The value that a step is about: its first output, or the node.
+    /// The value after which the variables of a step are named: its first output, or the node.
     fn subject_of(&self, step: &Step) -> String {
         let node = match step {
             Step::Call(call) => match call.writes().next() {
@@ -279,7 +280,7 @@ impl<'p> Body<'p> {
         self.method.cx.imports.function(&format!("kernels::{}{suffix}", call.kernel))
     }
 
-    /// Adds an operand in the arena to those that are borrowed.
+    /// Adds an operand to the locals if it is in the arena.
     pub(super) fn local(&self, operand: &Operand, written: bool, locals: &mut Vec<Local>) {
         let placed = matches!(self.plan.buffers[operand.buffer].place, Place::Arena { .. });
         if !placed
@@ -384,7 +385,7 @@ impl<'p> Body<'p> {
         }
     }
 
-    /// A heap buffer, which is new if nothing was written to it; nothing for another buffer.
+    /// A heap buffer, which is new if nothing was written to it. Empty for other buffers.
     pub(super) fn made_or_new(&self, id: BufferId) -> TokenStream {
         match self.plan.buffers[id].place {
             Place::Heap if self.made.contains(&id) => {
@@ -465,7 +466,7 @@ impl<'p> Body<'p> {
             Condition::Broadcast(a, b) => ("check_broadcast", a, b),
             Condition::AtLeast(a, b) => ("check_at_least", a, b),
         };
-        // Terms move to the side where they are added, so that neither side is below zero.
+        // Negative terms move to the other side, so that neither side is below zero.
         let (a, b) = if matches!(check.condition, Condition::Broadcast(..)) {
             (a.clone(), b.clone())
         } else {
@@ -528,7 +529,7 @@ fn scratch(plan: &Plan) -> HashSet<BufferId> {
     buffers.map(|(id, _)| id).collect()
 }
 
-/// A shape for a comment; a vector's is its length.
+/// A shape for a comment. That of a vector is omitted.
 fn shape_note(shape: &[Dim]) -> String {
     if shape.len() < 2 { String::new() } else { format!("{shape:?}") }
 }

@@ -10,7 +10,7 @@ pub fn doc(lines: &[String]) -> TokenStream {
     quote!(#(#[doc = #lines])*)
 }
 
-/// Returns text of the model on one line, without characters that change how text reads.
+/// Returns text of the model on one line, without control and invisible characters.
 pub fn line(text: &str) -> String {
     crate::diag::quoted(text).trim_matches('`').to_owned()
 }
@@ -29,7 +29,7 @@ pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Returns text of the model as rustdoc shows it unchanged: without markup, without links.
+/// Escapes text of the model, so that rustdoc shows it unchanged: without markup and links.
 pub fn plain(text: &str) -> String {
     let line = line(text);
     let line = line.trim();
@@ -38,7 +38,7 @@ pub fn plain(text: &str) -> String {
     for (i, c) in line.char_indices() {
         let markup =
             matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '|');
-        // A list, or a line below a heading.
+        // A list item, or the line below a heading.
         let at_start =
             i == 0 && matches!(c, '-' | '+' | '=') || is_number && matches!(c, '.' | ')');
         // An address would be a link.

@@ -1,10 +1,10 @@
-//! Tokens of numbers and sizes.
+//! Makes tokens of numbers and sizes.
 
 use crate::dim::Dim;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
-/// A number without the name of its type.
+/// A number without a type suffix.
 pub fn number(n: usize) -> Literal {
     Literal::usize_unsuffixed(n)
 }
@@ -14,7 +14,7 @@ pub fn size(dim: &Dim) -> TokenStream {
     parsed(&format!("{dim:?}"))
 }
 
-/// The source of an expression as tokens.
+/// Parses an expression.
 pub fn parsed(source: &str) -> TokenStream {
     source.parse().expect("formulas and sizes are written as Rust expressions")
 }

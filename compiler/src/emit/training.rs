@@ -1,4 +1,4 @@
-//! The methods of a model with training: variables, and the algorithms that change them.
+//! Generates the methods of a trainable model: variables, and the algorithms that update them.
 
 use super::{
     context::Context,

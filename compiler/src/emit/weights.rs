@@ -1,4 +1,4 @@
-//! The weights, which are one blob, and the constant strings, which are text in the module.
+//! Writes the weights, which are one blob, and the constant strings, which are text in the module.
 
 use super::{Style, WeightsIn, context::Context};
 use crate::{
@@ -13,12 +13,12 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes the weights that these plans share, each at the offset that the plan gave it. They are
-/// made a piece at a time, so that only one piece is in memory.
+/// Writes the weights that these plans share, each at the offset that the plan assigned. Only one
+/// piece of a weight is in memory at a time.
 ///
 /// # Errors
 ///
-/// `out` returned an error.
+/// Returns the error of `out`.
 pub fn write(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
     let buffers = plans.iter().flat_map(|plan| plan.buffers.iter());
     let placed = buffers.filter_map(|(_, buffer)| match &buffer.place {
@@ -43,7 +43,7 @@ fn fill(out: &mut dyn Write, bytes: usize) -> io::Result<()> {
 
 /// Returns the constant tensors of strings, in the order in which the module has them.
 pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
-    // The keys of maps are written where the maps are returned.
+    // The keys of maps are emitted where the maps are returned.
     let used = used(plan);
     let each = plan.buffers.iter().filter(|(id, _)| used.contains(id));
     each.filter_map(|(id, buffer)| match &buffer.place {

@@ -9,31 +9,32 @@ use crate::{
 use onnxc_runtime::{Result, random::Stream, sequence::Sequence};
 use std::{cell::RefCell, ops::Range, rc::Rc};
 
-/// A kernel of the runtime library: where it is, and how to run it here and now.
+/// A kernel of the runtime library: its path, and a function that runs it in this process.
 pub struct Kernel<F: Formula = NoParams> {
     /// The path in the runtime library.
     pub path: &'static str,
-    /// The element types that it works on.
+    /// The element types for which it is called.
     pub types: &'static [DType],
-    /// Runs it.
+    /// Runs the kernel.
     pub run: Run<F>,
-    /// The structs in which it takes operands.
+    /// The structs that hold its operands.
     pub operands: &'static [Operands],
-    /// Runs the form that overwrites its first inputs, which is called `…_in_place`.
+    /// Runs the in-place form `…_in_place`, which overwrites its first inputs.
     pub in_place: Option<Run<F>>,
-    /// The structs in which that form takes operands.
+    /// The structs that hold the operands of the in-place form.
     pub operands_in_place: &'static [Operands],
-    /// How many inputs that form overwrites, each with the output in its place, of the same type.
+    /// The number of inputs that the in-place form overwrites. Each has the type of the output that
+    /// replaces it.
     pub overwrites: usize,
-    /// Whether it can refuse the values of its inputs.
+    /// Whether it may return an error because of the values of its inputs.
     pub checked: bool,
-    /// Whether it changes what the outputs hold already; such a kernel takes them first.
+    /// Whether it updates the contents of its outputs, which are then its first arguments.
     pub updates: bool,
 }
 
 type Run<F> = for<'p> fn(&mut Args<'_>, <F as Formula>::Numbers<'p>) -> Result;
 
-/// The arguments of a kernel that is run here and now.
+/// The arguments of a kernel that runs in this process.
 pub struct Args<'a> {
     dtype: DType,
     inputs: Vec<Option<(&'a Array, Range<usize>)>>,
@@ -51,52 +52,52 @@ pub struct Call {
     pub kernel: &'static str,
     /// The element type for which the kernel is called.
     pub dtype: DType,
-    /// What it reads.
+    /// The operands that it reads.
     pub inputs: Vec<Arg>,
-    /// What it writes.
+    /// The operands that it writes.
     pub outputs: Vec<Arg>,
-    /// The sizes that it settles.
+    /// The symbols that it defines: data-dependent sizes.
     pub binds: Vec<Symbol>,
-    /// Whether it can refuse the values of its inputs.
+    /// Whether it may return an error because of the values of its inputs.
     pub checked: bool,
-    /// Whether the first inputs are overwritten.
+    /// Whether it overwrites its first inputs.
     pub form: Form,
-    /// How many are, where they are.
+    /// The number of inputs that the in-place form overwrites.
     pub overwrites: usize,
-    /// Its multiply-adds, where it has any and every size is known.
+    /// Its multiply-adds, or 0 if a size is free.
     pub macs: u64,
     /// The kernel, bound to its geometry.
     pub params: Rc<dyn Params>,
 }
 
-/// Whether a call overwrites its first inputs.
+/// Whether a call overwrites inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// It does not, and cannot.
+    /// It does not, and has no in-place form.
     Apart,
-    /// It could, where nobody needs the input any more.
+    /// It has an in-place form, which applies if the input is dead afterwards.
     MayReuse,
-    /// It does: the first outputs are where the first inputs were.
+    /// It does: the first outputs have the memory of the first inputs.
     InPlace,
-    /// The kernel has no other form: it changes what the outputs hold already.
+    /// It updates the contents of its outputs, and has no other form.
     Updates,
 }
 
-/// A kernel with its geometry, whatever the struct.
+/// A kernel with its geometry, independent of the geometry's type.
 pub trait Params {
-    /// What the kernel takes after its inputs and outputs, as Rust source.
+    /// The arguments after the inputs and outputs, as Rust source.
     fn source(&self, sizes: &SizeText<'_>) -> Vec<String>;
     /// The paths in the runtime library that the source names.
     fn uses(&self) -> Vec<&'static str>;
-    /// Shows every size.
+    /// Calls `see` for every size.
     fn visit(&self, see: &mut dyn FnMut(&Dim));
     /// Runs the kernel.
     fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result;
-    /// The structs in which the kernel takes operands.
+    /// The structs that hold the kernel's operands.
     fn operands(&self, _: Form) -> &'static [Operands] {
         &[]
     }
-    /// The function of the user's own that is called in place of a kernel, where one is.
+    /// The custom operator that is called instead of a kernel, if there is one.
     fn custom(&self) -> Option<&Custom> {
         None
     }
@@ -141,12 +142,12 @@ impl<F: Formula> Params for Bound<F> {
 }
 
 impl Call {
-    /// Whether it copies its input as it is.
+    /// Whether it copies its input unchanged.
     pub fn is_copy(&self) -> bool {
         matches!(self.kernel, "reshape::identity" | "sequence::identity")
     }
 
-    /// A call of `kernel` for elements of `dtype`, which stands for the ONNX node named.
+    /// A call of `kernel` for elements of `dtype`, on behalf of the ONNX node `node`.
     pub fn new<F: Formula>(
         node: String,
         kernel: &'static Kernel<F>,
@@ -172,7 +173,7 @@ impl Call {
         }
     }
 
-    /// A call of a function of the user's own.
+    /// A call of a custom operator.
     pub fn custom(node: String, custom: Custom, inputs: Vec<Arg>, outputs: Vec<Arg>) -> Call {
         Call {
             node,
@@ -189,24 +190,24 @@ impl Call {
         }
     }
 
-    /// How many inputs are overwritten.
+    /// The number of inputs that the call overwrites.
     pub fn overwritten(&self) -> usize {
         if self.form == Form::InPlace { self.overwrites } else { 0 }
     }
 
-    /// Every part of a buffer that is read.
+    /// The operands that it reads.
     pub fn reads(&self) -> impl Iterator<Item = &Operand> {
         self.inputs.iter().filter_map(Arg::operand)
     }
 
-    /// Every part of a buffer that is written.
+    /// The operands that it writes.
     pub fn writes(&self) -> impl Iterator<Item = &Operand> {
         self.outputs.iter().filter_map(Arg::operand)
     }
 }
 
 impl<'a> Args<'a> {
-    /// The arguments of one call; `iterations` says how often each call has drawn random numbers.
+    /// The arguments of one call. `iterations` counts how often each call has drawn random numbers.
     pub fn new(
         dtype: DType,
         inputs: Vec<Option<(&'a Array, Range<usize>)>>,
@@ -232,42 +233,42 @@ impl<'a> Args<'a> {
         self.optional(i).expect("the call gives the input")
     }
 
-    /// Input `i`, where it is given.
+    /// Input `i`, if the call has it.
     pub fn optional<T: Element>(&self, i: usize) -> Option<&'a [T]> {
         let (array, range) = self.inputs[i].as_ref()?;
         Some(&T::of(array).expect("the verifier saw the types")[range.clone()])
     }
 
-    /// Output `i`; each is handed out once.
+    /// Output `i`. It can be taken once.
     pub fn output<T: Element>(&mut self, i: usize) -> &'a mut [T] {
         self.optional_output(i).expect("the call takes the output")
     }
 
-    /// Output `i`, where the call takes it; each is handed out once.
+    /// Output `i`, if the call has it. It can be taken once.
     pub fn optional_output<T: Element>(&mut self, i: usize) -> Option<&'a mut [T]> {
         let (array, range) = self.outputs.get_mut(i)?.take()?;
         Some(&mut T::of_mut(array).expect("the verifier saw the types")[range])
     }
 
-    /// The sequence that input `i` is.
+    /// Input `i`, a sequence.
     pub fn sequence<T: Element>(&self, i: usize) -> &'a Sequence<T> {
         let (array, _) = self.inputs[i].as_ref().expect("the call gives the input");
         array.sequence().expect("the verifier saw the types")
     }
 
-    /// The sequence that output `i` is; each is handed out once.
+    /// Output `i`, a sequence. It can be taken once.
     pub fn output_sequence<T: Element>(&mut self, i: usize) -> &'a mut Sequence<T> {
         let taken = self.outputs.get_mut(i).and_then(Option::take);
         let (array, _) = taken.expect("the call takes the output");
         array.sequence_mut().expect("the verifier saw the types")
     }
 
-    /// Where the sizes go that the kernel settles; handed out once.
+    /// The place for the sizes that the kernel computes. It can be taken once.
     pub fn sizes(&mut self) -> &'a mut [usize] {
         self.sizes.take().expect("a kernel asks for the sizes once")
     }
 
-    /// What the kernel draws from this time.
+    /// The random stream for this execution of the call.
     pub fn stream(&self, draw: Draw) -> Stream {
         let mut iterations = self.iterations.borrow_mut();
         if iterations.len() <= draw.call {
@@ -279,9 +280,9 @@ impl<'a> Args<'a> {
     }
 }
 
-/// What a kernel returns: nothing, or a refusal.
+/// The return type of a kernel: nothing, or a `Result`.
 pub trait Outcome {
-    /// As a result.
+    /// Converts to a `Result`.
     fn into_result(self) -> Result;
 }
 
@@ -297,17 +298,17 @@ impl Outcome for Result {
     }
 }
 
-/// A [`Kernel`] of the path given, for a set of element types: `kernel!(FLOATS T,
+/// A [`Kernel`] with this path, for a set of element types: `kernel!(FLOATS T,
 /// softmax::softmax::<T>, |f, a, p| f(a.input(0), a.output(0), p))`.
 ///
-/// Braces after the path list the structs in which the kernel takes operands, as variables for the
+/// Braces after the path list the structs that hold the kernel's operands, as variables of the
 /// closure: `{ operands: conv::ConvOperands { x: input(0), w: input(1), bias: optional(2) } }`.
 ///
 /// | option | meaning |
 /// |---|---|
 /// | `checked` in front | the kernel may return an error |
-/// | `updates` in front | it changes the contents of its outputs |
-/// | `in_place … \|f, a, p\| …` at the end | its other form, with structs of its own |
+/// | `updates` in front | it updates the contents of its outputs |
+/// | `in_place … \|f, a, p\| …` at the end | the in-place form, with its own structs |
 /// | `overwrites 2` in front | the number of inputs that this form overwrites |
 macro_rules! kernel {
     (updates $($rest:tt)*) => {
@@ -319,20 +320,20 @@ macro_rules! kernel {
     (checked $($rest:tt)*) => {
         $crate::plan::Kernel { checked: true, ..$crate::plan::kernel!($($rest)*) }
     };
-    ($set:ident $T:ident, $room:ident :: $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
+    ($set:ident $T:ident, $module:ident :: $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
         |$f:ident, $a:ident, $p:ident| $body:expr
         $(, in_place $other:ident $(:: <$($H:ty),+>)? $({ $($others:tt)* })?
             |$g:ident, $b:ident, $q:ident| $in_place:expr)?) => {
         $crate::plan::Kernel {
-            path: concat!(stringify!($room), "::", stringify!($name)),
+            path: concat!(stringify!($module), "::", stringify!($name)),
             types: $crate::dtype::$set,
             run: |$a, $p| $crate::dtype::dispatch!($set $a.dtype(), $T => {
-                let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
+                let $f = onnxc_runtime::kernels::$module::$name $(::<$($G),+>)?;
                 $($crate::plan::operands!(bind $a $($structs)*);)?
                 $crate::plan::Outcome::into_result($body)
             }),
             operands: $crate::plan::operands!(table $($($structs)*)?),
-            in_place: $crate::plan::kernel!(@ $set $T $room
+            in_place: $crate::plan::kernel!(@ $set $T $module
                 $($other $(:: <$($H),+>)? $({ $($others)* })?, $g, $b, $q, $in_place)?),
             operands_in_place: $crate::plan::operands!(table $($($($others)*)?)?),
             overwrites: 1,
@@ -340,11 +341,11 @@ macro_rules! kernel {
             updates: false,
         }
     };
-    (@ $set:ident $T:ident $room:ident) => { None };
-    (@ $set:ident $T:ident $room:ident $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
+    (@ $set:ident $T:ident $module:ident) => { None };
+    (@ $set:ident $T:ident $module:ident $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
         $f:ident, $a:ident, $p:ident, $body:expr) => {
         Some(|$a, $p| $crate::dtype::dispatch!($set $a.dtype(), $T => {
-            let $f = onnxc_runtime::kernels::$room::$name $(::<$($G),+>)?;
+            let $f = onnxc_runtime::kernels::$module::$name $(::<$($G),+>)?;
             $($crate::plan::operands!(bind $a $($structs)*);)?
             $crate::plan::Outcome::into_result($body)
         }))

@@ -125,7 +125,7 @@ impl Project {
         }
     }
 
-    /// Runs model `number` on each data set, all models in one process.
+    /// Runs model `number` on each data set. All models run in one process.
     pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Value>, String>>> {
         let exchange = self.root.join("exchange");
         fs::create_dir_all(&exchange)?;
@@ -154,7 +154,7 @@ impl Project {
                 } else if let Ok(text) = fs::read_to_string(place(i, "out.failed")) {
                     results.push(Err(text));
                 } else {
-                    // The process ended here; the rest is tried again.
+                    // The process ended in this model. A new process runs the remaining ones.
                     results.push(Err("the process ended while the model ran".into()));
                     break;
                 }
