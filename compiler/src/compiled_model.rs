@@ -66,8 +66,11 @@ impl CompiledModel {
         if !iter::once(model.clone()).chain(files).any(|from| file::is_one(&from, to)) {
             return Ok(());
         }
-        Err(Diagnostic::new(Code::BadOption, "the model was read from this file, which would be overwritten")
-            .help("write to another path")
-            .within(to.display().to_string()))
+        Err(Diagnostic::new(
+            Code::BadOption,
+            "the model was read from this file, which would be overwritten",
+        )
+        .help("write to another path")
+        .within(to.display().to_string()))
     }
 }

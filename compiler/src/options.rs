@@ -177,8 +177,7 @@ impl Options {
     pub fn validate(&self) -> std::result::Result<(), Diagnostics> {
         let diagnostics = DiagnosticSink::default();
         if self.optimize == Optimize::Size && self.precision != Precision::Full {
-            let message =
-                "`--precision` needs memory for converted weights, which `--optimize size` is to save";
+            let message = "`--precision` needs memory for converted weights, which `--optimize size` is to save";
             let help = "omit `--precision`, or `--optimize size`";
             diagnostics.push(Diagnostic::new(Code::BadOption, message).help(help));
         }
