@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fmt, rc::Rc};
 pub struct Diagnostic {
     /// The kind of diagnostic.
     pub code: Code,
-    /// What is wrong, with what was expected and what was found.
+    /// The error, with what was expected and what was found.
     pub message: String,
     /// The location, outermost first: file, graph, node, attribute or value.
     pub at: Vec<String>,
@@ -57,7 +57,13 @@ pub fn quoted(name: &str) -> String {
     const LONGEST: usize = 200;
     let mut text = String::from("`");
     for c in name.chars().take(LONGEST) {
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        let hidden = matches!(
+            c,
+            '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{2069}'
+                | '\u{feff}'
+        );
         if c.is_control() || hidden {
             text.extend(c.escape_unicode());
         } else {
@@ -158,7 +164,10 @@ mod tests {
             .help("make the last axes equal")
             .within("node `y` (Add)")
             .within("graph `main`");
-        let text = "error[E0202]: the inputs do not broadcast\n  --> graph `main` › node `y` (Add)\n   = note: A: float[2, 3]\n   = help: make the last axes equal";
+        let text = "error[E0202]: the inputs do not broadcast\n  \
+            --> graph `main` › node `y` (Add)\n   \
+            = note: A: float[2, 3]\n   \
+            = help: make the last axes equal";
         assert_eq!(diagnostic.to_string(), text);
     }
 

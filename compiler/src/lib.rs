@@ -47,8 +47,8 @@
 //! | [`mod@plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
 //! | the base | types that every module uses | everything above |
 //!
-//! The base is [`arena`], [`mod@array`], [`choice`], [`diag`], [`dim`], [`domain`], [`dtype`], [`mod@file`],
-//! [`ident`], [`tensor`], [`ty`] and [`value`].
+//! The base is [`arena`], [`mod@array`], [`choice`], [`diag`], [`dim`], [`domain`], [`dtype`],
+//! [`mod@file`], [`ident`], [`tensor`], [`ty`] and [`value`].
 
 pub mod arena;
 pub mod array;

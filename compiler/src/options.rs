@@ -177,7 +177,7 @@ impl Options {
     pub fn validate(&self) -> std::result::Result<(), Diagnostics> {
         let diagnostics = DiagnosticSink::default();
         if self.optimize == Optimize::Size && self.precision != Precision::Full {
-            let message = "`--precision` needs memory for converted weights, which `--optimize size` is to save";
+            let message = "`--optimize size` saves the memory that `--precision` needs for weights";
             let help = "omit `--precision`, or `--optimize size`";
             diagnostics.push(Diagnostic::new(Code::BadOption, message).help(help));
         }
@@ -275,7 +275,7 @@ pub const ARGUMENTS: &[Argument] = &[
         "Set the shape of an input whose rank the model does not declare (`x=1,3,height,width`)"),
     list("const", "NAME[=VALUE]", Options::constant,
         |of| of.settings.consts.iter().map(|(name, of)| constant_argument(name, of)).collect(),
-        "Fix an input to a constant: a number, or a list in brackets; without a value, its default"),
+        "Fix an input to a constant: a number or a list in brackets; without a value, its default"),
     Argument {
         name: "defaults",
         help: "The treatment of inputs with a default",
