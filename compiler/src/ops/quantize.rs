@@ -1,4 +1,4 @@
-//! Numbers in few bits, by scales and zero points.
+//! Quantization: `QuantizeLinear`, `DequantizeLinear` and `DynamicQuantizeLinear`.
 
 use super::{Entry, cast::CastMode, entry};
 use crate::{
@@ -35,20 +35,20 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// What is quantized.
+/// The types that are quantized.
 const QUANTIZED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I32];
-/// What scales are to quantize by.
+/// The types of scales for quantization.
 const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0, DType::I32];
-/// What scales are to go back by, and what there is made of them.
+/// The types of scales for dequantization.
 const FACTORS: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0];
 
-/// Which elements share a scale: all of them where there is only one, else those of a place along
-/// an axis, or those of a block of places.
+/// The elements that share a scale: all of them if there is one scale, else those with one index
+/// along an axis, or those of a block along it.
 #[derive(Clone, Copy)]
 pub struct Parts {
     /// The axis.
     pub axis: i64,
-    /// How many places along the axis make a block; 0 where there are no blocks.
+    /// The size of a block along the axis; 0 without blocks.
     pub block_size: i64,
 }
 
@@ -60,7 +60,7 @@ impl Parts {
         }
     }
 
-    /// Looks over the shapes of the scales, input 1, and of the zero points, input 2.
+    /// Checks the shapes of the scales, input 1, and of the zero points, input 2.
     fn check(self, cx: &mut Infer<'_>) -> Inferred<()> {
         let (x, scale) = (cx.shape(0)?, cx.shape(1)?);
         if self.block_size < 0 {
@@ -105,7 +105,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The scale of each element of a tensor.
+    /// Returns the geometry of the scales of a tensor.
     fn geometry(self, cx: &Lower<'_>, x: &[Dim], scale: &[Dim]) -> Scales {
         let (zero, one) = (Dim::from(0), Dim::from(1));
         if is_one(scale) {
@@ -125,7 +125,7 @@ impl Parts {
         let inner: Dim = x[axis + 1..].iter().product();
         let last = inner.known() == Some(1);
         match self.block_size {
-            // The places are neighbors, and so are their scales.
+            // Adjacent elements have adjacent scales.
             0 if last => Scales {
                 outer,
                 len: one.clone(),
@@ -157,24 +157,24 @@ impl Parts {
     }
 }
 
-/// Whether a shape is that of one number.
+/// Whether a shape has one element.
 fn is_one(shape: &[Dim]) -> bool {
     shape.iter().all(|size| size.known() == Some(1))
 }
 
-/// Numbers over their scales, rounded to a type of few bits around a zero point.
+/// `y = round(x / scale) + zero_point`, in the range of the quantized type.
 pub struct QuantizeLinear {
-    /// Which elements share a scale.
+    /// The elements that share a scale.
     pub parts: Parts,
-    /// The type; without one it is that of the zero points, or a byte.
+    /// The output's type; by default that of the zero points, or `uint8`.
     pub dtype: Option<DType>,
-    /// The type in which is divided; without one it is that of the scales.
+    /// The type of the division; by default that of the scales.
     pub precision: Option<DType>,
-    /// Whether a number that is too large becomes the largest, where the type can say otherwise.
+    /// Whether numbers out of range saturate in float8 types.
     pub saturate: bool,
 }
 
-/// Kernels by the type that they make, each for all types in which is divided.
+/// Kernels by output type, each for all types of the division.
 type Quantize = [(DType, Kernel<Scales>)];
 
 macro_rules! quantize {
@@ -198,7 +198,7 @@ macro_rules! small_quantize {
             |f, a, _p| f(a.input(0), a.input(1), a.optional(2), a.output(0)))
     };
 }
-/// Small kernels, by the type that they make, where one scale is for all.
+/// Small kernels for a single scale, by output type.
 static SMALL: &[(DType, Kernel<NoParams>)] = &[
     (DType::I8, small_quantize!(i8)),
     (DType::U8, small_quantize!(u8)),
@@ -206,14 +206,14 @@ static SMALL: &[(DType, Kernel<NoParams>)] = &[
     (DType::U16, small_quantize!(u16)),
 ];
 
-/// Whether the small kernels, which know one scale of `f32`, are wanted.
+/// Whether to call the small kernels, which take one scale of type `float`.
 fn is_small(cx: &Lower<'_>, real: DType) -> Result<bool> {
     let scale = cx.ty(1)?;
     let fits = is_one(&scale.shape) && [real, scale.dtype] == [DType::F32; 2];
     Ok(cx.optimize() == Optimize::Size && fits)
 }
 
-/// The operands of a node as it is.
+/// Calls a small kernel on the node's operands as they are.
 fn call_small(cx: &mut Lower<'_>, kernel: &'static Kernel<NoParams>) -> Result {
     let dtype = cx.ty(0)?.dtype;
     let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into(), cx.optional(2)?.into()];
@@ -222,19 +222,19 @@ fn call_small(cx: &mut Lower<'_>, kernel: &'static Kernel<NoParams>) -> Result {
 }
 
 impl QuantizeLinear {
-    /// The type in which numbers are divided by scales of type `scale`.
+    /// Returns the type in which numbers are divided by scales of type `scale`.
     fn divides_in(&self, scale: DType) -> DType {
         self.precision.unwrap_or(match scale {
-            // The exact quotient of two whole numbers is rounded.
+            // `double` represents every `int32`, so only the quotient is rounded.
             DType::I32 => DType::F64,
-            // A power of two changes no other number but its exponent.
+            // Division by a power of two changes only the exponent.
             DType::F8E8M0 => DType::F32,
             other => other,
         })
     }
 }
 
-/// Where the elements of input `i` are, as elements of `dtype`.
+/// Returns input `i`, converted to `dtype` if it has another type.
 fn converted(cx: &mut Lower<'_>, i: usize, dtype: DType) -> Result<Operand> {
     let (ty, found) = (cx.ty(i)?, cx.input(i)?);
     if ty.dtype == dtype {
@@ -302,17 +302,17 @@ impl Op for QuantizeLinear {
         cx.call_on(kernel, dtype, inputs, outputs, geometry)
     }
 
-    /// Steps do not change where the input changes little.
+    /// Rounding has the gradient zero almost everywhere.
     fn gradient(&self, _: &mut Gradient<'_>) -> Result {
         Ok(())
     }
 }
 
-/// Numbers of few bits, less their zero points and times their scales.
+/// `y = (x - zero_point) · scale`.
 pub struct DequantizeLinear {
-    /// Which elements share a scale.
+    /// The elements that share a scale.
     pub parts: Parts,
-    /// The type; without one it is that of the scales.
+    /// The output's type; by default that of the scales.
     pub dtype: Option<DType>,
 }
 
@@ -323,11 +323,11 @@ macro_rules! dequantize {
     };
 }
 
-/// The small kernel, where one scale is for all.
+/// The small kernel for a single scale.
 static SMALL_BACK: Kernel<NoParams> = kernel!(INT8S T, quantize::small_dequantize::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.optional(2), a.output(0)));
 
-/// Kernels by the type that they make.
+/// Kernels by output type.
 static DEQUANTIZE: &Quantize = dequantize!(F32: f32, F16: f16, BF16: bf16,);
 
 impl Op for DequantizeLinear {
@@ -371,7 +371,7 @@ impl Op for DequantizeLinear {
         cx.call_on(kernel, x.dtype, inputs, outputs, geometry)
     }
 
-    /// Of the scales: the sums of what each multiplies.
+    /// The gradient of a scale sums `dy · (x - zero_point)` over its elements.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, scale, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         let inputs = [Some(x), Some(scale.ones_like()), g.optional(2)];
@@ -390,7 +390,7 @@ impl Op for DequantizeLinear {
     }
 }
 
-/// Numbers quantized to bytes, with a scale and a zero point that are found in them.
+/// Quantization to `uint8` with a scale and a zero point computed from the elements.
 pub struct DynamicQuantizeLinear;
 
 static DYNAMIC_QUANTIZE: Kernel = kernel!(F32_ONLY T, quantize::dynamic_quantize_linear,
@@ -412,14 +412,14 @@ impl Op for DynamicQuantizeLinear {
         let made = [(DType::U8, len), (DType::F32, 1.into()), (DType::U8, 1.into())];
         let mut outputs = Vec::new();
         for (i, (dtype, len)) in made.into_iter().enumerate() {
-            // The kernel writes all, wanted or not.
+            // The kernel writes every output, also unused ones.
             let wanted = cx.optional_output(i)?;
             outputs.push(wanted.unwrap_or_else(|| cx.scratch(dtype, len)).into());
         }
         cx.call_on(&DYNAMIC_QUANTIZE, DType::F32, vec![x], outputs, NoParams)
     }
 
-    /// Steps do not change where the input changes little.
+    /// Rounding has the gradient zero almost everywhere.
     fn gradient(&self, _: &mut Gradient<'_>) -> Result {
         Ok(())
     }

@@ -1,8 +1,7 @@
-//! Random numbers, and what is done by chance.
+//! Random numbers, and operators that draw them: `Bernoulli`, `Multinomial` and `Dropout`.
 //!
-//! Every node draws from a stream of its own: that of its seed, where it has one, else that of the
-//! model's seed and its name. Each time that it runs, in a loop or in another run of the model, it
-//! draws anew.
+//! Every node draws from a separate stream. The node's seed determines it, or the model's seed and
+//! the node's name. Each execution of the node, in a loop or in another run, draws new numbers.
 
 use super::{Entry, body, cast::CastMode, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
 use crate::{
@@ -54,7 +53,7 @@ pub const OPS: &[Entry] = &[
     entry("RandomUniformLike", 1, |node| random(node, Distribution::uniform, true)),
 ];
 
-/// Before version 12, nothing is dropped from version 7 on.
+/// `Dropout` of versions 7 to 9, which drops nothing.
 const DROPOUT_OF_NONE: &str = "<ratio: float = 0.5> (data) => (output, mask) {
     output = Identity(data)
     sizes = Shape(data)
@@ -63,24 +62,24 @@ const DROPOUT_OF_NONE: &str = "<ratio: float = 0.5> (data) => (output, mask) {
     mask = Expand(typed, sizes)
 }";
 
-/// A seed that is written as a number with a fraction.
+/// Converts a seed that ONNX stores as a `float`.
 fn float_seed(seed: Option<f32>) -> Option<u64> {
     seed.map(|seed| seed.to_bits().into())
 }
 
-/// Random numbers in a shape given by an attribute, or in that of the input.
+/// Random numbers in the shape of an attribute, or of the input.
 pub struct Random {
-    /// How the numbers are distributed.
+    /// The distribution of the numbers.
     pub distribution: Distribution,
-    /// The shape; without one it is that of the input.
+    /// The shape; by default that of the input.
     pub shape: Option<Vec<i64>>,
-    /// The element type; without one it is that of the input, or `float`.
+    /// The element type; by default that of the input, or `float`.
     pub dtype: Option<DType>,
-    /// The seed, where the model gives one.
+    /// The seed, if the model has one.
     pub seed: Option<f32>,
 }
 
-/// How random numbers are distributed.
+/// A distribution of random numbers.
 #[derive(Clone, Copy)]
 pub enum Distribution {
     /// The normal distribution.
@@ -90,11 +89,11 @@ pub enum Distribution {
         /// The standard deviation.
         scale: f32,
     },
-    /// All numbers of an interval are as likely.
+    /// The uniform distribution over an interval.
     Uniform {
-        /// Where it starts.
+        /// The lower bound.
         low: f32,
-        /// Where it ends.
+        /// The upper bound.
         high: f32,
     },
 }
@@ -192,7 +191,7 @@ fn dtype_and_seed(a: &mut Attributes, dtype: Option<DType>, seed: Option<f32>) {
     }
 }
 
-/// Says that the output may have elements of `dtype`, where it is one of `allowed`.
+/// Requires the output's element type to be one of `allowed`.
 fn one_of(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
     if allowed.contains(&dtype) {
         return Ok(());
@@ -201,14 +200,14 @@ fn one_of(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
     Err(cx.diagnostic(Code::TypeMismatch, message))
 }
 
-/// 1 with the probability that the input says, else 0.
+/// 1 with the probability in the input, else 0.
 ///
-/// ONNX publishes results for it that no generator gives from what the model says: they were drawn
-/// from the one that had drawn the inputs before.
+/// No generator reproduces the results in ONNX's test suite from the model: they were drawn from
+/// the generator that had drawn the inputs.
 pub struct Bernoulli {
     /// The element type; by default that of the input.
     pub dtype: Option<DType>,
-    /// The seed, where the model gives one.
+    /// The seed, if the model has one.
     pub seed: Option<f32>,
 }
 
@@ -261,13 +260,13 @@ impl Op for Bernoulli {
     }
 }
 
-/// Classes, drawn for each row of the input with the probabilities whose logarithms it holds.
+/// Classes drawn for each row of the input, which holds the logarithms of their probabilities.
 pub struct Multinomial {
-    /// The element type: of an index.
+    /// The element type of the classes.
     pub dtype: DType,
-    /// How many are drawn for each row.
+    /// The number of samples for each row.
     pub samples: i64,
-    /// The seed, where the model gives one.
+    /// The seed, if the model has one.
     pub seed: Option<f32>,
 }
 
@@ -308,22 +307,21 @@ impl Op for Multinomial {
     }
 }
 
-/// The input, of which in training some elements are dropped; and which of them stay. The second
-/// input is the share that is dropped, the third whether this is training; without the third it
-/// is not.
+/// The input with some elements dropped in training, and the mask of the others. Input 1 is the
+/// ratio of dropped elements, input 2 whether this is training; by default it is not.
 pub struct Dropout {
-    /// The seed, where the model gives one.
+    /// The seed, if the model has one.
     pub seed: Option<i64>,
-    /// The elements of the second output.
+    /// The element type of the mask.
     pub mask: Mask,
 }
 
-/// How an output says which elements stay.
+/// The element type of a mask.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mask {
-    /// By truth values.
+    /// `bool`.
     Truth,
-    /// By 0 and 1 of the input's own type, as before version 10.
+    /// 0 and 1 in the input's type, as before version 10.
     Number,
 }
 
@@ -351,7 +349,7 @@ static DROPOUT_MASK: Kernel<(Draw,)> = kernel!(BOOL_ONLY T, random::dropout_mask
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.stream(p.0)));
 
 impl Dropout {
-    /// Drops elements, and gives the mask for it.
+    /// Lowers training: drops elements, and returns the mask.
     fn train(&self, cx: &mut Lower<'_>) -> Result<Operand> {
         let (ty, training) = (cx.ty(0)?, cx.input(2)?);
         let mut ratio = cx.input(1)?;
@@ -379,7 +377,7 @@ impl Op for Dropout {
         "Dropout"
     }
 
-    // No later version gives the mask as numbers.
+    // No later version has a mask of numbers.
     fn domain(&self) -> Domain {
         if self.mask == Mask::Truth { Domain::Onnx } else { Domain::Internal }
     }
@@ -388,7 +386,7 @@ impl Op for Dropout {
         if let Some(seed) = self.seed {
             a.int("seed", seed);
         }
-        // No version that is read so has this: it tells what an old one asked for.
+        // No ONNX version has this attribute. It marks the mask of an old version.
         if self.mask == Mask::Number {
             a.string("mask", "number");
         }

@@ -1,4 +1,4 @@
-//! Reductions along any set of axes: a table, and one [`Op`] for its rows.
+//! Reductions along any set of axes: a table of functions, and one [`Op`] for its rows.
 
 use super::{Entry, entry};
 use crate::{
@@ -38,14 +38,14 @@ pub const OPS: &[Entry] = &[
 pub struct Reducer {
     name: &'static str,
     types: &'static [DType],
-    /// Whether the result of one element is that element.
+    /// Whether the result of a single element is that element.
     keeps_one: bool,
-    /// The same on sizes, where it is a size again.
+    /// The reduction of sizes, if the result is a size.
     sizes: fn(&[Dim]) -> Option<Dim>,
     pub(super) kernel: Kernel<Reduction>,
-    /// The same for truth values.
+    /// The kernel for `bool`.
     truth: Option<Kernel<Reduction>>,
-    /// The derivative, where `y` and `dy` keep the axes that are reduced.
+    /// The gradient, where `y` and `dy` keep the reduced axes with size 1.
     gradient: Grad,
 }
 
@@ -100,14 +100,14 @@ static SUM_SQUARE: Reducer = row!("ReduceSumSquare" ARITHMETIC, reduce_sum_squar
 },
     |x, _, dy| dy * x * 2.0);
 
-/// Those that are the result share its derivative.
+/// Divides the gradient among the elements that equal the result.
 fn chosen<'t>(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t> {
     let chosen = x.equal(y).cast_like(x);
     dy * chosen / chosen.fit(y)
 }
 
-/// The product of all other elements. Where one is zero, the others have no other factor than it;
-/// where two are, all others' products are zero.
+/// Returns the product of all other elements. It is `y / x` for a nonzero element. A single zero
+/// gets the product of the nonzero elements; with two zeros, every product is zero.
 fn others<'t>(x: Expr<'t>, y: Expr<'t>) -> Expr<'t> {
     let zero = x.equal(x.number(0.0));
     let zeros = zero.cast_like(x).fit(y);
@@ -121,20 +121,20 @@ fn others<'t>(x: Expr<'t>, y: Expr<'t>) -> Expr<'t> {
 
 /// A reduction.
 pub struct Reduce {
-    /// What becomes of the elements.
+    /// The function.
     pub by: &'static Reducer,
-    /// Whether a reduced axis stays, with size 1.
+    /// Whether reduced axes stay, with size 1.
     pub keepdims: bool,
-    /// Whether no axes are none, rather than all.
+    /// Whether an empty list of axes selects none, instead of all.
     pub noop_with_empty_axes: bool,
 }
 
-/// The mean along axes, which stay with size 1.
+/// Returns the mean along axes, which stay with size 1.
 pub fn mean() -> Reduce {
     Reduce { by: &MEAN, keepdims: true, noop_with_empty_axes: false }
 }
 
-/// Before version 18 (13 for `ReduceSum`) the axes were an attribute.
+/// Reads the axes from an attribute, as before version 18 (13 for `ReduceSum`).
 fn by_attribute(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
     node.ints_as_input("axes", 1)?;
     let keepdims = node.flag("keepdims", true)?;
@@ -155,7 +155,7 @@ static KEPT_OR_ALL_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T,
     reduce::kept_or_all_sizes, |f, a, p| f(a.sizes(), a.input(0), p.0));
 
 impl Reduce {
-    /// The axes that are reduced, where they are known before the model runs.
+    /// Returns the reduced axes, if they are known at compile time.
     fn axes(&self, cx: &Infer<'_>, rank: usize) -> Inferred<Option<Vec<usize>>> {
         let no_axes = || if self.noop_with_empty_axes { Vec::new() } else { (0..rank).collect() };
         if !cx.has(1) {
@@ -170,7 +170,7 @@ impl Reduce {
         }
     }
 
-    /// The sizes where the axes are known only when the node runs, which settles them.
+    /// Returns fresh sizes for axes that are known only at run time. The node binds them.
     fn later(&self, cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<Vec<Dim>> {
         let bounds: Vec<_> =
             shape.iter().map(|dim| cx.upper(dim).map(|most| most.max(1))).collect();
@@ -191,7 +191,7 @@ impl Reduce {
         Ok(cx.fresh_sizes(vec![most; left]))
     }
 
-    /// The result on sizes, where all or none of the elements are gathered.
+    /// Computes the result on sizes, if the node reduces all or none of the elements.
     fn pass_on(&self, cx: &mut Infer<'_>, ty: &TensorType, axes: &[usize]) {
         let Some(known) = cx.known(0) else { return };
         let reduced = if axes.len() == ty.rank() {
@@ -268,25 +268,25 @@ impl Op for Reduce {
         };
         let (y, dy) = (keep(g.y(0)), keep(dy));
         let dx = (self.by.gradient)(x, y, dy);
-        // What is one element for many is stretched, whether its sizes are known or not.
+        // A gradient in the reduced shape is broadcast, also where sizes are symbols.
         g.set(0, if dx.dims() == x.dims() { dx } else { dx.expand_like(x) });
         Ok(())
     }
 }
 
 impl<'t> Expr<'t> {
-    /// The sum along axes, which stay with size 1.
+    /// Returns the sum along axes, which stay with size 1.
     pub fn sum(self, axes: &[usize]) -> Expr<'t> {
         self.reduced(&SUM, axes)
     }
 
-    /// The sum of all elements, without axes.
+    /// Returns the sum of all elements, a scalar.
     pub fn sum_all(self) -> Expr<'t> {
         let op = Reduce { by: &SUM, keepdims: false, noop_with_empty_axes: false };
         self.apply(op, &[])
     }
 
-    /// The mean along axes, which stay with size 1.
+    /// Returns the mean along axes, which stay with size 1.
     pub fn mean(self, axes: &[usize]) -> Expr<'t> {
         self.reduced(&MEAN, axes)
     }
@@ -302,7 +302,7 @@ impl<'t> Expr<'t> {
 }
 
 impl Reduce {
-    /// Settles the sizes that depend on axes known only when the node runs.
+    /// Binds the sizes that depend on axes known only at run time.
     fn settle(&self, cx: &mut Lower<'_>) -> Result {
         if cx.node().binds.is_empty() {
             return Ok(());
@@ -316,12 +316,12 @@ impl Reduce {
         cx.bind(kernel, DType::I64, vec![axes], (shape,))
     }
 
-    /// The sizes of the output, with 1 for every axis that is reduced.
+    /// Returns the output's shape with size 1 for every reduced axis.
     fn kept(&self, cx: &Lower<'_>, shape: &[Dim], output: &[Dim]) -> Vec<Dim> {
         if output.len() == shape.len() {
             return output.to_vec();
         }
-        // The first sizes that the node settles are those with all axes kept.
+        // The first sizes that the node binds are those with all axes kept.
         let settled = &cx.node().binds;
         if !settled.is_empty() {
             return settled[..shape.len()].iter().map(|name| Dim::symbol(name)).collect();

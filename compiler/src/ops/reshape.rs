@@ -1,4 +1,4 @@
-//! Other shapes for the same elements: each output is a view of the input.
+//! Changes of shape: each output is a view of the input.
 
 use super::{Entry, entry};
 use crate::{
@@ -36,9 +36,9 @@ pub const OPS: &[Entry] = &[
     entry("Unsqueeze", 13, |_| Ok(Rc::new(Unsqueeze))),
 ];
 
-/// The same elements, seen as the input's own shape with the axes before and after `axis` joined.
+/// The input as a matrix: the axes before `axis` are joined, and so are the others.
 pub struct Flatten {
-    /// The first axis that goes to the second part.
+    /// The first axis of the second group.
     pub axis: i64,
 }
 
@@ -72,7 +72,7 @@ impl Op for Flatten {
     }
 }
 
-/// The input itself.
+/// The input.
 pub struct Identity;
 
 impl Op for Identity {
@@ -101,8 +101,8 @@ impl Op for Identity {
     }
 }
 
-/// The shape that the second input says: 0 stands for the input's own size, unless `allowzero`,
-/// and -1 for what is left.
+/// The input in the shape in input 1, where 0 copies the input's size, unless `allowzero`, and -1
+/// stands for the remaining size.
 pub struct Reshape {
     /// Whether 0 means a size of 0.
     pub allowzero: bool,
@@ -114,7 +114,7 @@ static ZERO_SIZES: Kernel<(Vec<Dim>, Name)> = kernel!(checked I64_ONLY T,
     reshape::reshape_sizes_allowing_zero, |f, a, p| f(a.sizes(), a.input(0), p.0, p.1));
 
 impl Reshape {
-    /// The output's shape, where the elements of the second input are known.
+    /// Returns the output's shape, if the elements of input 1 are known.
     fn shape(&self, cx: &mut Infer<'_>, input: &[Dim], wanted: &[Dim]) -> Inferred<Vec<Dim>> {
         let mut shape = Vec::new();
         let mut open = None;
@@ -156,7 +156,8 @@ impl Reshape {
     }
 }
 
-/// What is left of `total` elements for an axis beside others that have `rest`.
+/// Returns the size of the axis of size -1: `total / rest`, where `rest` is the product of the
+/// others.
 fn left(cx: &mut Infer<'_>, total: &Dim, rest: &Dim) -> Inferred<Dim> {
     const WHAT: &str = "the number of elements beside an axis of size -1, and 1";
     if total == rest {
@@ -166,7 +167,7 @@ fn left(cx: &mut Infer<'_>, total: &Dim, rest: &Dim) -> Inferred<Dim> {
         cx.require_at_least(rest, &1.into(), WHAT)?;
     }
     let left = total.floor_div(rest);
-    // Factors that both numbers have may be 0; what is still divided by may not.
+    // Common factors of both products may be 0, but not the remaining divisor.
     if let Some(Atom::FloorDiv(_, by)) = left.as_atom() {
         cx.require_at_least(by, &1.into(), WHAT)?;
     }
@@ -215,7 +216,7 @@ impl Op for Reshape {
     }
 }
 
-/// What a reader gives for a node that is `y`, seen as the shape of `x`.
+/// Reads a node as the reshape of `y` to the shape of `x`.
 pub fn shaped_like(node: &mut Reader<'_>, y: ValueId, x: ValueId) -> Result<Rc<dyn Op>> {
     let shape = node.add(Shape { start: 0, end: None }, &[x], &[])?;
     node.inputs = vec![Some(y), Some(shape)];
@@ -226,7 +227,7 @@ pub fn shaped_like(node: &mut Reader<'_>, y: ValueId, x: ValueId) -> Result<Rc<d
 pub struct Shape {
     /// The first axis.
     pub start: i64,
-    /// The axis behind the last; by default all axes.
+    /// The axis after the last; by default the rank.
     pub end: Option<i64>,
 }
 
@@ -257,7 +258,7 @@ impl Op for Shape {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        // The model may say the type of what is made of an input whose number of axes is not known.
+        // The model may declare the output's type while the rank of the input is unknown.
         cx.ty(0)?;
         write_sizes(cx)
     }
@@ -283,7 +284,7 @@ impl Op for Size {
     }
 }
 
-/// Writes the sizes that the node's output is known to have for elements.
+/// Writes the known elements of the node's output, which are sizes.
 pub(super) fn write_sizes(cx: &mut Lower<'_>) -> Result {
     let sizes = cx.known_output(0).expect("the operator knows its elements").to_vec();
     let y = cx.output(0)?;
@@ -295,14 +296,14 @@ pub(super) fn write(cx: &mut Lower<'_>, sizes: Vec<Dim>, to: Operand) -> Result 
     cx.call_on(&SHAPE, DType::I64, Vec::new(), vec![to.into()], (sizes,))
 }
 
-/// The input without the axes of size 1 that the second input names, or without all such.
+/// The input without the axes in input 1, or without all axes of size 1.
 pub struct Squeeze;
 
 static SQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::squeeze_sizes,
     |f, a, p| f(a.sizes(), a.optional(0), p.0));
 
 impl Squeeze {
-    /// Whether an axis of that size is squeezed is known only when the model runs.
+    /// Whether only the run determines if an axis of that size is squeezed.
     pub fn is_open(size: &Dim) -> bool {
         size.equal(&1.into()).known().is_none()
     }
@@ -358,7 +359,7 @@ impl Op for Squeeze {
     }
 }
 
-/// The input with axes of size 1 where the second input says.
+/// The input with axes of size 1 inserted, at the indices in input 1.
 pub struct Unsqueeze;
 
 static UNSQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape::unsqueeze_sizes,
@@ -404,14 +405,14 @@ impl Op for Unsqueeze {
     }
 }
 
-/// Says that the output has the elements of the input, where those are known as sizes.
+/// Passes the known elements of the input to the output.
 fn pass_on(cx: &mut Infer<'_>) {
     if let Some(known) = cx.known(0) {
         cx.set_known(0, known.to_vec());
     }
 }
 
-/// The derivative in the shape of the first input.
+/// Sets the gradient to `dy` in the shape of input 0.
 fn back(g: &mut Gradient<'_>) -> Result {
     if let Some(dy) = g.dy(0) {
         g.set(0, dy.reshape_like(g.x(0)));
@@ -420,60 +421,60 @@ fn back(g: &mut Gradient<'_>) -> Result {
 }
 
 impl<'t> Expr<'t> {
-    /// The sizes.
+    /// Returns the shape.
     pub fn shape(self) -> Expr<'t> {
         self.apply(Shape { start: 0, end: None }, &[])
     }
 
-    /// The size of one axis, as a tensor of one axis.
+    /// Returns the size of one axis, as a tensor of rank 1.
     pub fn size_of(self, axis: usize) -> Expr<'t> {
         let (start, end) = (axis as i64, Some(axis as i64 + 1));
         self.apply(Shape { start, end }, &[])
     }
 
-    /// The sizes of the axes from one to before another, or to the last.
+    /// Returns the sizes of the axes from `start` to before `end`; `i64::MAX` is the rank.
     pub fn sizes(self, start: i64, end: i64) -> Expr<'t> {
         let end = Some(end).filter(|&end| end != i64::MAX);
         self.apply(Shape { start, end }, &[])
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn size(self) -> Expr<'t> {
         self.apply(Size, &[])
     }
 
-    /// The same elements in the shape that a tensor says.
+    /// Reshapes to the shape in a tensor.
     pub fn reshape(self, shape: Expr<'t>) -> Expr<'t> {
         self.apply(Reshape { allowzero: true }, &[shape])
     }
 
-    /// The same elements in the shape of `other`.
+    /// Reshapes to the shape of `other`.
     pub fn reshape_like(self, other: Expr<'t>) -> Expr<'t> {
         if self.dims() == other.dims() { self } else { self.reshape(other.shape()) }
     }
 
-    /// The same elements in a shape where 0 stands for the size that the axis has, and -1 for what
-    /// is left.
+    /// Reshapes to a shape in which 0 copies the size of the axis and -1 stands for the remaining
+    /// size.
     pub fn reshape_to(self, shape: &[i64]) -> Expr<'t> {
         self.apply(Reshape { allowzero: false }, &[self.tape.ints(shape)])
     }
 
-    /// The same elements in the shape that a tensor says, where -1 stands for what is left.
+    /// Reshapes to the shape in a tensor, with 0 and -1 as for [`Expr::reshape_to`].
     pub fn reshape_by(self, shape: Expr<'t>) -> Expr<'t> {
         self.apply(Reshape { allowzero: false }, &[shape])
     }
 
-    /// With axes of size 1 where a tensor says.
+    /// Inserts axes of size 1, at the indices in a tensor.
     pub fn unsqueeze(self, axes: Expr<'t>) -> Expr<'t> {
         self.apply(Unsqueeze, &[axes])
     }
 
-    /// With an axis of size 1 there.
+    /// Inserts an axis of size 1.
     pub fn with_axis(self, axis: i64) -> Expr<'t> {
         self.unsqueeze(self.tape.ints(&[axis]))
     }
 
-    /// Without these axes, which are of size 1.
+    /// Removes axes of size 1.
     pub fn squeeze(self, axes: &[usize]) -> Expr<'t> {
         let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
         self.apply(Squeeze, &[self.tape.ints(&axes)])

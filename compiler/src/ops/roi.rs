@@ -1,4 +1,4 @@
-//! The same number of elements for each region of an image: `RoiAlign` and `MaxRoiPool`.
+//! Pooling of regions of images: `RoiAlign` and `MaxRoiPool`.
 
 use super::{Entry, entry, internal};
 use crate::{
@@ -18,7 +18,7 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[
     internal("MaxRoiPlaces", |node| Ok(Rc::new(MaxRoiPlaces { pool: MaxRoiPool::read(node)? }))),
     entry("MaxRoiPool", 1, |node| Ok(Rc::new(MaxRoiPool::read(node)?))),
-    // The first version counted coordinates from the middles of elements.
+    // The first version measures coordinates from the centers of elements.
     entry("RoiAlign", 10, |node| Ok(Rc::new(RoiAlign::read(node, false)?))),
     entry("RoiAlign", 16, |node| Ok(Rc::new(RoiAlign::read_mode(node)?))),
     internal("RoiAlignPlaces", |node| {
@@ -30,7 +30,7 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// A size that an attribute says.
+/// Checks a size that an attribute holds.
 fn size(name: &str, size: i64) -> Result<usize> {
     let message = || format!("`{name}` is {size}, which is not a size");
     let checked = u32::try_from(size).ok().filter(|&size| size > 0);
@@ -38,18 +38,18 @@ fn size(name: &str, size: i64) -> Result<usize> {
     checked.ok_or_else(|| Diagnostic::new(Code::BadAttribute, message()))
 }
 
-/// Samples of regions, interpolated linearly: images, regions, the image of each.
+/// Bilinear samples of regions, pooled. Inputs: images, regions, the index of each region's image.
 #[derive(Clone)]
 pub struct RoiAlign {
-    /// Whether the largest corner counts; else it is the mean of the samples.
+    /// Whether the result is the largest weighted corner of the samples, instead of their mean.
     pub largest: bool,
-    /// The height and width that each region comes to have.
+    /// The height and width of the output.
     pub out: [usize; 2],
-    /// What coordinates are multiplied with.
+    /// The factor from the regions' coordinates to the images'.
     pub scale: f32,
-    /// How many samples an element has along each axis; 0 for as many as its size asks for.
+    /// The samples of an output element along each axis; 0 to derive them from the region's size.
     pub ratio: usize,
-    /// Whether coordinates count from the edges of elements; else from their middles.
+    /// Whether coordinates are measured from the edges of elements, instead of their centers.
     pub half_pixel: bool,
 }
 
@@ -75,7 +75,7 @@ impl RoiAlign {
         })
     }
 
-    /// The same with the attribute that says where coordinates count from.
+    /// Reads the attributes of versions that have `coordinate_transformation_mode`.
     fn read_mode(node: &mut Reader<'_>) -> Result<RoiAlign> {
         let modes = [("half_pixel", true), ("output_half_pixel", false)];
         let half_pixel = node.choice("coordinate_transformation_mode", &modes)?;
@@ -83,7 +83,7 @@ impl RoiAlign {
     }
 }
 
-/// The types of both operators: regions, each of that many numbers, of images.
+/// Infers the output of both operators. A region has `numbers` elements.
 fn pooled(cx: &mut Infer<'_>, numbers: i64, out: [usize; 2]) -> Inferred {
     let dtype = cx.of(0, FLOATS)?.dtype;
     let (x, rois) = (cx.ranked(0, 4)?, cx.ranked(1, 2)?);
@@ -130,8 +130,8 @@ impl Op for RoiAlign {
         cx.call(kernel, (regions(cx, self.out, self.scale)?, sampling))
     }
 
-    /// By the formula: weights along each axis, which are the means of those of an element's samples;
-    /// or the largest corners, which are read where they were found.
+    /// Differentiates a formula for the result: products with the mean weights of an element's
+    /// samples along each axis, or a gather of the largest corners.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, rois) = (g.x(0), g.x(1));
         if self.largest {
@@ -154,11 +154,11 @@ impl Op for RoiAlign {
 }
 
 impl RoiAlign {
-    /// What each element of an image along an axis, height or width, is multiplied by for each
-    /// element of each region: `[regions, elements, size]`.
+    /// Returns the weight of each element of the images along an axis, height or width, for each
+    /// output element: `[regions, elements, size]`.
     fn weights<'t>(&self, x: Expr<'t>, rois: Expr<'t>, axis: usize) -> Expr<'t> {
         let shift = if self.half_pixel { 0.5 } else { 0.0 };
-        // Corners are columns before rows.
+        // A region holds x before y.
         let corner = |last: i64| {
             let column = rois.tape.ints(&[2 * last + 1 - axis as i64]);
             rois.gather(column, 1) * f64::from(self.scale) - shift
@@ -180,8 +180,8 @@ impl RoiAlign {
     }
 }
 
-/// What each element along an axis of the images, input 0, counts in each element along it of each
-/// region, input 1, in the mean of as many samples as the region's size asks for.
+/// The weight of each element along an axis of the images, input 0, for each output element of each
+/// region, input 1, if the region's size determines the number of samples.
 pub struct RoiAlignWeights {
     /// The operator.
     pub align: RoiAlign,
@@ -222,7 +222,8 @@ impl Op for RoiAlignWeights {
         cx.call_on(&WEIGHTS, cx.ty(1)?.dtype, vec![rois], vec![y], formula)
     }
 
-    /// The images count by their sizes alone. The regions say how many samples there are, too.
+    /// Only the images' sizes matter, so they have no gradient. The regions also determine the
+    /// number of samples.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if g.wants(1) {
             return Err(g.unsupported("by the regions of a `RoiAlign` without `sampling_ratio`"));
@@ -231,12 +232,12 @@ impl Op for RoiAlignWeights {
     }
 }
 
-/// The largest element of each part of a region, which begins with the number of its image.
+/// The maximum of each part of a region. A region begins with the index of its image.
 #[derive(Clone)]
 pub struct MaxRoiPool {
-    /// The height and width that each region comes to have.
+    /// The height and width of the output.
     pub out: [usize; 2],
-    /// What coordinates are multiplied with.
+    /// The factor from the regions' coordinates to the images'.
     pub scale: f32,
 }
 
@@ -273,7 +274,7 @@ impl Op for MaxRoiPool {
         cx.call(&MAX_ROI_POOL, regions(cx, self.out, self.scale)?)
     }
 
-    /// What is found at places that a little change of the images leaves where they are.
+    /// Differentiates a gather of the maxima, whose indices are taken as constants.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, rois) = (g.x(0), g.x(1));
         let op = Rc::new(MaxRoiPlaces { pool: self.clone() });
@@ -282,14 +283,14 @@ impl Op for MaxRoiPool {
     }
 }
 
-/// The elements of `x` at places among all of them; behind the last there is a zero.
+/// Gathers elements of `x` by their index among all elements. The index after the last gives zero.
 fn at_places<'t>(x: Expr<'t>, places: Expr<'t>) -> Expr<'t> {
     let nothing = x.number(0.0).reshape_to(&[1]);
     x.reshape_to(&[-1]).concat(&[nothing], 0).gather(places, 0)
 }
 
-/// Where the elements of [`MaxRoiPool`] come from: the number, among all elements of the images, of
-/// the first of the largest of each part; that behind the last one for a part without elements.
+/// The index of each element of [`MaxRoiPool`] among all elements of the images: the first of the
+/// largest of its part. An empty part has the index after the last.
 pub struct MaxRoiPlaces {
     /// The operator.
     pub pool: MaxRoiPool,
@@ -325,8 +326,8 @@ impl Op for MaxRoiPlaces {
     }
 }
 
-/// Where the elements of a [`RoiAlign`] of largest corners come from: the numbers of these among all
-/// elements of the images, the first of equals; and what each is multiplied by.
+/// The index among all elements of the images, and the weight, of each element of a [`RoiAlign`]
+/// that takes the largest corner: the first of equals.
 pub struct RoiAlignPlaces {
     /// The operator.
     pub align: RoiAlign,
@@ -362,7 +363,7 @@ impl Op for RoiAlignPlaces {
         cx.call_for_input(&ALIGN_PLACES, formula)
     }
 
-    /// A little change of the images changes no place.
+    /// The indices are taken as constants.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if g.wants(1) {
             return Err(g.unsupported("by the regions of a `RoiAlign` in mode `max`"));

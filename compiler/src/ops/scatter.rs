@@ -1,4 +1,4 @@
-//! Elements replaced by indices: `ScatterElements`, `ScatterND` and `TensorScatter`.
+//! Scattering updates by indices: `ScatterElements`, `ScatterND` and `TensorScatter`.
 
 use super::{
     Entry,
@@ -42,7 +42,7 @@ fn reduction(node: &mut Reader<'_>) -> Result<&'static Reduction> {
     node.choice("reduction", &all)
 }
 
-/// What an update and the element in its place become.
+/// A function that combines an element and its update.
 pub struct Reduction {
     name: &'static str,
     types: &'static [DType],
@@ -84,12 +84,11 @@ static MAX: Reduction = row!("max" NUMERIC, scatter_elements_max scatter_element
 static MIN: Reduction = row!("min" NUMERIC, scatter_elements_min scatter_elements_min_in_place,
     scatter_nd_min scatter_nd_min_in_place);
 
-/// The input with the updates at the indices along an axis, each in its own place along the
-/// others.
+/// The input with updates written at indices along an axis, in their position along the others.
 pub struct ScatterElements {
     /// The axis.
     pub axis: i64,
-    /// What an update and the element in its place become.
+    /// The function that combines an element and its update.
     pub reduction: &'static Reduction,
 }
 
@@ -129,10 +128,9 @@ impl Op for ScatterElements {
     }
 }
 
-/// The input with the updates in place of the slices at the points, which the last axis of the
-/// indices holds.
+/// The input with updates written to the slices at points, which are the rows of the indices.
 pub struct ScatterNd {
-    /// What an update and the element in its place become.
+    /// The function that combines an element and its update.
     pub reduction: &'static Reduction,
 }
 
@@ -173,8 +171,8 @@ impl Op for ScatterNd {
     }
 }
 
-/// The derivatives of a scatter: those of the elements, and those of the updates. Of several
-/// updates of one place that is not joined with them, each is taken for the one that stays.
+/// Sets the gradients of a scatter. If several updates replace one element, each gets its whole
+/// gradient.
 fn scattered<'t>(
     g: &mut Gradient<'t>,
     reduction: &'static Reduction,
@@ -189,7 +187,8 @@ fn scattered<'t>(
         "none" => (scatter(&NONE, dy, updates.zeros_like()), gather(dy)),
         "add" => (dy, gather(dy)),
         "mul" => {
-            // Where one factor is zero, the others' product has no other; where two are, it is zero.
+            // The product of the other factors is `y / update` for a nonzero update. A single zero
+            // gets the product of the others; with two zeros, every product is zero.
             let zero = updates.equal(updates.number(0.0));
             let nonzero = zero.select(updates.number(1.0), updates);
             let zeros = gather(scatter(&ADD, x.zeros_like(), zero.cast_like(x)));
@@ -197,7 +196,7 @@ fn scattered<'t>(
             let others = lone.select(gather(scatter(&MUL, x, nonzero)), gather(y) / nonzero);
             (dy * scatter(&MUL, x.ones_like(), updates), gather(dy) * others)
         }
-        // Those that are the result share its derivative.
+        // The elements and updates that equal the result share its gradient.
         _ => {
             let kept = x.equal(y).cast_like(dy);
             let chosen = updates.equal(gather(y)).cast_like(dy);
@@ -211,25 +210,25 @@ fn scattered<'t>(
 }
 
 impl<'t> Expr<'t> {
-    /// With updates added at the indices along an axis, each in its own place along the others.
+    /// Adds updates at indices along an axis, in their position along the others.
     pub fn scatter_add(self, indices: Expr<'t>, updates: Expr<'t>, axis: i64) -> Expr<'t> {
         self.apply(ScatterElements { axis, reduction: &ADD }, &[indices, updates])
     }
 
-    /// With updates added at points.
+    /// Adds updates at points.
     pub fn scatter_nd_add(self, indices: Expr<'t>, updates: Expr<'t>) -> Expr<'t> {
         self.apply(ScatterNd { reduction: &ADD }, &[indices, updates])
     }
 
-    /// The numbers from 1 on, in the shape of this.
+    /// Returns the numbers from 1 on, in the shape of `self`.
     pub fn places(self) -> Expr<'t> {
         let one = self.tape.constant(Tensor::from_int(1));
         let range = one.apply(Range { stash: DType::F32 }, &[self.size() + 1.0, one]);
         range.reshape_like(self)
     }
 
-    /// This, whose elements came from `places` of `x`, counted from 1, summed there. What came from
-    /// place 0 came from nowhere.
+    /// Adds each element to the element of a zero tensor, shaped like `x`, whose number is in
+    /// `numbers`, counted from 1. Elements with number 0 are dropped.
     pub fn returned(self, places: Expr<'t>, x: Expr<'t>) -> Expr<'t> {
         let count = (x.size() + 1.0).reshape_to(&[1]);
         let zeros = self.number(0.0).apply(Expand, &[count]);
@@ -239,8 +238,8 @@ impl<'t> Expr<'t> {
 }
 
 impl<'t> Gradient<'t> {
-    /// Says the derivative of input `i`, whose elements the node only moves about. The node is told
-    /// to move their places, too, which says where the derivatives go back to.
+    /// Sets the gradient of input `i` of a node that only moves elements. The node also moves the
+    /// elements' numbers, which tell where each gradient belongs.
     pub fn moved(&mut self, i: usize) -> Result {
         let (x, Some(dy)) = (self.x(i), self.dy(0)) else { return Ok(()) };
         let mut inputs: Vec<_> = (0..self.inputs()).map(|i| self.optional(i)).collect();
@@ -251,7 +250,7 @@ impl<'t> Gradient<'t> {
     }
 }
 
-/// Holds the updates, input 2, against the shape that they must have.
+/// Requires the updates, input 2, to have the shape `shape`.
 fn has_updates(cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<()> {
     cx.same_dtype(0, 2)?;
     for (size, wanted) in cx.ranked(2, shape.len())?.shape.iter().zip(shape) {
@@ -260,8 +259,8 @@ fn has_updates(cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<()> {
     Ok(())
 }
 
-/// Says which sizes the output has for elements, where those of the inputs are known. A point in
-/// a tensor of one axis is an index.
+/// Computes the output's elements as sizes, if those of the inputs are known. A point in a tensor
+/// of rank 1 is an index.
 fn know_scattered(cx: &mut Infer<'_>, reduction: &Reduction) {
     let (Some(x), Some(indices), Some(updates)) = (cx.known(0), cx.ints(1), cx.known(2)) else {
         return;
@@ -278,12 +277,11 @@ fn know_scattered(cx: &mut Infer<'_>, reduction: &Reduction) {
     cx.set_known(0, elements);
 }
 
-/// Caches with sequences written into them, each instance's from the place on that the third
-/// input says.
+/// Caches with sequences written into them, each at the position in input 2.
 pub struct TensorScatter {
-    /// The axis of the sequences' steps.
+    /// The axis of positions.
     pub axis: i64,
-    /// Whether the beginning of a cache follows its end.
+    /// Whether a sequence that reaches the end of its cache continues at the start.
     pub circular: bool,
 }
 
@@ -378,7 +376,7 @@ mod tests {
         let inputs = [x(), indices(), tensor(F32, [n(), 3.into()])];
         let found = "the sizes of the updates and of their places must be equal, but are 3 and 4";
         check(op(), &inputs, 1, found);
-        // The updates tell how many axes a point names.
+        // The rank of the updates determines how many axes a point indexes.
         let open = || tensor(I64, [n(), Dim::symbol("k")]);
         let inputs = [x(), open(), tensor(F32, [n(), 4.into()])];
         check(op(), &inputs, 1, "float[n, 3, 4]");

@@ -1,4 +1,4 @@
-//! What passes know of sizes, as nodes. No file has these operators.
+//! Internal operators for facts about sizes. No file has these operators.
 
 use super::{
     cast::CastMode,
@@ -13,11 +13,11 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// Sizes as a tensor: what is left of shape arithmetic once its result is known.
+/// Sizes as a tensor: replaces shape arithmetic whose result is known.
 pub struct Sizes {
     /// The elements.
     pub sizes: Vec<Dim>,
-    /// 1, or 0 for a single element without axes.
+    /// The rank: 1, or 0 for a scalar.
     pub rank: usize,
 }
 
@@ -42,7 +42,7 @@ impl Op for Sizes {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        // What has these sizes requires it, too, but may be gone.
+        // Values of these sizes require this, too, but passes may have removed them.
         for size in &self.sizes {
             cx.require_size(size)?;
         }
@@ -58,7 +58,7 @@ impl Op for Sizes {
 
 /// Whether a condition over sizes holds.
 pub struct Holds {
-    /// 1 where it does, else 0.
+    /// 1 if it holds, else 0.
     pub condition: Dim,
 }
 
@@ -91,12 +91,12 @@ impl Op for Holds {
     }
 }
 
-/// The input, of which more is known than its own node could say: it is used where a condition
-/// over sizes holds.
+/// The input with a type or elements that its own node cannot infer, valid where a condition over
+/// sizes holds.
 pub struct Assume {
     /// The type.
     pub ty: Type,
-    /// The elements as sizes, where they are known.
+    /// The elements as sizes, if they are known.
     pub known: Option<Vec<Dim>>,
 }
 

@@ -1,5 +1,4 @@
-//! The shapes of derivatives: what was stretched to a shape is summed again, and what lacks elements
-//! is stretched.
+//! Un-broadcasting of gradients: sums along broadcast axes.
 
 use super::{expand::Expand, reduce::SUM};
 use crate::{
@@ -11,11 +10,11 @@ use crate::{
     ty::TensorType,
 };
 
-/// The first input, summed to the shape of the second, along whatever it was stretched along. Which
-/// axes these are may depend on sizes known only when the model runs.
+/// Input 0 summed to the shape of input 1, along the axes that were broadcast. These may depend on
+/// sizes known only at run time.
 pub struct SumTo;
 
-/// A shape with as many axes in front as `rank` wants.
+/// Prepends axes of size 1, up to `rank` axes.
 fn padded(shape: &[Dim], rank: usize) -> Vec<Dim> {
     let front = rank.saturating_sub(shape.len());
     std::iter::repeat_n(Dim::from(1), front).chain(shape.iter().cloned()).collect()
@@ -37,7 +36,7 @@ impl Op for SumTo {
         }
         cx.broadcast(&[&from.shape, &to.shape])?;
         let behind = &from.shape[from.rank() - to.rank()..];
-        // What has one element keeps it, whatever it will be stretched to.
+        // An axis of size 1 needs no sum, even if it is broadcast afterwards.
         let size =
             |(from, to): (&Dim, &Dim)| if from.known() == Some(1) { from } else { to }.clone();
         let shape = behind.iter().zip(&to.shape).map(size).collect();
@@ -69,8 +68,8 @@ impl Op for SumTo {
 }
 
 impl<'t> Expr<'t> {
-    /// This in the shape of `like`: summed along what it was stretched along, and stretched where
-    /// it has fewer elements.
+    /// Returns `self` in the shape of `like`: summed along axes that are larger, and broadcast
+    /// along axes that are smaller.
     pub fn fit(self, like: Expr<'t>) -> Expr<'t> {
         let (from, to) = (self.dims(), like.dims());
         if from == to {
@@ -89,7 +88,7 @@ impl<'t> Expr<'t> {
         if shorter || open || value.rank() < like.rank() { value.expand_like(like) } else { value }
     }
 
-    /// The sum along the axes that are longer in `from` than in `to`.
+    /// Sums along the axes that are larger in `from` than in `to`.
     fn summed(self, from: &[Dim], to: &[Dim], like: Expr<'t>) -> Expr<'t> {
         let one = |dim: &Dim| dim.known() == Some(1);
         let open = |(from, to): (&Dim, &Dim)| from != to && !one(from) && !one(to);
@@ -106,31 +105,31 @@ impl<'t> Expr<'t> {
         if extra == 0 { sum } else { sum.squeeze(&(0..extra).collect::<Vec<_>>()) }
     }
 
-    /// This, stretched to the shape of `like`.
+    /// Broadcasts to the shape of `like`.
     pub fn expand_like(self, like: Expr<'t>) -> Expr<'t> {
         self.apply(Expand, &[like.shape()])
     }
 
-    /// Zeros in the shape and of the type of this.
+    /// Returns zeros in the shape and type of `self`.
     pub fn zeros_like(self) -> Expr<'t> {
         self.number(0.0).expand_like(self)
     }
 
-    /// Ones in the shape and of the type of this.
+    /// Returns ones in the shape and type of `self`.
     pub fn ones_like(self) -> Expr<'t> {
         self.number(1.0).expand_like(self)
     }
 
-    /// How much one element of `other` counts in as many means as this has elements.
+    /// Returns the weight of each element of `other` in its mean, if `self` holds the means.
     pub fn share_of(self, other: Expr<'t>) -> Expr<'t> {
-        // No number of elements, which a narrow type may not have.
+        // Divides before casting, because a narrow type may not represent the numbers of elements.
         match (self.ty().len().known(), other.ty().len().known()) {
             (Some(means), Some(all)) => other.number(means as f64 / all as f64),
             _ => (self.size().cast(DType::F64) / other.size().cast(DType::F64)).cast_like(other),
         }
     }
 
-    /// The number of elements, as one of the type of `other`.
+    /// Returns the number of elements, in the type of `other`.
     pub fn count_like(self, other: Expr<'t>) -> Expr<'t> {
         match self.ty().len().known() {
             Some(count) => other.number(count as f64),

@@ -1,5 +1,4 @@
-//! Functions of any number of operands that are stretched to one shape: a table, and one [`Op`]
-//! for its rows.
+//! Functions of any number of broadcast operands: a table, and one [`Op`] for its rows.
 
 use super::{Entry, entry};
 use crate::{
@@ -23,25 +22,25 @@ pub const OPS: &[Entry] = &[
 pub struct Variadic {
     name: &'static str,
     types: &'static [DType],
-    /// The same on sizes, where it is a size again.
+    /// The function of two sizes, if the result is a size.
     sizes: fn(&Dim, &Dim) -> Option<Dim>,
-    /// The first two operands.
+    /// Combines the first two operands.
     first: Kernel<Broadcast>,
-    /// The result so far, and the next operand.
+    /// Combines the result so far and the next operand.
     next: Kernel<Broadcast>,
-    /// What is done last with the result, given the number of operands.
+    /// Completes the result, given the number of operands.
     last: Option<&'static Kernel<(usize,)>>,
-    /// What each operand shares of the derivative.
+    /// The share of each operand in the gradient.
     share: Share,
 }
 
-/// What an operand shares of the derivative.
+/// The share of an operand in the gradient.
 #[derive(Clone, Copy)]
 enum Share {
     All,
-    /// The same as the others.
+    /// An equal part.
     Part,
-    /// All where it is the result; the same as others that are, too.
+    /// An equal part among the operands that equal the result.
     Chosen,
 }
 
@@ -142,12 +141,12 @@ impl Op for &'static Variadic {
 }
 
 impl<'t> Expr<'t> {
-    /// Each element, but no less than `number`.
+    /// Returns the maximum of each element and `number`.
     pub fn floored(self, number: f64) -> Expr<'t> {
         self.apply(&MAX, &[self.number(number)])
     }
 
-    /// Each element, but no more than `number`.
+    /// Returns the minimum of each element and `number`.
     pub fn capped(self, number: f64) -> Expr<'t> {
         self.apply(&MIN, &[self.number(number)])
     }

@@ -206,7 +206,7 @@ impl Window {
         };
         let mut max_extent = image + &before + &after + stride;
         if rounding == Rounding::Up && self.auto_pad == AutoPad::NotSet {
-            // Rounding up also turns fractions between -1 and 0 to 0 windows.
+            // Rounding up makes fractions between -1 and 0 zero windows.
             max_extent = max_extent + (stride - 1);
         }
         let (image, kernel) = (image.clone(), kernel.clone());

@@ -1,4 +1,4 @@
-//! Sums and products of the elements of two quantized tensors.
+//! Element-wise sums and products of two quantized tensors.
 
 use super::requantize::Requantized;
 use crate::{
@@ -21,22 +21,22 @@ pub const OPS: &[Entry] = &[
     internal("QuantizedMul", |node| read(node, Form::Mul)),
 ];
 
-/// What is made of two elements.
+/// The function of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Their sum.
+    /// The sum.
     Add,
-    /// Their product.
+    /// The product.
     Mul,
 }
 
-/// The sum or the product of two quantized tensors of one shape, or of one and a number.
+/// The sum or product of two quantized tensors of one shape, or of a tensor and one element.
 pub struct QuantizedBinary {
-    /// Which of the two.
+    /// The function.
     pub form: Form,
     /// The zero points and scales of the operands, and the scale of the result.
     pub of: Blend,
-    /// What the result becomes.
+    /// The requantization of the result.
     pub to: Requantized,
 }
 
@@ -44,7 +44,7 @@ fn read(node: &mut Reader<'_>, form: Form) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(QuantizedBinary { form, of: read_blend(node)?, to: Requantized::read(node)? }))
 }
 
-/// Reads the attributes that say what the bytes of two operands and of a result stand for.
+/// Reads the scales and zero points of both operands, and the scale of the result.
 pub fn read_blend(node: &mut Reader<'_>) -> Result<Blend> {
     Ok(Blend {
         zeros: [node.int("a_zero", 0)? as i32, node.int("b_zero", 0)? as i32],
@@ -55,14 +55,14 @@ pub fn read_blend(node: &mut Reader<'_>) -> Result<Blend> {
     })
 }
 
-/// What the kernel of a sum or a product is told.
+/// Returns the parameters of a kernel; `one` tells that the second operand has one element.
 fn told(of: Blend, one: bool) -> geometry::Blend {
     let Blend { zeros, scales, scale, factors, .. } = of;
     geometry::Blend { zeros, scales, scale, one, factors }
 }
 
-/// What the kernel of a sum is told, of whose operands and result the bytes are of these types: with factors
-/// that serve as well as its scales, where there are any.
+/// Returns the parameters of the kernel `add`, with the factors of [`sum_factors`] if they exist.
+/// `types` are the types of both operands and of the result.
 pub fn sum_parameters(
     of: Blend,
     one: bool,
@@ -76,7 +76,7 @@ pub fn sum_parameters(
     told(Blend { factors: sum_factors(unsigned, to), ..of }, one)
 }
 
-/// Says these attributes.
+/// Writes the attributes that [`read_blend`] reads.
 pub fn blend_attributes(of: &Blend, a: &mut Attributes) {
     a.int("a_zero", of.zeros[0].into());
     a.int("b_zero", of.zeros[1].into());

@@ -1,4 +1,4 @@
-//! Convolutions of bytes that passes make of real ones between quantized tensors.
+//! Int8 convolutions, which passes create from convolutions between quantized tensors.
 
 use super::requantize::{Requantized, check_channels, operands};
 use crate::{
@@ -27,19 +27,19 @@ pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {
     Ok(Rc::new(QuantizedConv { window, group, to: Requantized::read(node)? }))
 })];
 
-/// The convolution of a quantized image with constant weights that have no zero point; its inputs
-/// behind these are what sums start with, what they are multiplied with and what is added then,
-/// for each output channel.
+/// The convolution of a quantized image with constant weights whose zero point is 0. The inputs
+/// after these hold, for each output channel, the initial accumulator, the scale, and optionally an
+/// offset that is added after scaling.
 pub struct QuantizedConv {
     /// The window.
     pub window: Window,
-    /// The number of groups that the channels are cut into.
+    /// The number of groups of channels.
     pub group: i64,
-    /// What the sums become.
+    /// The requantization of the accumulators.
     pub to: Requantized,
 }
 
-/// Kernels by the type of the result.
+/// Kernels by output type.
 type Kernels = [(DType, Kernel<(Conv, Requantize)>)];
 
 macro_rules! quantized_conv {
@@ -49,31 +49,30 @@ macro_rules! quantized_conv {
     };
 }
 
-/// Those of packed weights.
+/// Kernels that read packed weights.
 static PACKED: &Kernels = &[
     (DType::I8, quantized_conv!(int8_conv_nchw, i8)),
     (DType::U8, quantized_conv!(int8_conv_nchw, u8)),
 ];
-/// Those that are small.
+/// Kernels for small code.
 static SMALL: &Kernels = &[
     (DType::I8, quantized_conv!(small_int8_conv_nchw, i8)),
     (DType::U8, quantized_conv!(small_int8_conv_nchw, u8)),
 ];
 
-/// The most axes of an image.
+/// The maximum number of image axes.
 pub const MOST_AXES: usize = 3;
 
-/// How long sums are, filled up to a multiple of four.
+/// Returns the number of products in an accumulator, rounded up to a multiple of four.
 fn depth(conv: &Conv) -> Dim {
     let depth = &conv.channels * conv.kernel.iter().product::<Dim>();
     depth.ceil_div(&4.into()) * 4
 }
 
-/// How many columns the kernel sums up at once at least, where each filter has its own channel.
+/// The number of columns that the kernel of a depthwise convolution accumulates at least.
 const LINE_SUMS: i64 = 128;
 
-/// How many bytes of scratch memory the kernel wants: for the padded input, and for some columns
-/// of it.
+/// Returns the bytes of scratch memory: the padded input, and some of its columns.
 fn scratch(conv: &Conv) -> Dim {
     let (mut planes, mut columns, mut is_input) = (conv.channels.clone(), Dim::from(1), true);
     let axes = conv.size.len();
@@ -95,7 +94,7 @@ fn scratch(conv: &Conv) -> Dim {
     let input = if is_input { 0.into() } else { planes + bytes };
     let rest = match conv.channels.known() {
         Some(1) => {
-            // Where no vectors are: the sums of a few lines, or four columns of all quads.
+            // Without vectors: the accumulators of a few lines, or four columns of all quads.
             let sums = conv.out[axes - 1].at_least(&LINE_SUMS.into()) * 4;
             columns.at_least(&sums).at_least(&(depth(conv) * 8)) + bytes
         }
@@ -147,7 +146,7 @@ impl Op for QuantizedConv {
     }
 }
 
-/// Calls the kernel for the node at hand, with packed weights and what it wants of scratch memory.
+/// Calls the kernel with packed weights and its scratch memory.
 fn call(
     cx: &mut Lower<'_>,
     weights: Operand,
@@ -158,8 +157,9 @@ fn call(
     call_of(cx, PACKED, weights, scratch, geometry, to)
 }
 
-/// Calls the small kernel for the node at hand, with weights in the order of `[filters, channels,
-/// kernel…]`. A product with constant weights is a convolution, too: an image of no axes for each row.
+/// Calls the small kernel, with weights in the order `[filters, channels, kernel…]`. It also
+/// computes products with constant weights, as a convolution of one image without axes for each
+/// row.
 pub fn call_small(cx: &mut Lower<'_>, weights: Operand, geometry: Conv, to: Requantized) -> Result {
     let taps: Dim = geometry.kernel.iter().product();
     let starts = cx.scratch(DType::U32, taps.clone());

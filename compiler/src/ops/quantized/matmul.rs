@@ -1,4 +1,5 @@
-//! Products of bytes with constant weights that passes make of real ones between quantized tensors.
+//! Int8 products with constant weights, which passes create from products between quantized
+//! tensors.
 
 use super::{
     conv::call_small,
@@ -31,13 +32,13 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// The product of a quantized matrix with constant weights that have no zero point; its inputs
-/// behind these are what sums start with, what they are multiplied with and what is added then,
-/// for each column.
+/// The product of a quantized matrix and constant weights whose zero point is 0. The inputs after
+/// these hold, for each column, the initial accumulator, the scale, and optionally an offset that
+/// is added after scaling.
 pub struct QuantizedMatMul {
     /// Whether the weights are transposed.
     pub trans_b: bool,
-    /// What the sums become.
+    /// The requantization of the accumulators.
     pub to: Requantized,
 }
 
@@ -48,7 +49,7 @@ macro_rules! quantized_matmul {
     };
 }
 
-/// The kernels by the type of the result.
+/// The kernels by output type.
 static KERNELS: &[(DType, Kernel<(Product, Requantize)>)] =
     &[(DType::I8, quantized_matmul!(i8)), (DType::U8, quantized_matmul!(u8))];
 
@@ -56,7 +57,7 @@ static DYNAMIC: Kernel<Product> = kernel!(F32_ONLY T, quantized::dynamic_matmul,
     a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.optional(6),
     a.output(0), a.output(1), p));
 
-/// The shape of the product of input 0 with the weights, input `w`.
+/// Infers the shape of the product of input 0 and the weights, input `w`.
 fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
     cx.of(w, &[DType::I8])?;
     let (x, weights) = (cx.shape(0)?, cx.shape(w)?);
@@ -71,8 +72,8 @@ fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
     Ok([rows, std::slice::from_ref(n)].concat())
 }
 
-/// The sizes of the product with the weights, input `w`. These are constant, so theirs are known;
-/// the other factor may have a symbol for the same size.
+/// Returns the sizes of the product with the weights, input `w`. `n` and `k` come from the weights,
+/// whose sizes are fixed; the other operand may have a symbol for `k`.
 fn sizes(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<Product> {
     let (_, rows) = cx.output_ty(0)?.shape.split_last().expect("inferring saw the columns");
     let [first, second] = &cx.ty(w)?.shape[..] else { unreachable!("inferring saw a matrix") };
@@ -82,8 +83,8 @@ fn sizes(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<Product> {
     Ok(product)
 }
 
-/// Weights as `order` has them, which is told how many columns and rows there are, and how far rows and
-/// columns start from the next.
+/// Packs the weights, input `w`. `order` returns the packing for the numbers of columns and rows,
+/// and the strides of rows and columns.
 fn packed<P: pack::Pack>(
     cx: &mut Lower<'_>,
     w: usize,
@@ -98,17 +99,17 @@ fn packed<P: pack::Pack>(
     packed.ok_or_else(|| cx.unsupported("weights that are not constant"))
 }
 
-/// The order of the kernels of this family.
+/// Returns the packing that this module's kernels read.
 fn columns(n: usize, k: usize, strides: [usize; 2]) -> pack::ByteColumns {
     pack::ByteColumns { product: quantized::Product { m: 0, n, k }, strides }
 }
 
-/// The order of the small kernel of convolutions.
+/// Returns the packing that the small kernel of convolutions reads.
 fn filters(n: usize, k: usize, strides: [usize; 2]) -> pack::Transposed {
     pack::Transposed(matmul::Packing { rows: k, cols: n, strides })
 }
 
-/// The product as a convolution: an image of no axes for each row.
+/// Returns the product as a convolution of one image without axes for each row.
 fn as_conv(product: Product) -> Conv {
     Conv {
         batch: product.m,
@@ -125,7 +126,7 @@ fn as_conv(product: Product) -> Conv {
     }
 }
 
-/// How many bytes of scratch memory the kernels want.
+/// Allocates the scratch memory of the kernels.
 fn scratch(cx: &mut Lower<'_>, product: &Product) -> Operand {
     let rows = product.m.at_most(&quantized::MOST_ROWS.into());
     let depth = product.k.ceil_div(&4.into()) * 4;
@@ -170,9 +171,9 @@ impl Op for QuantizedMatMul {
     }
 }
 
-/// The product of a matrix that is quantized when the model runs, by the scale and the zero point
-/// of inputs 1 and 2, with constant weights, input 3. Inputs 4 and 5 are the scales and the sums of
-/// the weights' columns, input 6 what is added to each column.
+/// The product of a matrix that is quantized at run time, by the scale and the zero point in inputs
+/// 1 and 2, and constant weights, input 3. For each column, inputs 4 and 5 hold the scale and the
+/// sum of the weights, and input 6 the bias.
 pub struct DynamicMatMul;
 
 impl Op for DynamicMatMul {

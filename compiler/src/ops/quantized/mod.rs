@@ -1,4 +1,4 @@
-//! Operators on bytes that passes make of real ones between quantized tensors.
+//! Operators on int8 data, which passes create from operators between quantized tensors.
 
 pub(crate) mod binary;
 pub(crate) mod conv;

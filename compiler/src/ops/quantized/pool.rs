@@ -1,4 +1,4 @@
-//! Means of the windows of quantized images.
+//! Average pooling of quantized images.
 
 use super::requantize::Requantized;
 use crate::{
@@ -28,13 +28,13 @@ pub const OPS: &[Entry] = &[internal("QuantizedAveragePool", |node| {
 
 /// The means of the windows of a quantized tensor.
 pub struct QuantizedAveragePool {
-    /// The window; without one it is the whole image.
+    /// The window; `None` is the whole image.
     pub pool: Option<Pool>,
-    /// Whether the padding is counted.
+    /// Whether padding counts as elements.
     pub padded: bool,
-    /// What means are multiplied with.
+    /// The factor of the means.
     pub factor: f32,
-    /// What they become.
+    /// The requantization of the means.
     pub to: Requantized,
 }
 
@@ -45,11 +45,10 @@ macro_rules! average_pool {
     };
 }
 
-/// What the kernel of means is told: windows, what results become, the factor, and whether the
-/// padding is counted.
+/// The parameters of a kernel: windows, requantization, factor, and whether padding counts.
 type Means = (geometry::Pool, Requantize, f32, bool);
 
-/// Kernels by the type of the result.
+/// Kernels by output type.
 static AVERAGE_POOL: &[(DType, Kernel<Means>)] =
     &[(DType::I8, average_pool!(i8)), (DType::U8, average_pool!(u8))];
 
@@ -60,8 +59,7 @@ macro_rules! small_means {
     };
 }
 
-/// Kernels by the type of the result, for windows that are whole images, where space matters more than
-/// time.
+/// Kernels for small code whose windows are whole images, by output type.
 static SMALL_MEANS: &[(DType, Kernel<(Requantize, f32)>)] =
     &[(DType::I8, small_means!(i8)), (DType::U8, small_means!(u8))];
 

@@ -1,4 +1,4 @@
-//! How operators of quantized tensors end: what their sums become bytes by.
+//! Requantization: from accumulators to quantized elements.
 
 use crate::{
     diag::Result,
@@ -9,7 +9,7 @@ use crate::{
 };
 use onnxc_runtime::kernels::quantized;
 
-/// How sums become bytes of a type.
+/// A requantization to a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Requantized {
     /// The zero points and the limits.
@@ -37,7 +37,7 @@ impl Requantized {
         Ok(Requantized { to, dtype })
     }
 
-    /// Says the attributes.
+    /// Writes the attributes.
     pub fn attributes(&self, a: &mut Attributes) {
         a.int("dtype", self.dtype.code().into());
         a.int("x_zero", self.to.x_zero.into());
@@ -46,14 +46,14 @@ impl Requantized {
         a.int("high", self.to.high.into());
     }
 
-    /// As kernels are told.
+    /// Returns the kernels' parameters.
     pub fn formula(&self) -> Requantize {
         let quantized::Requantize { x_zero, y_zero, low, high } = self.to;
         Requantize { x_zero, y_zero, low, high }
     }
 }
 
-/// The limits of a type of bytes.
+/// Returns the smallest and largest element of a quantized type.
 pub fn limits(dtype: DType) -> (i32, i32) {
     match dtype {
         DType::I8 => (i8::MIN.into(), i8::MAX.into()),
@@ -61,8 +61,8 @@ pub fn limits(dtype: DType) -> (i32, i32) {
     }
 }
 
-/// Looks over the numbers of channels: addends, input `first`, and factors, and where they are
-/// given offsets.
+/// Checks the lengths of the inputs with one element per channel: the initial accumulators, input
+/// `first`, the scales after them, and the optional offsets.
 pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Inferred<()> {
     let wanted = [DType::I32, DType::F32, DType::F32];
     for (i, dtype) in (first..).zip(wanted) {
@@ -75,8 +75,8 @@ pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Infer
     Ok(())
 }
 
-/// What kernels of sums are given: the input, the weights as they want them, and of each channel its
-/// addend, its factor and, where there is one, its offset.
+/// Returns the kernels' inputs: the input, the packed `weights`, and for each channel the initial
+/// accumulator, the scale and the optional offset.
 pub fn operands(cx: &mut Lower<'_>, weights: Operand) -> Result<Vec<Arg>> {
     Ok(vec![
         cx.input(0)?.into(),

@@ -1,4 +1,4 @@
-//! Any function of one byte.
+//! Functions of one quantized element.
 
 use crate::{
     diag::Result,
@@ -12,7 +12,8 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("QuantizedTable", |_| Ok(Rc::new(QuantizedTable)))];
 
-/// A function of a byte: input 1 says what it makes of each, from the least on.
+/// A function of a quantized element. Input 1 holds its value for each element, from the smallest
+/// on.
 pub struct QuantizedTable;
 
 macro_rules! table {
@@ -22,7 +23,7 @@ macro_rules! table {
     };
 }
 
-/// Kernels by the type of the result.
+/// Kernels by output type.
 static TABLE: &[(DType, Kernel<NoParams>)] = &[(DType::I8, table!(i8)), (DType::U8, table!(u8))];
 
 impl Op for QuantizedTable {

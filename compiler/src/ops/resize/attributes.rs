@@ -3,40 +3,40 @@
 use crate::{dim::Dim, tensor::Tensor};
 use onnxc_runtime::kernels::resize::{Coordinates, Filter, Fit, Rounding};
 
-/// Where the inputs stand.
+/// The indices of the optional inputs.
 pub(super) const ROI: usize = 1;
 pub(super) const SCALES: usize = 2;
 pub(super) const SIZES: usize = 3;
 
-/// The input with axes made longer or shorter: region of interest, scales, sizes.
+/// The input resized along axes. Inputs: data, region of interest, scales, sizes.
 pub struct Resize {
-    /// What an element is made of.
+    /// The interpolation.
     pub mode: Mode,
-    /// How places are found on the original axis.
+    /// The mapping from output to input coordinates.
     pub coordinates: Coordinates,
-    /// What stands where there is nothing.
+    /// The value outside of the input.
     pub extrapolation: f32,
-    /// Which sizes keep the proportions, where they are kept.
+    /// The policy that keeps the aspect ratio, if it is kept.
     pub fit: Option<Fit>,
-    /// The axes that the inputs name; by default all.
+    /// The axes that the inputs describe; all by default.
     pub axes: Option<Vec<i64>>,
 }
 
-/// What an element is made of.
+/// An interpolation.
 #[derive(Clone, Copy)]
 pub enum Mode {
-    /// Of the nearest.
+    /// Takes the nearest element.
     Nearest(Rounding),
-    /// Of several.
+    /// Takes a weighted sum of elements.
     Filter(Filter),
 }
 
-/// The elements of a constant, of single precision.
+/// Returns the elements of a constant as `f32`.
 pub(super) fn single(tensor: &Tensor) -> Option<Vec<f32>> {
     Some(tensor.floats()?.into_iter().map(|x| x as f32).collect())
 }
 
-/// A size as a number, if it is known.
+/// Returns a size as a number, if it is fixed.
 pub(super) fn number(dim: &Dim) -> Option<usize> {
     dim.known().and_then(|n| usize::try_from(n).ok())
 }

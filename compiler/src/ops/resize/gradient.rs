@@ -1,4 +1,4 @@
-//! The derivative of `Resize`, which multiplies by a matrix along each axis.
+//! The gradient of `Resize`, which multiplies by a matrix along each axis.
 
 use super::{Mode, ROI, Resize, SCALES, SIZES};
 use crate::{
@@ -10,7 +10,8 @@ use onnxc_runtime::kernels::resize::{Coordinates, Rounding};
 use std::rc::Rc;
 
 impl Resize {
-    /// Each axis is multiplied by what the operator makes of a unit matrix along it.
+    /// Multiplies `dy` along each axis by the matrix of the interpolation, which is the resized
+    /// unit matrix.
     pub(super) fn gradient_by_axes(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(mut dx)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
         let fits = self.fit.is_some() && given(g, SIZES).is_some();
@@ -38,8 +39,8 @@ impl Resize {
         Ok(())
     }
 
-    /// Whether an axis that keeps its size is known to stay as it is: its scale is 1, and no place on it
-    /// is another.
+    /// Whether an axis of constant size certainly stays unchanged: its scale is 1, and each
+    /// coordinate maps to itself.
     fn keeps(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
         let unscaled = match constant(g, SCALES) {
             Some(scales) => scales.get(at) == Some(&1.0),
@@ -55,13 +56,13 @@ impl Resize {
         unscaled && in_place
     }
 
-    /// Whether the region along an axis is known to be all of it.
+    /// Whether the region certainly covers the whole axis.
     fn is_whole(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
         let ends = |roi: Vec<f64>| Some((*roi.get(at)?, *roi.get(count + at)?));
         constant(g, ROI).and_then(ends) == Some((0.0, 1.0))
     }
 
-    /// What becomes of each place along an axis: a row for each.
+    /// Returns the matrix of the interpolation along an axis, with a row for each input element.
     fn along<'t>(
         &self,
         g: &Gradient<'t>,
@@ -83,8 +84,9 @@ impl Resize {
         g.tape().node(Rc::new(op), &[Some(unit), roi, one(SCALES), one(SIZES)], 1)[0]
     }
 
-    /// The same where all axes together say by how much each is scaled: a unit matrix is resized that is
-    /// as large as these. Along the others it stays the same, for weights sum up to 1.
+    /// Returns that matrix if all axes together determine the scale: resizes a unit matrix that is
+    /// broadcast along the other axes. Weights sum to 1, so resizing does not change it along
+    /// those.
     fn fitted<'t>(&self, g: &Gradient<'t>, x: Expr<'t>, axes: &[usize], at: usize) -> Expr<'t> {
         let tape = g.tape();
         let others: Vec<usize> = (1..=axes.len()).filter(|&axis| axis != at + 1).collect();
@@ -102,12 +104,12 @@ impl Resize {
     }
 }
 
-/// An input, where it has elements.
+/// Returns an input, unless it is missing or empty.
 fn given<'t>(g: &Gradient<'t>, i: usize) -> Option<Expr<'t>> {
     g.optional(i).filter(|value| value.dims() != [0.into()])
 }
 
-/// The elements of an input, where they are known.
+/// Returns the elements of a constant input.
 fn constant(g: &Gradient<'_>, i: usize) -> Option<Vec<f64>> {
     let value = given(g, i)?;
     value.tape.look(|graph| graph[value.id].constant.as_ref().and_then(Tensor::floats))

@@ -1,4 +1,4 @@
-//! What is known of the resizing before the model runs.
+//! The facts about a `Resize` that are known at compile time.
 
 use super::attributes::{Mode, ROI, Resize, SCALES, SIZES, number, single};
 use crate::{diag::Result, dim::Dim, ir::Lower, plan::geometry, tensor::Tensor};
@@ -9,33 +9,33 @@ use onnxc_runtime::kernels::resize::{self, Coordinates, Filter, Rounding, fitted
 pub(super) struct Line {
     /// The axis.
     pub axis: usize,
-    /// Where the inputs name it, where they do.
+    /// Its position among the axes that the inputs describe, if it is one of them.
     pub at: Option<usize>,
-    /// The sizes before and after.
+    /// The sizes before and after resizing.
     pub from: Dim,
     pub to: Dim,
-    /// The scale, where it is known.
+    /// The scale, if it is known.
     pub scale: Option<f64>,
 }
 
-/// What is known of the resizing before the model runs.
+/// The facts about a `Resize` that are known at compile time.
 pub(super) struct Known {
     pub lines: Vec<Line>,
-    /// The scales of the axes that the inputs name, where they are not those of the sizes.
+    /// The scales of the axes that the inputs describe.
     pub scales: Scales,
-    /// The region of interest.
+    /// The region of interest, if it is constant.
     pub roi: Option<Vec<f64>>,
-    /// How many axes the inputs name.
+    /// The number of axes that the inputs describe.
     pub axes: usize,
 }
 
-/// Where the scales come from.
+/// The source of the scales.
 pub(super) enum Scales {
-    /// They are the quotients of the sizes.
+    /// The quotients of the sizes.
     Ratios,
-    /// They are these.
+    /// Constants.
     Given(Vec<f64>),
-    /// They are known only when the model runs.
+    /// An input or a computation of the run.
     Open,
 }
 
@@ -77,14 +77,14 @@ impl Known {
         Ok(Known { lines: (0..rank).map(line).collect(), axes: named.len(), roi, scales })
     }
 
-    /// The axes that the inputs name, in their order.
+    /// Returns the axes that the inputs describe, in their order.
     pub fn named(&self) -> Vec<&Line> {
         let mut named: Vec<&Line> = self.lines.iter().filter(|line| line.at.is_some()).collect();
         named.sort_by_key(|line| line.at);
         named
     }
 
-    /// Whether everything is known that these axes' tables are made of.
+    /// Whether the tables of these axes can be computed at compile time.
     pub fn is_all(&self, op: &Resize, lines: &[Line]) -> bool {
         let sized = |line: &Line| {
             number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
@@ -95,7 +95,7 @@ impl Known {
 }
 
 impl Line {
-    /// Whether the axis stays as it is.
+    /// Whether resizing leaves the axis unchanged.
     pub fn is_kept(&self, op: &Resize, known: &Known) -> bool {
         let Some(at) = self.at else { return true };
         let whole = || {
@@ -112,7 +112,7 @@ impl Line {
         in_place && self.scale == Some(1.0) && self.from == self.to
     }
 
-    /// How often each element is repeated, where that is all there is to do.
+    /// Returns how often each element is repeated, if resizing only repeats elements.
     pub fn factor(&self, op: &Resize, known: &Known, rounding: Rounding) -> Option<usize> {
         if self.is_kept(op, known) {
             return Some(1);
@@ -138,26 +138,26 @@ impl Line {
         factor.filter(exact).filter(|_| repeats)
     }
 
-    /// The axis as the kernels are told.
+    /// Returns the geometry of the axis.
     pub fn geometry(&self, op: &Resize, known: &Known) -> geometry::Line {
         geometry::Line {
             from: self.from.clone(),
             to: self.to.clone(),
             at: self.at.unwrap_or(0),
             axes: known.axes,
-            // An axis that no input names stays as it is.
+            // An axis that the inputs do not describe stays unchanged.
             coordinates: self.at.map_or(Coordinates::Asymmetric, |_| op.coordinates),
         }
     }
 
-    /// The axis in numbers, and its scale.
+    /// Returns the geometry of the axis in numbers.
     pub fn numbers(&self, op: &Resize, known: &Known) -> resize::Line {
         let size = |dim: &Dim| number(dim).unwrap_or(0);
         let geometry::Line { from, to, at, axes, coordinates } = self.geometry(op, known);
         resize::Line { from: size(&from), to: size(&to), at, axes, coordinates }
     }
 
-    /// How many weights the table of the axis has for a place.
+    /// Returns the number of weights for each output element in the axis's table.
     pub fn taps(&self, known: &Known, filter: Filter) -> Dim {
         let support = i64::from(filter.curve.support());
         let least = Dim::from(2 * support);
@@ -165,7 +165,7 @@ impl Line {
             (false, _) => least,
             (true, Some(scale)) => filter.taps(scale).into(),
             (true, None) => {
-                // Scales that are given may be a bit smaller than the quotient of the sizes.
+                // Scales in an input may be slightly smaller than the quotient of the sizes.
                 let slack = if matches!(known.scales, Scales::Ratios) { 1 } else { 2 };
                 let reach = (&self.from * (support * slack)).ceil_div(&self.to.at_least(&1.into()));
                 least.at_least(&(reach * 2))
@@ -176,7 +176,7 @@ impl Line {
 }
 
 impl Known {
-    /// The scales that the table of an axis is told.
+    /// Returns the constant scales for the table of an axis.
     pub fn constant_scales(&self, line: &Line) -> Option<&[f64]> {
         match &self.scales {
             Scales::Given(scales) => line.at.map(|_| scales.as_slice()),

@@ -1,4 +1,5 @@
-//! The calls that resize: tables, which are constants where the sizes are, and what reads them.
+//! Lowering of `Resize`: the tables, which are constants if the sizes are fixed, and the kernels
+//! that read them.
 
 use super::{
     attributes::{Mode, ROI, Resize, SCALES, SIZES, number},
@@ -72,7 +73,7 @@ pub(super) fn lower(op: &Resize, cx: &mut Lower<'_>) -> Result {
     }
 }
 
-/// Calls the kernel that settles sizes known only when the model runs.
+/// Binds the sizes that are known only at run time.
 fn settle(op: &Resize, cx: &mut Lower<'_>, known: &Known) -> Result {
     let named: Vec<&Line> = known.named();
     let from: Vec<Dim> = named.iter().map(|line| line.from.clone()).collect();
@@ -99,7 +100,7 @@ fn repeat(cx: &mut Lower<'_>, span: &[Line], factors: &[usize]) -> Result {
         span.iter().zip(factors).find(|(line, _)| line.axis == axis).map_or(1, |(_, &f)| f)
     };
     for (axis, size) in shape.iter().enumerate() {
-        // What is not repeated is copied as one with its neighbors.
+        // Adjacent axes without repetition are merged.
         match (named(axis), all.last()) {
             (1, Some(1)) => {
                 let last = sizes.pop().expect("there is one before");
@@ -168,8 +169,8 @@ fn interpolate(
     let dtype = cx.ty(0)?.dtype;
     let single = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
     let wide = if single { DType::F32 } else { DType::F64 };
-    // First what makes the tensor smallest; among equals the axis along which elements lie next
-    // to each other, as the others are cheaper.
+    // First the axes that shrink the tensor most; among equals the innermost axis, whose step costs
+    // most.
     let mut steps: Vec<&Line> = resized.iter().rev().collect();
     steps.sort_by(|a, b| {
         let scale = |line: &Line| line.scale.unwrap_or(1.0);
@@ -220,7 +221,7 @@ fn interpolate(
     cx.call_on(kernel, dtype, inputs, outputs, geometry)
 }
 
-/// The tables of weights, as constants.
+/// Computes the tables of weights as constants.
 fn constant_tables(
     op: &Resize,
     cx: &mut Lower<'_>,
@@ -243,7 +244,7 @@ fn constant_tables(
     (cx.weight(&Tensor::from_ints(&places)), cx.weight(&Tensor::from_wide(wide, &weights)))
 }
 
-/// The scales and the region of interest, in double precision.
+/// Returns the scales and the region of interest as `double`.
 fn operands(
     op: &Resize,
     cx: &mut Lower<'_>,
@@ -280,30 +281,30 @@ fn operands(
     Ok((scales, Some(roi)))
 }
 
-/// Writes input `i` in double precision.
+/// Writes input `i` as `double`.
 fn widen(cx: &mut Lower<'_>, i: usize, to: &Operand) -> Result {
     let (dtype, inputs) = (cx.ty(i)?.dtype, vec![cx.input(i)?.into()]);
     cx.call_on(&WIDEN, dtype, inputs, vec![to.clone().into()], crate::plan::NoParams)
 }
 
-/// The next `len` elements of a buffer.
+/// Returns the next `len` elements of a buffer, and advances `start`.
 fn part(of: &Operand, start: &mut Dim, len: &Dim) -> Operand {
     let part = Operand { buffer: of.buffer, start: start.clone(), len: len.clone() };
     *start = &*start + len;
     part
 }
 
-/// The product of the sizes before some axes.
+/// Returns the product of the sizes before the axes of `span`.
 fn before(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
     Ok(cx.ty(0)?.shape[..span[0].axis].iter().product())
 }
 
-/// The product of the sizes behind some axes.
+/// Returns the product of the sizes after the axes of `span`.
 fn behind(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
     Ok(cx.ty(0)?.shape[span[0].axis + span.len()..].iter().product())
 }
 
-/// What stands where there is nothing; where that is zero, the kernels know it.
+/// Returns the value outside of the input as a constant; the kernels default to zero.
 fn outside(op: &Resize, cx: &mut Lower<'_>) -> Result<Arg> {
     if op.extrapolation == 0.0 || op.coordinates != Coordinates::TfCropAndResize {
         return Ok(Arg::Optional(None));
@@ -322,8 +323,9 @@ fn outside(op: &Resize, cx: &mut Lower<'_>) -> Result<Arg> {
     Ok(Arg::Optional(Some(cx.weight(&array.into_tensor(Vec::new())))))
 }
 
-/// How many elements lie in the scratch memory: what is between two steps, twice where there are
-/// more than two; and the plane and the result, where they are of another type than the weights.
+/// Returns the number of scratch elements: the result between two steps, twice if there are more
+/// than two steps; and a plane of the input and of the result, unless they have the type of the
+/// weights.
 fn scratch(span: &[Line], steps: &[&Line], inner: &Dim, is_direct: bool) -> Dim {
     let size_after = |done: usize| -> Dim {
         let sizes = span.iter().map(|line| {

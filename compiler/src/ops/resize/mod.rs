@@ -1,4 +1,4 @@
-//! `Resize` and `Upsample`: axes made longer or shorter.
+//! `Resize` and `Upsample`.
 
 mod attributes;
 mod gradient;
@@ -52,8 +52,8 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// What the first versions of the operators say: each place is divided by the scale. `Upsample` makes
-/// no axis shorter.
+/// Reads the first versions of the operators, which divide each coordinate by the scale. `Upsample`
+/// shrinks no axis.
 fn first_form(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
     let modes = [
         ("nearest", Mode::Nearest(rounding)),
@@ -69,8 +69,8 @@ fn first_form(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
     }))
 }
 
-/// The rounding of the first `Resize`: to the start where an axis gets longer, else to the end. It
-/// has a newer name where all axes do the same.
+/// Returns the rounding of the first `Resize`: down along an axis that grows, else up. Newer
+/// versions have a name for it if it is the same along all axes.
 fn rounding(node: &Reader<'_>) -> Rounding {
     let scales = node.constant_input(SCALES).and_then(Tensor::floats);
     let all = |fits: fn(&f64) -> bool| scales.as_ref().is_some_and(|all| all.iter().all(fits));
@@ -84,7 +84,7 @@ fn rounding(node: &Reader<'_>) -> Rounding {
 const LINEAR: Filter =
     Filter { curve: Curve::Linear, a: 0.0, antialias: false, exclude_outside: false };
 
-/// Each attribute's choices and what they are called.
+/// The values of each attribute, by name.
 const COORDINATES: [(&str, Coordinates); 7] = [
     ("half_pixel", Coordinates::HalfPixel),
     ("half_pixel_symmetric", Coordinates::HalfPixelSymmetric),
@@ -106,7 +106,7 @@ const FITS: [(&str, Option<Fit>); 3] = [
     ("not_smaller", Some(Fit::NotSmaller)),
 ];
 
-/// The name of a choice; none for what no newer version can say.
+/// Returns the name of a value; empty if no newer version has it.
 fn name_of<T: PartialEq>(choices: &[(&'static str, T)], choice: &T) -> &'static str {
     choices.iter().find(|(_, other)| other == choice).map_or("", |(name, _)| name)
 }
@@ -117,7 +117,7 @@ impl Resize {
         if coordinates != Coordinates::TfCropAndResize {
             leave_out(node, ROI);
         }
-        // Before version 13 an input that is not meant has no elements.
+        // Before version 13, an unused input is an empty tensor.
         for i in [SCALES, SIZES] {
             let ty = node.ty(i).and_then(Type::as_tensor);
             if ty.is_some_and(|ty| ty.len().known() == Some(0)) {
@@ -143,7 +143,7 @@ impl Resize {
         })
     }
 
-    /// The axes that the inputs name.
+    /// Returns the axes that the inputs describe.
     fn axes(&self, cx: &Infer<'_>, rank: usize) -> Inferred<Vec<usize>> {
         match &self.axes {
             Some(axes) => cx.axes("axes", axes, rank),
@@ -151,7 +151,7 @@ impl Resize {
         }
     }
 
-    /// Looks over the inputs.
+    /// Checks the inputs.
     fn check(&self, cx: &Infer<'_>, axes: usize) -> Inferred<()> {
         let dtype = cx.of(0, ANY_IR4)?.dtype;
         if matches!(self.mode, Mode::Filter(_)) && !NUMERIC.contains(&dtype) {
@@ -180,7 +180,7 @@ impl Resize {
         }
     }
 
-    /// The sizes that the axes come to have; none for those known only when the model runs.
+    /// Returns the sizes after resizing; `None` for those known only at run time.
     fn resized(&self, cx: &Infer<'_>, from: &[&Dim]) -> Inferred<Vec<Option<Dim>>> {
         let refused =
             |error: onnxc_runtime::Error| cx.diagnostic(Code::ShapeMismatch, error.to_string());
@@ -199,7 +199,7 @@ impl Resize {
         Ok(sizes.into_iter().map(|size| Some(size.into())).collect())
     }
 
-    /// The greatest size that an axis can come to have.
+    /// Returns the largest size that an axis can have after resizing.
     fn bound(&self, cx: &Infer<'_>, i: usize, from: &Dim) -> Option<i64> {
         if let Some(scales) = cx.constant(SCALES).and_then(single) {
             let from = usize::try_from(cx.upper(from)?).ok()?;
@@ -218,13 +218,13 @@ fn leave_out(node: &mut Reader<'_>, i: usize) {
     }
 }
 
-/// The size of an axis that is scaled, where it is a formula.
+/// Returns the scaled size of an axis, if it is a dimension expression.
 fn scaled(from: &Dim, scale: f32) -> onnxc_runtime::Result<Option<Dim>> {
     if let Some(from) = number(from) {
         return Ok(Some(scaled_size(from, scale)?.into()));
     }
     scaled_size(1, scale)?;
-    // Sizes times such fractions are exact in single precision.
+    // Products of sizes and these fractions are exact in `f32`.
     const MOST: f32 = 64.0;
     let denominator = [1u8, 2, 4, 8].into_iter().find(|&q| (scale * f32::from(q)).fract() == 0.0);
     let fraction = denominator.map(|q| (scale * f32::from(q), i64::from(q)));
@@ -237,7 +237,7 @@ impl Op for Resize {
         "Resize"
     }
 
-    // No newer version rounds as the first did.
+    // No newer version rounds like the first.
     fn domain(&self) -> Domain {
         match self.mode {
             Mode::Nearest(Rounding::Simple) => Domain::Internal,

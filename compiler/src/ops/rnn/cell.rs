@@ -2,24 +2,24 @@
 
 use onnxc_runtime::kernels::{epilogue::Activation, rnn::Direction};
 
-/// What happens in a step.
+/// The cell of a recurrent network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
-    /// The state is one function of a sum.
+    /// The state is the activation of one sum.
     Rnn,
-    /// Gated recurrent units.
+    /// Gated recurrent unit.
     Gru,
     /// Long short-term memory.
     Lstm,
 }
 
-/// A recurrent network, of any cell.
+/// A recurrent network with any cell.
 #[derive(Clone)]
 pub(super) struct Recurrent {
     pub cell: Cell,
     pub direction: Direction,
     pub hidden_size: Option<i64>,
-    /// The functions of each direction, one direction after the other.
+    /// The activations of each direction, one direction after the other.
     pub activations: Vec<Activation>,
     pub clip: Option<f32>,
     /// Whether the batch is the first axis.
@@ -45,7 +45,7 @@ impl Cell {
         }
     }
 
-    /// The functions of one direction, where the attributes name none.
+    /// Returns the default activations of one direction.
     pub fn defaults(self) -> &'static [&'static str] {
         match self {
             Cell::Rnn => &["Tanh"],

@@ -1,4 +1,4 @@
-//! The derivatives of recurrent networks: those of the iterations that they are.
+//! The gradients of recurrent networks, by differentiating them as loops over the steps.
 
 use super::{Cell, Recurrent, ways};
 use crate::{
@@ -18,18 +18,18 @@ struct Weights<'t> {
     input: Expr<'t>,
     /// From the state to the gates.
     state: Expr<'t>,
-    /// What is added to the gates, with the input and with the state.
+    /// The biases of the input and of the state.
     biases: Option<[Expr<'t>; 2]>,
     /// The peepholes of the input, output and forget gates.
     peepholes: Option<[Expr<'t>; 3]>,
 }
 
-/// A part of the last axis.
+/// Returns part `i` of the last axis, in parts of `size` elements.
 fn gate(x: Expr<'_>, i: i64, size: i64) -> Expr<'_> {
     x.between(x.tape.ints(&[i * size]), x.tape.ints(&[(i + 1) * size]), -1)
 }
 
-/// What a direction gives: the states of all steps, and the last ones.
+/// The results of a direction: the states of all steps, and the final states.
 struct Results<'t> {
     all: Expr<'t>,
     last: Vec<Expr<'t>>,
@@ -40,12 +40,12 @@ struct Network<'a, 't> {
     op: &'a Recurrent,
     x: Expr<'t>,
     hidden: i64,
-    /// Whether a step is one of the sequence.
+    /// Whether a step is within its sequence.
     mask: Option<Expr<'t>>,
 }
 
 impl Recurrent {
-    /// Writes the network as iterations, and walks these backwards.
+    /// Writes the network as `Scan` nodes, and differentiates these.
     pub(super) fn gradient_of_iterations(&self, g: &mut Gradient<'_>) -> Result {
         let Some(hidden) = g.x(2).dims()[2].known() else {
             return Err(g.unsupported("for states whose size is known only when the model runs"));
@@ -99,7 +99,7 @@ impl<'t> Network<'_, 't> {
         };
         let mut gates = self.x.matmul(weights.input.turned());
         if let Some([input, state]) = weights.biases {
-            // That of a candidate stands inside of what the reset gate multiplies.
+            // With `linear_before_reset`, the reset gate also multiplies the candidate's bias.
             gates = gates + input;
             gates = match op.cell {
                 Cell::Gru if op.linear_before_reset => {
@@ -113,7 +113,7 @@ impl<'t> Network<'_, 't> {
         self.iterations(way, weights, states, gates)
     }
 
-    /// The iterations of one direction, on the gates as far as the inputs make them.
+    /// Runs one direction. `gates` holds the input's part of the gates.
     fn iterations(
         &self,
         way: usize,
@@ -161,7 +161,7 @@ impl<'t> Network<'_, 't> {
         }
     }
 
-    /// The states after a step.
+    /// Returns the states after a step.
     fn step(
         &self,
         way: usize,

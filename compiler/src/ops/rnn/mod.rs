@@ -1,4 +1,4 @@
-//! Recurrent networks.
+//! Recurrent networks: `RNN`, `GRU` and `LSTM`.
 
 mod cell;
 mod gradient;
@@ -34,7 +34,7 @@ pub const OPS: &[Entry] = &[
     entry("RNN", 1, |node| Recurrent::read(node, Cell::Rnn)),
 ];
 
-/// A function that the attributes name: whether it takes `alpha` and `beta`, and their defaults.
+/// An activation: its name, and the defaults of `alpha` and `beta` if it has them.
 struct Function {
     name: &'static str,
     alpha: Option<f32>,
@@ -51,7 +51,7 @@ const fn function(
     Function { name, alpha, beta, make }
 }
 
-/// Every function that the attributes may name.
+/// Every activation that the attributes may name.
 const FUNCTIONS: &[Function] = &[
     function("Affine", Some(1.0), Some(0.0), |alpha, beta| Activation::Affine { alpha, beta }),
     function("Elu", Some(1.0), None, |alpha, _| Activation::Elu { alpha }),
@@ -69,13 +69,13 @@ const FUNCTIONS: &[Function] = &[
     function("Softplus", None, None, |_, _| Activation::Softplus),
     function("Softsign", None, None, |_, _| Activation::Softsign),
     function("Tanh", None, None, |_, _| Activation::Tanh),
-    // Here the threshold itself is kept: the kernel's function lets go what is not above its own.
+    // In recurrent networks the activation keeps `x >= alpha`, the kernel's keeps `x > alpha`.
     function("ThresholdedRelu", Some(1.0), None, |alpha, _| Activation::ThresholdedRelu {
         alpha: alpha.next_down(),
     }),
 ];
 
-/// How the file spells directions. The first version of `GRU` misspelled one.
+/// The names of directions. The first version of `GRU` misspelled one.
 const DIRECTIONS: &[(&str, Direction)] = &[
     ("forward", Direction::Forward),
     ("foward", Direction::Forward),
@@ -89,7 +89,7 @@ fn ways(direction: Direction) -> usize {
 
 impl Recurrent {
     fn read(node: &mut Reader<'_>, cell: Cell) -> Result<Rc<dyn Op>> {
-        // Whether there is a sequence of outputs is seen by the outputs themselves.
+        // The outputs themselves tell whether the sequence is used.
         node.ignore("output_sequence");
         let direction = node.choice("direction", DIRECTIONS)?;
         let linear_before_reset = cell == Cell::Gru && node.flag("linear_before_reset", false)?;
@@ -106,32 +106,32 @@ impl Recurrent {
         }))
     }
 
-    /// The function at place `i` of a direction; that of the first stands for a missing second.
+    /// Returns activation `i` of a direction; that of the first, if there is no second.
     fn activation(&self, way: usize, i: usize) -> Activation {
         let each = self.cell.defaults().len();
         let at = if way < ways(self.direction) { way * each + i } else { i };
         self.activations[at]
     }
 
-    /// The axes in the order that `layout` says: the batch comes first, or behind the other.
+    /// Returns both axes in the order of `layout`: the batch first, or last.
     fn ordered(&self, other: &Dim, batch: &Dim) -> [Dim; 2] {
         let axes = [other.clone(), batch.clone()];
         if self.layout { [axes[1].clone(), axes[0].clone()] } else { axes }
     }
 
-    /// Steps and batch of an input of that shape.
+    /// Returns the number of steps and the batch size of an input of that shape.
     fn steps_and_batch<'s>(&self, x: &'s [Dim]) -> (&'s Dim, &'s Dim) {
         if self.layout { (&x[1], &x[0]) } else { (&x[0], &x[1]) }
     }
 }
 
-/// The functions of a node, for each direction.
+/// Reads the activations of each direction.
 fn functions(node: &mut Reader<'_>, cell: Cell, ways: usize) -> Result<Vec<Activation>> {
     let defaults = cell.defaults().repeat(ways);
     let wanted = defaults.len();
     let names = node.maybe_strings("activations")?.filter(|names| !names.is_empty());
     let names = names.unwrap_or_else(|| defaults.into_iter().map(String::from).collect());
-    // The default of the first operator sets has one for each of two directions.
+    // The default of the first operator sets lists names for two directions.
     if names.len() < wanted {
         let message = format!("`activations` must have {wanted} names, but has {}", names.len());
         return Err(Diagnostic::new(Code::BadAttribute, message));
@@ -145,7 +145,7 @@ fn functions(node: &mut Reader<'_>, cell: Cell, ways: usize) -> Result<Vec<Activ
             let message = format!("there is no activation {}", quoted(name));
             return Err(Diagnostic::new(Code::BadAttribute, message));
         };
-        // Each function takes what it needs of the lists, in order.
+        // Each activation takes its parameters from the lists, in order.
         let alpha = alpha.map_or(0.0, |default| alphas.next().unwrap_or(default));
         let beta = beta.map_or(0.0, |default| betas.next().unwrap_or(default));
         found.push(make(alpha, beta));
@@ -153,7 +153,7 @@ fn functions(node: &mut Reader<'_>, cell: Cell, ways: usize) -> Result<Vec<Activ
     Ok(found)
 }
 
-/// The kernels of a cell: for `float`, and for any real numbers.
+/// The kernels of a cell: for `float`, and for any floating-point type.
 struct Kernels<F: Formula> {
     f32: Kernel<F>,
     float: Kernel<F>,
@@ -306,8 +306,8 @@ impl Op for Recurrent {
     }
 }
 
-/// Calls the kernel for the element type, on so many inputs and outputs, and on weights that are
-/// packed.
+/// Calls the kernel for the element type, with that many inputs and outputs. Packed weights replace
+/// inputs 1 and 2.
 fn call<F: Formula + Field>(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels<F>,

@@ -1,4 +1,4 @@
-//! Constant weights of recurrent networks, packed when the model is compiled.
+//! Constant weights of recurrent networks, packed at compile time.
 
 use super::{Cell, Recurrent};
 use crate::{
@@ -16,18 +16,18 @@ use onnxc_runtime::{
     },
 };
 
-/// What has no room in a first-level cache, in bytes.
+/// The size of a first-level cache, in bytes.
 const LARGE: i64 = 32 << 10;
 
-/// Whether the weights of states are so large that the way in which a step reads them counts.
+/// Whether the weights of states exceed the first-level cache, so that their layout matters.
 pub(super) fn are_large(cell: Cell, hidden: &Dim) -> bool {
     let elements = |n: i64| n.checked_mul(n)?.checked_mul(cell.gates());
     hidden.known().is_some_and(|n| elements(n).is_none_or(|n| n > LARGE / 4))
 }
 
 impl Recurrent {
-    /// The weights of inputs and of states as the kernels of `f32` read them, where they are
-    /// constants: those of states in stripes or not.
+    /// Packs constant weights of inputs and of states for the kernels of `f32`; those of states in
+    /// stripes if `striped`.
     pub(super) fn packed(
         &self,
         cx: &mut Lower<'_>,
@@ -59,7 +59,7 @@ impl Recurrent {
     }
 }
 
-/// The weights of gates. A piece is a group of them, of one direction.
+/// The packing of the weights of gates. A piece is a group of gates of one direction.
 struct PackGates {
     directions: usize,
     groups: Vec<usize>,
@@ -102,7 +102,7 @@ impl Pack for PackGates {
             let whole = self.groups.iter().all(|n| (n * self.hidden).is_multiple_of(lanes));
             return whole.then_some(Panels { lanes, rows: self.depth, depth: self.depth });
         }
-        // Several factors of several blocks each are no panels one after another.
+        // Several matrices of several depth blocks each are not one sequence of panels.
         let panels = Panels::right(self.depth);
         (self.pieces::<f32>() == 1 || panels.depth == panels.rows).then_some(panels)
     }
