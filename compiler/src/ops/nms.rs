@@ -23,12 +23,17 @@ pub struct NonMaxSuppression {
     pub centers: bool,
 }
 
-static CORNERS: Kernel<Boxes> = kernel!(F32_ONLY T, nms::select_corners,
-    |f, a, p| f(a.sizes(), a.input::<T>(0), a.input(1), a.optional(2), a.optional(3),
-        a.optional(4), a.output(0), a.output(1), p));
-static CENTERS: Kernel<Boxes> = kernel!(F32_ONLY T, nms::select_centers,
-    |f, a, p| f(a.sizes(), a.input::<T>(0), a.input(1), a.optional(2), a.optional(3),
-        a.optional(4), a.output(0), a.output(1), p));
+macro_rules! select_kernel {
+    ($name:ident) => {
+        kernel!(F32_ONLY T, nms::$name { operands: nms::BoxOperands {
+            boxes: input(0), scores: input(1), count: optional(2), overlap: optional(3),
+            score: optional(4),
+        } }, |f, a, p| f(a.sizes(), operands, a.output(0), a.output(1), p))
+    };
+}
+
+static CORNERS: Kernel<Boxes> = select_kernel!(select_corners);
+static CENTERS: Kernel<Boxes> = select_kernel!(select_centers);
 
 /// The input `max_output_boxes_per_class`.
 const COUNT: usize = 2;

@@ -89,10 +89,13 @@ fn infer(cx: &mut Infer<'_>, per_tensor: usize) -> Inferred {
 
 /// A kernel that updates a tensor and one accumulator from a gradient.
 macro_rules! step_kernel {
-    ($name:ident $in_place:ident) => {
-        kernel!(overwrites 2 F32_AND_F64 T, optimizer::$name::<T>,
-            |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0),
-                a.output(1), p),
+    ($name:ident $in_place:ident $Operands:ident $accumulator:ident) => {
+        kernel!(overwrites 2 F32_AND_F64 T, optimizer::$name::<T> {
+            operands: optimizer::$Operands {
+                x: input(0), $accumulator: input(1), gradient: input(2), rate: input(3),
+                step: input(4),
+            }
+        }, |f, a, p| f(operands, a.output(0), a.output(1), p),
             in_place $in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0), a.input(1),
                 a.input(2), p))
     };
@@ -130,7 +133,8 @@ fn lower<F: Formula>(
 /// A step of Adagrad.
 pub struct Adagrad(pub geometry::Adagrad);
 
-static ADAGRAD: Kernel<geometry::Adagrad> = step_kernel!(adagrad adagrad_in_place);
+static ADAGRAD: Kernel<geometry::Adagrad> =
+    step_kernel!(adagrad adagrad_in_place AdagradOperands h);
 
 impl Op for Adagrad {
     fn name(&self) -> &'static str {
@@ -159,9 +163,10 @@ impl Op for Adagrad {
 /// A step of Adam.
 pub struct Adam(pub geometry::Adam);
 
-static ADAM: Kernel<geometry::Adam> = kernel!(overwrites 3 F32_AND_F64 T, optimizer::adam::<T>,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.output(0),
-        a.output(1), a.output(2), p),
+static ADAM: Kernel<geometry::Adam> = kernel!(overwrites 3 F32_AND_F64 T,
+    optimizer::adam::<T> { operands: optimizer::AdamOperands {
+        x: input(0), v: input(1), h: input(2), gradient: input(3), rate: input(4), step: input(5),
+    } }, |f, a, p| f(operands, a.output(0), a.output(1), a.output(2), p),
     in_place adam_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.output(2), a.input(0),
         a.input(1), a.input(2), p));
 
@@ -199,9 +204,10 @@ pub struct Momentum {
     pub attributes: geometry::Momentum,
 }
 
-static MOMENTUM: Kernel<geometry::Momentum> = step_kernel!(momentum momentum_in_place);
+static MOMENTUM: Kernel<geometry::Momentum> =
+    step_kernel!(momentum momentum_in_place MomentumOperands v);
 static NESTEROV_MOMENTUM: Kernel<geometry::Momentum> =
-    step_kernel!(nesterov_momentum nesterov_momentum_in_place);
+    step_kernel!(nesterov_momentum nesterov_momentum_in_place MomentumOperands v);
 
 impl Op for Momentum {
     fn name(&self) -> &'static str {

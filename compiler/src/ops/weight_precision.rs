@@ -32,8 +32,10 @@ static GEMM_BF16: Product = kernel!(F32_ONLY T, weight_precision::gemm_bf16, |f,
     a.input(0), a.input(1), a.optional(2), a.output(0), a.output(1), p.0, p.1));
 static GEMM_F16: Product = kernel!(F32_ONLY T, weight_precision::gemm_f16, |f, a, p| f(
     a.input(0), a.input(1), a.optional(2), a.output(0), a.output(1), p.0, p.1));
-static GEMM_I8: Product = kernel!(F32_ONLY T, weight_precision::gemm_i8, |f, a, p| f(
-    a.input(0), a.input(1), a.input(2), a.optional(3), a.output(0), a.output(1), p.0, p.1));
+static GEMM_I8: Product = kernel!(F32_ONLY T,
+    weight_precision::gemm_i8 { operands: weight_precision::Int8GemmOperands {
+        a: input(0), b: input(1), scales: input(2), c: optional(3),
+    } }, |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1));
 
 /// A weight with reduced precision.
 pub(super) struct ReducedWeight {

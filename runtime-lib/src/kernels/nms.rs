@@ -13,9 +13,13 @@ pub struct Boxes {
     pub boxes: usize,
 }
 
-/// The optional inputs that limit the selection, each a tensor of one element.
+/// The boxes, and the optional limits, each a tensor of one element.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits<'a> {
+pub struct BoxOperands<'a> {
+    /// The boxes of all images.
+    pub boxes: &'a [f32],
+    /// The scores of all images and classes.
+    pub scores: &'a [f32],
     /// The maximum number of boxes per class and image; 0 if absent.
     pub count: Option<&'a [i64]>,
     /// The maximum intersection over union of two boxes; 0 if absent.
@@ -27,40 +31,28 @@ pub struct Limits<'a> {
 /// Writes the image, the class and the index of each selected box, and the number of selected boxes
 /// into `sizes`. Boxes are given by two corners. The scratch memory `order` has an element per box
 /// of an image.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn select_corners(
     sizes: &mut [usize],
-    boxes: &[f32],
-    scores: &[f32],
-    count: Option<&[i64]>,
-    overlap: Option<&[f32]>,
-    score: Option<&[f32]>,
+    operands: BoxOperands<'_>,
     kept: &mut [i64],
     order: &mut [i64],
     geometry: Boxes,
 ) {
-    let limits = Limits { count, overlap, score };
-    sizes[0] = select(boxes, scores, limits, kept, order, geometry, |b| {
+    sizes[0] = select(operands, kept, order, geometry, |b| {
         let [y, x] = [[b[0], b[2]], [b[1], b[3]]];
         [x, y].map(|[a, b]| if a >= b { [b, a] } else { [a, b] })
     });
 }
 
 /// [`select_corners`] for boxes given by center, width and height.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn select_centers(
     sizes: &mut [usize],
-    boxes: &[f32],
-    scores: &[f32],
-    count: Option<&[i64]>,
-    overlap: Option<&[f32]>,
-    score: Option<&[f32]>,
+    operands: BoxOperands<'_>,
     kept: &mut [i64],
     order: &mut [i64],
     geometry: Boxes,
 ) {
-    let limits = Limits { count, overlap, score };
-    sizes[0] = select(boxes, scores, limits, kept, order, geometry, |b| {
+    sizes[0] = select(operands, kept, order, geometry, |b| {
         [[b[0], b[2]], [b[1], b[3]]].map(|[middle, len]| [middle - len / 2.0, middle + len / 2.0])
     });
 }
@@ -69,22 +61,20 @@ pub fn select_centers(
 type Sides = [[f32; 2]; 2];
 
 fn select(
-    boxes: &[f32],
-    scores: &[f32],
-    limits: Limits<'_>,
+    BoxOperands { boxes, scores, count, overlap, score }: BoxOperands<'_>,
     kept: &mut [i64],
     order: &mut [i64],
     geometry: Boxes,
     sides: fn(&[f32]) -> Sides,
 ) -> usize {
     let Boxes { images, classes, boxes: len } = geometry;
-    let most = first(limits.count).map_or(0, |count| usize::try_from(count).unwrap_or(0));
-    let overlap = first(limits.overlap).unwrap_or(0.0);
+    let most = first(count).map_or(0, |count| usize::try_from(count).unwrap_or(0));
+    let overlap = first(overlap).unwrap_or(0.0);
     let mut found = 0;
     for (image, class) in (0..images).flat_map(|i| (0..classes).map(move |c| (i, c))) {
         let boxes = &boxes[image * len * 4..][..len * 4];
         let scores = &scores[(image * classes + class) * len..][..len];
-        let order = ordered(scores, first(limits.score), order);
+        let order = ordered(scores, first(score), order);
         let start = found;
         for &mut at in order {
             if found - start >= most {
@@ -159,11 +149,13 @@ mod tests {
         let score = score.map(|score| [score]);
         select_corners(
             &mut sizes,
-            &BOXES,
-            &scores,
-            Some(&[count]),
-            Some(&[overlap]),
-            score.as_ref().map(|score| &score[..]),
+            BoxOperands {
+                boxes: &BOXES,
+                scores: &scores,
+                count: Some(&[count]),
+                overlap: Some(&[overlap]),
+                score: score.as_ref().map(|score| &score[..]),
+            },
             &mut kept,
             &mut order,
             GEOMETRY,
@@ -194,11 +186,13 @@ mod tests {
         let scores = [0.5, 0.6, 0.7];
         select_centers(
             &mut sizes,
-            &boxes,
-            &scores,
-            Some(&[3]),
-            Some(&[0.5]),
-            None,
+            BoxOperands {
+                boxes: &boxes,
+                scores: &scores,
+                count: Some(&[3]),
+                overlap: Some(&[0.5]),
+                score: None,
+            },
             &mut kept,
             &mut order,
             geometry,

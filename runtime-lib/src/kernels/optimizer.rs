@@ -72,18 +72,29 @@ fn roots<'a, T: Float, S: Simd>(s: S, x: &[T], block: &'a mut [T; BLOCK]) -> &'a
     roots
 }
 
+/// The operands of [`adagrad`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdagradOperands<'a, T> {
+    /// The tensor.
+    pub x: &'a [T],
+    /// The accumulated squared gradients.
+    pub h: &'a [T],
+    /// The gradient of the loss.
+    pub gradient: &'a [T],
+    /// The learning rate.
+    pub rate: &'a [f64],
+    /// The number of updates before this one.
+    pub step: &'a [i64],
+}
+
 /// Updates a tensor `x` and its accumulated squared gradients `h`. (Duchi, Hazan and Singer, 2011.)
-#[allow(clippy::too_many_arguments)]
 pub fn adagrad<T: Float>(
-    x: &[T],
-    h: &[T],
-    gradient: &[T],
-    rate: &[f64],
-    step: &[i64],
+    operands: AdagradOperands<'_, T>,
     new_x: &mut [T],
     new_h: &mut [T],
     adagrad: Adagrad,
 ) {
+    let AdagradOperands { x, h, gradient, rate, step } = operands;
     new_x.copy_from_slice(x);
     new_h.copy_from_slice(h);
     adagrad_in_place(new_x, new_h, gradient, rate, step, adagrad);
@@ -135,21 +146,33 @@ impl<T: Float> WithSimd for AdagradStep<'_, T> {
     }
 }
 
+/// The operands of [`adam`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdamOperands<'a, T> {
+    /// The tensor.
+    pub x: &'a [T],
+    /// The mean gradient.
+    pub v: &'a [T],
+    /// The mean squared gradient.
+    pub h: &'a [T],
+    /// The gradient of the loss.
+    pub gradient: &'a [T],
+    /// The learning rate.
+    pub rate: &'a [f64],
+    /// The number of updates before this one.
+    pub step: &'a [i64],
+}
+
 /// Updates a tensor `x`, its mean gradient `v` and its mean squared gradient `h`. (Kingma and Ba,
 /// 2015.)
-#[allow(clippy::too_many_arguments)]
 pub fn adam<T: Float>(
-    x: &[T],
-    v: &[T],
-    h: &[T],
-    gradient: &[T],
-    rate: &[f64],
-    step: &[i64],
+    operands: AdamOperands<'_, T>,
     new_x: &mut [T],
     new_v: &mut [T],
     new_h: &mut [T],
     adam: Adam,
 ) {
+    let AdamOperands { x, v, h, gradient, rate, step } = operands;
     new_x.copy_from_slice(x);
     new_v.copy_from_slice(v);
     new_h.copy_from_slice(h);
@@ -255,18 +278,29 @@ impl<T: Float> WithSimd for AdamStep<'_, T> {
     }
 }
 
+/// The operands of [`momentum`].
+#[derive(Clone, Copy, Debug)]
+pub struct MomentumOperands<'a, T> {
+    /// The tensor.
+    pub x: &'a [T],
+    /// The momentum.
+    pub v: &'a [T],
+    /// The gradient of the loss.
+    pub gradient: &'a [T],
+    /// The learning rate.
+    pub rate: &'a [f64],
+    /// The number of updates before this one.
+    pub step: &'a [i64],
+}
+
 /// Updates a tensor `x` and its momentum `v`.
-#[allow(clippy::too_many_arguments)]
 pub fn momentum<T: Float>(
-    x: &[T],
-    v: &[T],
-    gradient: &[T],
-    rate: &[f64],
-    step: &[i64],
+    operands: MomentumOperands<'_, T>,
     new_x: &mut [T],
     new_v: &mut [T],
     momentum: Momentum,
 ) {
+    let MomentumOperands { x, v, gradient, rate, step } = operands;
     new_x.copy_from_slice(x);
     new_v.copy_from_slice(v);
     momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
@@ -288,17 +322,13 @@ pub fn momentum_in_place<T: Float>(
 }
 
 /// [`momentum`] with Nesterov's lookahead.
-#[allow(clippy::too_many_arguments)]
 pub fn nesterov_momentum<T: Float>(
-    x: &[T],
-    v: &[T],
-    gradient: &[T],
-    rate: &[f64],
-    step: &[i64],
+    operands: MomentumOperands<'_, T>,
     new_x: &mut [T],
     new_v: &mut [T],
     momentum: Momentum,
 ) {
+    let MomentumOperands { x, v, gradient, rate, step } = operands;
     new_x.copy_from_slice(x);
     new_v.copy_from_slice(v);
     nesterov_momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
@@ -380,7 +410,12 @@ mod tests {
         let (x, g, h) = (numbers::<T>(37), numbers::<T>(11), squares::<T>(7));
         let (mut new_x, mut new_h) = ([T::ZERO; N], [T::ZERO; N]);
         let attributes = Adagrad { decay_factor: 0.25, epsilon: 0.5, norm_coefficient: 0.125 };
-        adagrad(&x, &h, &g, &[0.1], &[4], &mut new_x, &mut new_h, attributes);
+        adagrad(
+            AdagradOperands { x: &x, h: &h, gradient: &g, rate: &[0.1], step: &[4] },
+            &mut new_x,
+            &mut new_h,
+            attributes,
+        );
         let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
         let wanted_h = |i: usize| h[i].to_f64() + gradient(i) * gradient(i);
         close(&new_h, error, wanted_h);
@@ -399,7 +434,13 @@ mod tests {
             norm_coefficient_post: 0.25,
         };
         let outputs = (&mut new_x, &mut new_v, &mut new_h);
-        adam(&x, &v, &h, &g, &[0.1], &[step], outputs.0, outputs.1, outputs.2, attributes);
+        adam(
+            AdamOperands { x: &x, v: &v, h: &h, gradient: &g, rate: &[0.1], step: &[step] },
+            outputs.0,
+            outputs.1,
+            outputs.2,
+            attributes,
+        );
         let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
         let wanted_v = |i: usize| 0.75 * v[i].to_f64() + 0.25 * gradient(i);
         let wanted_h = |i: usize| 0.875 * h[i].to_f64() + 0.125 * gradient(i) * gradient(i);
@@ -417,13 +458,23 @@ mod tests {
         let (x, g, v) = (numbers::<T>(37), numbers::<T>(11), numbers::<T>(5));
         let (mut new_x, mut new_v) = ([T::ZERO; N], [T::ZERO; N]);
         let attributes = Momentum { alpha: 0.75, beta: 0.5, norm_coefficient: 0.125 };
-        momentum(&x, &v, &g, &[0.1], &[step], &mut new_x, &mut new_v, attributes);
+        momentum(
+            MomentumOperands { x: &x, v: &v, gradient: &g, rate: &[0.1], step: &[step] },
+            &mut new_x,
+            &mut new_v,
+            attributes,
+        );
         let beta = if step > 0 { 0.5 } else { 1.0 };
         let gradient = |i: usize| 0.125 * x[i].to_f64() + g[i].to_f64();
         let wanted_v = |i: usize| 0.75 * v[i].to_f64() + beta * gradient(i);
         close(&new_v, error, wanted_v);
         close(&new_x, error, |i| x[i].to_f64() - 0.1 * wanted_v(i));
-        nesterov_momentum(&x, &v, &g, &[0.1], &[step], &mut new_x, &mut new_v, attributes);
+        nesterov_momentum(
+            MomentumOperands { x: &x, v: &v, gradient: &g, rate: &[0.1], step: &[step] },
+            &mut new_x,
+            &mut new_v,
+            attributes,
+        );
         close(&new_v, error, wanted_v);
         close(&new_x, error, |i| x[i].to_f64() - 0.1 * (gradient(i) + 0.75 * wanted_v(i)));
     }

@@ -3,7 +3,8 @@
 use super::pool::AT_WORK;
 use crate::kernels::attention::tests::{rows_first, sizes};
 use crate::kernels::attention::{
-    Attention, attention_cached_f32, attention_f32, attention_scratch,
+    Attention, AttentionOperands, CachedAttentionOperands, attention_cached_f32, attention_f32,
+    attention_scratch,
 };
 use crate::kernels::blocked;
 use crate::kernels::blocked::Channels;
@@ -245,7 +246,13 @@ fn attention_is_the_same_for_any_number_of_threads() {
         let [q, k] = [queries, keys].map(|len| numbers(batch * len * heads * size));
         compare("attention", q.len(), |y| {
             let scratch = &mut vec![0.0; attention_scratch(&g, 4)];
-            attention_f32(&q, &k, &k, None, None, None, y, None, scratch, g);
+            attention_f32(
+                AttentionOperands { q: &q, k: &k, v: &k, mask: None, allowed: None, lengths: None },
+                y,
+                None,
+                scratch,
+                g,
+            );
         });
     }
 }
@@ -264,7 +271,22 @@ fn a_cache_is_the_same_for_any_number_of_threads() {
             let (y, present) = all.split_at_mut(q.len());
             let (k, v) = present.split_at_mut(each);
             let (past, scratch) = (Some(&*cache), &mut vec![0.0; attention_scratch(&g, 4)]);
-            attention_cached_f32(&q, &q, &q, past, past, None, None, y, k, v, scratch, g);
+            attention_cached_f32(
+                CachedAttentionOperands {
+                    q: &q,
+                    k: &q,
+                    v: &q,
+                    past_k: past,
+                    past_v: past,
+                    mask: None,
+                    allowed: None,
+                },
+                y,
+                k,
+                v,
+                scratch,
+                g,
+            );
         });
     }
 }
@@ -281,7 +303,20 @@ fn bytes_are_the_same_for_any_number_of_threads() {
             compare("conv", filters * pixels, |y: &mut [i8]| {
                 let starts = &mut vec![0; quantized::conv_starts(&g)];
                 let scratch = &mut vec![0; quantized::conv_scratch(&g)];
-                quantized::int8_conv_nchw(&x, &w, &bias, &factor, None, y, starts, scratch, g, to);
+                quantized::int8_conv_nchw(
+                    quantized::Int8Operands {
+                        x: &x,
+                        w: &w,
+                        bias: &bias,
+                        factor: &factor,
+                        offset: None,
+                    },
+                    y,
+                    starts,
+                    scratch,
+                    g,
+                    to,
+                );
             });
         }
         for (m, n, k) in [(301, 130, 90), (1, 3000, 700)] {
@@ -289,7 +324,19 @@ fn bytes_are_the_same_for_any_number_of_threads() {
             let (x, w) = (bytes(m * k), bytes(quantized::packed_columns_len(&g)));
             compare("matmul", m * n, |y: &mut [i8]| {
                 let scratch = &mut vec![0; quantized::matmul_scratch(&g)];
-                quantized::matmul(&x, &w, &bias, &factor, None, y, scratch, g, to);
+                quantized::matmul(
+                    quantized::Int8Operands {
+                        x: &x,
+                        w: &w,
+                        bias: &bias,
+                        factor: &factor,
+                        offset: None,
+                    },
+                    y,
+                    scratch,
+                    g,
+                    to,
+                );
             });
         }
     });

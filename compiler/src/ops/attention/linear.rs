@@ -48,9 +48,10 @@ const RULES: [Rule; 4] = [
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 
 static LINEAR_ATTENTION: Kernel<geometry::LinearAttention> = kernel!(F32_ONLY T,
-    attention::linear_attention,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
-        a.output(0), a.output(1), a.output(2), p));
+    attention::linear_attention { operands: attention::LinearAttentionOperands {
+        q: input(0), k: input(1), v: input(2),
+        past: optional(3), decay: optional(4), rate: optional(5),
+    } }, |f, a, p| f(operands, a.output(0), a.output(1), a.output(2), p));
 
 impl LinearAttention {
     fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {

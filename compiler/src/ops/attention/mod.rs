@@ -67,20 +67,24 @@ pub struct Attention {
 /// The stages of the scores, indexed by `qk_matmul_output_mode`.
 const STAGES: [Stage; 4] = [Stage::Products, Stage::Capped, Stage::Masked, Stage::Weights];
 
-static ATTENTION_F32: Kernel<geometry::Attention> = kernel!(F32_ONLY T, attention::attention_f32,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
-        a.output(0), a.optional_output(1), a.output(2), p));
-static ATTENTION_F64: Kernel<geometry::Attention> = kernel!(F64_ONLY T, attention::attention_f64,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
-        a.output(0), a.optional_output(1), a.output(2), p));
-static ATTENTION_HALF: Kernel<geometry::Attention> = kernel!(FLOAT16S T,
-    attention::attention_half::<T>,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
-        a.output(0), a.optional_output(1), a.output(2), p));
+macro_rules! attention_kernel {
+    ($set:ident $T:ident, $name:ident $(:: <$G:ident>)?) => {
+        kernel!($set $T, attention::$name $(::<$G>)? { operands: attention::AttentionOperands {
+            q: input(0), k: input(1), v: input(2),
+            mask: optional(3), allowed: optional(4), lengths: optional(5),
+        } }, |f, a, p| f(operands, a.output(0), a.optional_output(1), a.output(2), p))
+    };
+}
+
+static ATTENTION_F32: Kernel<geometry::Attention> = attention_kernel!(F32_ONLY T, attention_f32);
+static ATTENTION_F64: Kernel<geometry::Attention> = attention_kernel!(F64_ONLY T, attention_f64);
+static ATTENTION_HALF: Kernel<geometry::Attention> =
+    attention_kernel!(FLOAT16S T, attention_half::<T>);
 static ATTENTION_CACHED: Kernel<geometry::Attention> = kernel!(F32_ONLY T,
-    attention::attention_cached_f32,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.optional(5),
-        a.optional(6), a.output(0), a.output(1), a.output(2), a.output(3), p));
+    attention::attention_cached_f32 { operands: attention::CachedAttentionOperands {
+        q: input(0), k: input(1), v: input(2), past_k: optional(3), past_v: optional(4),
+        mask: optional(5), allowed: optional(6),
+    } }, |f, a, p| f(operands, a.output(0), a.output(1), a.output(2), a.output(3), p));
 static APPEND: Kernel<Append> = kernel!(FLOATS T, attention::append::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p));
 

@@ -26,9 +26,9 @@ pub struct CausalConvWithState {
 }
 
 static CAUSAL_CONV: Kernel<(CausalConv, Activation)> = kernel!(FLOATS T,
-    conv::causal_conv_with_state::<T>,
-    |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.optional(3), a.output(0),
-        a.optional_output(1), p.0, p.1));
+    conv::causal_conv_with_state::<T> { operands: conv::CausalConvOperands {
+        x: input(0), w: input(1), bias: optional(2), past: optional(3),
+    } }, |f, a, p| f(operands, a.output(0), a.optional_output(1), p.0, p.1));
 
 impl Op for CausalConvWithState {
     fn name(&self) -> &'static str {

@@ -39,9 +39,10 @@ pub struct DeformConv {
     pub offset_group: i64,
 }
 
-static DEFORM_CONV: Kernel<(Conv, usize)> = kernel!(FLOATS T, conv::deform_conv::<T>,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.output(0),
-        a.output::<<T as Float>::Wide>(1), p.0, p.1));
+static DEFORM_CONV: Kernel<(Conv, usize)> = kernel!(FLOATS T,
+    conv::deform_conv::<T> { operands: conv::DeformConvOperands {
+        x: input(0), w: input(1), offset: input(2), bias: optional(3), mask: optional(4),
+    } }, |f, a, p| f(operands, a.output(0), a.output::<<T as Float>::Wide>(1), p.0, p.1));
 
 impl DeformConv {
     /// Checks input `i`, which has `each` numbers for each offset group, tap and window. `shape` is

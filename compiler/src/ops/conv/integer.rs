@@ -118,9 +118,11 @@ pub struct QLinearConv {
 
 macro_rules! qlinear_conv {
     ($W:ty, $Y:ty) => {
-        kernel!(INT8S T, conv::qlinear_conv::<T, $W, $Y>, |f, a, p| f(a.input(0),
-            a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6), a.input(7),
-            a.optional(8), a.output(0), a.output(1), p))
+        kernel!(INT8S T, conv::qlinear_conv::<T, $W, $Y> { operands: conv::QLinearConvOperands {
+            x: input(0), x_scale: input(1), x_zero: input(2),
+            w: input(3), w_scale: input(4), w_zero: input(5),
+            y_scale: input(6), y_zero: input(7), bias: optional(8),
+        } }, |f, a, p| f(operands, a.output(0), a.output(1), p))
     };
 }
 

@@ -213,9 +213,13 @@ macro_rules! qlinear_matmul {
     ($(($B:ident $BT:ty, $Y:ident $YT:ty, $S:ident $ST:ty))*) => {
         &[$(
             ([DType::$B, DType::$Y, DType::$S], kernel!(INT8S T,
-                matmul::qlinear_matmul::<T, $BT, $YT, $ST>, |f, a, p| f(
-                    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
-                    a.input(6), a.input(7), a.output(0), a.output(1), p))),
+                matmul::qlinear_matmul::<T, $BT, $YT, $ST> {
+                    operands: matmul::QLinearMatMulOperands {
+                        a: input(0), a_scale: input(1), a_zero: input(2),
+                        b: input(3), b_scale: input(4), b_zero: input(5),
+                        y_scale: input(6), y_zero: input(7),
+                    }
+                }, |f, a, p| f(operands, a.output(0), a.output(1), p))),
         )*]
     };
 }

@@ -12,6 +12,7 @@ use crate::{
         pack::{PIECE, Pack, pack_bytes, with_numbers},
         quantized::{
             binary::{blend_attributes, read_blend, sum_parameters},
+            int8_kernel,
             requantize::{Requantized, check_channels},
         },
         window::{self, Rounding, Slide, Window},
@@ -95,16 +96,21 @@ type ScratchLen = fn(&conv::Conv<'_>) -> usize;
 
 macro_rules! conv_kernel {
     ($name:ident) => {
-        kernel!(U8_ONLY T, nhwc::$name, |f, a, p| f(a.input(0), a.input(1), a.input(2),
-            a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
+        int8_kernel!(U8_ONLY T, nhwc::$name, operands,
+            |f, a, p| f(operands, a.output(0), a.output(1), a.output(2), p.0, p.1))
     };
 }
 
 static CONV: ConvKernel = conv_kernel!(int8_conv_nhwc);
 static DEPTHWISE: ConvKernel = conv_kernel!(int8_depthwise_nhwc);
 static CONV_ADD: Kernel<(Conv, Requantize, Blend, Requantize)> = kernel!(U8_ONLY T,
-    nhwc::int8_conv_add_nhwc, |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3),
-        a.optional(4), a.input(5), a.output(0), a.output(1), a.output(2), p.0, p.1, p.2, p.3));
+    nhwc::int8_conv_add_nhwc {
+        operands: nhwc::Int8AddOperands {
+            x: input(0), w: input(1), bias: input(2), factor: input(3), offset: optional(4),
+            addend: input(5),
+        },
+        scratch: nhwc::Int8Scratch { starts: output(1), scratch: output(2) },
+    }, |f, a, p| f(operands, a.output(0), scratch, p.0, p.1, p.2, p.3));
 
 /// The weights of a convolution, packed for its kernel. A piece is some blocks of filters.
 struct Filters(Conv);

@@ -86,14 +86,24 @@ macro_rules! typed {
         &[$(Typed {
             scale: DType::$scale,
             mean: DType::$mean,
-            inference: kernel!(FLOATS T, norm::batch_normalization::<T, $S, $M>, |f, a, p| f(
-                a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.output(0), p.0, p.1),
-                in_place batch_normalization_in_place::<T, $S, $M> |f, a, p| f(
-                a.output(0), a.input(0), a.input(1), a.input(2), a.input(3), p.0, p.1)),
-            training: kernel!(FLOATS T, norm::batch_normalization_training::<T, $S, $M>,
-                |f, a, p| f(
-                a.input(0), a.input(1), a.input(2), a.input(3), a.input(4),
-                a.output(0), a.output(1), a.output(2), p.0, p.1, p.2)),
+            inference: kernel!(FLOATS T, norm::batch_normalization::<T, $S, $M> {
+                operands: norm::BatchNormOperands {
+                    scale: input(1), bias: input(2), mean: input(3), variance: input(4),
+                }
+            }, |f, a, p| f(a.input(0), operands, a.output(0), p.0, p.1),
+            in_place batch_normalization_in_place::<T, $S, $M> {
+                operands: norm::BatchNormOperands {
+                    scale: input(0), bias: input(1), mean: input(2), variance: input(3),
+                }
+            } |f, a, p| f(a.output(0), operands, p.0, p.1)),
+            training: kernel!(FLOATS T, norm::batch_normalization_training::<T, $S, $M> {
+                operands: norm::BatchNormOperands {
+                    scale: input(1), bias: input(2), mean: input(3), variance: input(4),
+                },
+                outputs: norm::BatchNormOutputs {
+                    y: output(0), running_mean: output(1), running_variance: output(2),
+                },
+            }, |f, a, p| f(a.input(0), operands, outputs, p.0, p.1, p.2)),
         }),*]
     };
 }

@@ -60,6 +60,20 @@ pub fn read_running_mean(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(RunningMean { momentum: node.float("momentum", 0.9)? }))
 }
 
+macro_rules! grad_kernel {
+    ($set:ident $T:ident, $home:ident :: $name:ident $(:: <$G:ident>)?,
+        $in_place:ident $(:: <$H:ident>)?) => {
+        kernel!($set $T, $home::$name $(::<$G>)? { operands: norm::ChannelGradOperands {
+            x: input(1), scale: input(2), mean: input(3), variance: input(4), products: input(5),
+            sums: input(6),
+        } }, |f, a, p| f(a.input(0), operands, a.output(0), a.output(1), p.0, p.1),
+        in_place $in_place $(::<$H>)? { operands: norm::ChannelGradOperands {
+            x: input(0), scale: input(1), mean: input(2), variance: input(3), products: input(4),
+            sums: input(5),
+        } } |f, a, p| f(a.output(0), a.output(1), operands, p.0, p.1))
+    };
+}
+
 static MOMENTS: Kernel<Axis> = kernel!(F32_AND_F64 T, norm::channel_moments::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p));
 static BLOCKED_MOMENTS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_channel_moments,
@@ -68,16 +82,10 @@ static SUMS: Kernel<Axis> = kernel!(F32_AND_F64 T, norm::channel_sums::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
 static BLOCKED_SUMS: Kernel<Channels> = kernel!(F32_ONLY T, blocked::blocked_channel_sums,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p));
-static GRAD: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T, norm::channel_grad::<T>,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
-        a.output(0), a.output(1), p.0, p.1),
-    in_place channel_grad_in_place::<T> |f, a, p| f(a.output(0), a.output(1), a.input(0),
-        a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
-static BLOCKED_GRAD: Kernel<(Channels, f32)> = kernel!(F32_ONLY T, blocked::blocked_channel_grad,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.input(6),
-        a.output(0), a.output(1), p.0, p.1),
-    in_place blocked_channel_grad_in_place |f, a, p| f(a.output(0), a.output(1), a.input(0),
-        a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), p.0, p.1));
+static GRAD: Kernel<(Axis, f32)> =
+    grad_kernel!(F32_AND_F64 T, norm::channel_grad::<T>, channel_grad_in_place::<T>);
+static BLOCKED_GRAD: Kernel<(Channels, f32)> =
+    grad_kernel!(F32_ONLY T, blocked::blocked_channel_grad, blocked_channel_grad_in_place);
 static RUNNING_MEAN: Kernel<(f32,)> = kernel!(F32_AND_F64 T, norm::running_mean::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0),
     in_place running_mean_in_place::<T> |f, a, p| f(a.output(0), a.input(0), p.0));

@@ -38,10 +38,10 @@ pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     }))
 }
 
-static LAYER: Kernel<(Axis, f32)> = kernel!(FLOATS T, norm::layer_normalization::<T>,
-    |f, a, p| f(
-        a.input(0), a.optional(1), a.optional(2),
-        a.output(0), a.optional_output(1), a.optional_output(2), p.0, p.1),
+static LAYER: Kernel<(Axis, f32)> = kernel!(FLOATS T,
+    norm::layer_normalization::<T> { outputs: norm::LayerNormOutputs {
+        y: output(0), mean: optional_output(1), inv_std_dev: optional_output(2),
+    } }, |f, a, p| f(a.input(0), a.optional(1), a.optional(2), outputs, p.0, p.1),
     in_place layer_normalization_in_place::<T> |f, a, p| f(
         a.output(0), a.optional_output(1), a.optional_output(2),
         a.optional(0), a.optional(1), p.0, p.1));

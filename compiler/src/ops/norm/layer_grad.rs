@@ -77,10 +77,10 @@ impl Grad {
     }
 }
 
-static LAYER: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T, norm::layer_normalization_grad::<T>,
-    |f, a, p| f(
-        a.input(0), a.input(1), a.input(2),
-        a.optional_output(0), a.optional_output(1), a.optional_output(2), p.0, p.1));
+static LAYER: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T,
+    norm::layer_normalization_grad::<T> { outputs: norm::LayerNormGrads {
+        dx: optional_output(0), d_scale: optional_output(1), d_bias: optional_output(2),
+    } }, |f, a, p| f(a.input(0), a.input(1), a.input(2), outputs, p.0, p.1));
 static RMS: Kernel<(Axis, f32)> = kernel!(F32_AND_F64 T, norm::rms_normalization_grad::<T>,
     |f, a, p| f(
         a.input(0), a.input(1), a.input(2),

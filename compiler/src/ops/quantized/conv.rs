@@ -1,6 +1,9 @@
 //! Int8 convolutions, which passes create from convolutions between quantized tensors.
 
-use super::requantize::{Requantized, check_channels, operands};
+use super::{
+    int8_kernel,
+    requantize::{Requantized, check_channels, operands},
+};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -15,7 +18,6 @@ use crate::{
     plan::{
         Kernel, Operand, Optimize,
         geometry::{Conv, Requantize},
-        kernel,
     },
     ty::Type,
 };
@@ -44,8 +46,8 @@ type Kernels = [(DType, Kernel<(Conv, Requantize)>)];
 
 macro_rules! quantized_conv {
     ($kernel:ident, $Y:ty) => {
-        kernel!(INT8S T, quantized::$kernel::<T, $Y>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
-            a.input(3), a.optional(4), a.output(0), a.output(1), a.output(2), p.0, p.1))
+        int8_kernel!(INT8S T, quantized::$kernel::<T, $Y>, operands,
+            |f, a, p| f(operands, a.output(0), a.output(1), a.output(2), p.0, p.1))
     };
 }
 

@@ -3,6 +3,7 @@
 
 use super::{
     conv::call_small,
+    int8_kernel,
     requantize::{Requantized, check_channels, operands},
 };
 use crate::{
@@ -44,8 +45,8 @@ pub struct QuantizedMatMul {
 
 macro_rules! quantized_matmul {
     ($Y:ty) => {
-        kernel!(INT8S T, quantized::matmul::<T, $Y>, |f, a, p| f(a.input(0), a.input(1),
-            a.input(2), a.input(3), a.optional(4), a.output(0), a.output(1), p.0, p.1))
+        int8_kernel!(INT8S T, quantized::matmul::<T, $Y>, operands,
+            |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1))
     };
 }
 
@@ -53,9 +54,11 @@ macro_rules! quantized_matmul {
 static KERNELS: &[(DType, Kernel<(Product, Requantize)>)] =
     &[(DType::I8, quantized_matmul!(i8)), (DType::U8, quantized_matmul!(u8))];
 
-static DYNAMIC: Kernel<Product> = kernel!(F32_ONLY T, quantized::dynamic_matmul, |f, a, p| f(
-    a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5), a.optional(6),
-    a.output(0), a.output(1), p));
+static DYNAMIC: Kernel<Product> = kernel!(F32_ONLY T,
+    quantized::dynamic_matmul { operands: quantized::DynamicMatMulOperands {
+        x: input(0), x_scale: input(1), x_zero: input(2), w: input(3), w_scale: input(4),
+        sums: input(5), bias: optional(6),
+    } }, |f, a, p| f(operands, a.output(0), a.output(1), p));
 
 /// Infers the shape of the product of input 0 and the weights, input `w`.
 fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {

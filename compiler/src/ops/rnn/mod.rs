@@ -160,21 +160,38 @@ struct Kernels<F: Formula> {
 }
 
 macro_rules! kernels {
-    ($f32:ident $float:ident: $($optional:literal)*; $($output:literal)*; $scratch:literal) => {
+    ($f32:ident $float:ident
+        $Operands:ident { $($operands:tt)* } $Outputs:ident { $($outputs:tt)* } $scratch:literal) => {
         Kernels {
-            f32: kernel!(checked F32_ONLY T, rnn::$f32, |f, a, p| f(a.input(0), a.input(1),
-                a.input(2), $(a.optional($optional),)* $(a.optional_output($output),)*
-                a.output($scratch), p)),
-            float: kernel!(checked FLOATS T, rnn::$float::<T>, |f, a, p| f(a.input(0), a.input(1),
-                a.input(2), $(a.optional($optional),)* $(a.optional_output($output),)*
-                a.output::<<T as Float>::Wide>($scratch), p)),
+            f32: kernel!(checked F32_ONLY T, rnn::$f32 {
+                operands: rnn::$Operands { $($operands)* },
+                outputs: rnn::$Outputs { $($outputs)* },
+            }, |f, a, p| f(operands, outputs, a.output($scratch), p)),
+            float: kernel!(checked FLOATS T, rnn::$float::<T> {
+                operands: rnn::$Operands { $($operands)* },
+                outputs: rnn::$Outputs { $($outputs)* },
+            }, |f, a, p| f(operands, outputs, a.output::<<T as Float>::Wide>($scratch), p)),
         }
     };
 }
 
-static RNN: Kernels<Rnn> = kernels!(rnn_f32 rnn: 3 4 5; 0 1; 2);
-static GRU: Kernels<Gru> = kernels!(gru_f32 gru: 3 4 5; 0 1; 2);
-static LSTM: Kernels<Lstm> = kernels!(lstm_f32 lstm: 3 4 5 6 7; 0 1 2; 3);
+macro_rules! rnn_kernels {
+    ($f32:ident $float:ident) => {
+        kernels!($f32 $float RnnOperands {
+            x: input(0), w: input(1), r: input(2), b: optional(3), sequence_lens: optional(4),
+            initial_h: optional(5),
+        } RnnOutputs { y: optional_output(0), y_h: optional_output(1) } 2)
+    };
+}
+
+static RNN: Kernels<Rnn> = rnn_kernels!(rnn_f32 rnn);
+static GRU: Kernels<Gru> = rnn_kernels!(gru_f32 gru);
+static LSTM: Kernels<Lstm> = kernels!(lstm_f32 lstm LstmOperands {
+    x: input(0), w: input(1), r: input(2), b: optional(3), sequence_lens: optional(4),
+    initial_h: optional(5), initial_c: optional(6), p: optional(7),
+} LstmOutputs {
+    y: optional_output(0), y_h: optional_output(1), y_c: optional_output(2),
+} 3);
 
 impl Op for Recurrent {
     fn name(&self) -> &'static str {

@@ -1,7 +1,9 @@
 //! Whatever sums: the relative error is at most a millionth times the root of how many terms there
 //! are. Terms are positive, so that none cancel.
 
-use crate::kernels::attention::{Attention, Precision, Stage, attention_f32, attention_scratch};
+use crate::kernels::attention::{
+    Attention, AttentionOperands, Precision, Stage, attention_f32, attention_scratch,
+};
 use crate::kernels::blocked::{Channels, block, unblock};
 use crate::kernels::conv;
 use crate::kernels::conv::{Conv, ConvTranspose, WeightLayout};
@@ -88,7 +90,14 @@ const NORMALIZATIONS: &[Row] = &[
     near_one("LayerNormalization", 65_537, |n| {
         let x = positive(n, 1);
         let y = along(&x, 1, |x, y, geometry| {
-            norm::layer_normalization(x, None, None, y, None, None, geometry, 1e-5);
+            norm::layer_normalization(
+                x,
+                None,
+                None,
+                norm::LayerNormOutputs { y, mean: None, inv_std_dev: None },
+                geometry,
+                1e-5,
+            );
         });
         beside(&y, standard(&x))
     }),
@@ -112,13 +121,12 @@ const NORMALIZATIONS: &[Row] = &[
         let geometry = Axis { outer: 1, len: 1, inner: n };
         norm::batch_normalization_training(
             &x,
-            &[1.0],
-            &[0.0],
-            &[0.0],
-            &[1.0],
-            &mut y,
-            &mut mean,
-            &mut variance,
+            norm::BatchNormOperands { scale: &[1.0], bias: &[0.0], mean: &[0.0], variance: &[1.0] },
+            norm::BatchNormOutputs {
+                y: &mut y,
+                running_mean: &mut mean,
+                running_variance: &mut variance,
+            },
             geometry,
             1e-5,
             0.9,
@@ -518,7 +526,13 @@ fn attended(keys: usize) -> Results {
     };
     let mut scratch = vec![0.0; attention_scratch(&geometry, size_of::<f32>())];
     let mut y = vec![0.0; queries * width];
-    attention_f32(&q, &k, &v, None, None, None, &mut y, None, &mut scratch, geometry);
+    attention_f32(
+        AttentionOperands { q: &q, k: &k, v: &v, mask: None, allowed: None, lengths: None },
+        &mut y,
+        None,
+        &mut scratch,
+        geometry,
+    );
     let truths = (0..queries * width).map(|at| {
         let query = || wide(&q[at / width * depth..][..depth]);
         let score = |key: &[f32]| libm::exp(dot(query(), wide(key)) / libm::sqrt(depth as f64));

@@ -1,5 +1,6 @@
 //! The loops over sequences, heads and blocks of rows, and their products.
 
+use super::AttentionOperands;
 use super::rows::{Finish, Place, Span, rounded};
 use super::scaled::{root, scale_or_default};
 use super::{Attention, FEW_ROWS, PANEL};
@@ -14,17 +15,6 @@ use core::ops::Range;
 pub(super) struct Kind<T: Float> {
     /// Elements in the wide type, where they are of it.
     pub as_wide: fn(&[T]) -> Option<&[T::Wide]>,
-}
-
-/// What an attention reads.
-#[derive(Clone, Copy)]
-pub(super) struct Operands<'a, T> {
-    pub q: &'a [T],
-    pub k: &'a [T],
-    pub v: &'a [T],
-    pub mask: Option<&'a [T]>,
-    pub allowed: Option<&'a [bool]>,
-    pub lengths: Option<&'a [i64]>,
 }
 
 /// Rows that are worked on at once: some queries of some heads that share their keys.
@@ -125,7 +115,7 @@ impl Part {
 /// Computes a part of the output, of which `y` is all from where the part starts.
 pub(super) fn run<T: Float>(
     kind: Kind<T>,
-    x: Operands<'_, T>,
+    x: AttentionOperands<'_, T>,
     y: &mut [T],
     scores: Option<&mut [T]>,
     scratch: &mut [T::Wide],

@@ -1,6 +1,7 @@
 //! The keys and values of the steps before, with those of this one behind them.
 
-use super::block::{Kind, Operands, Part, run};
+use super::AttentionOperands;
+use super::block::{Kind, Part, run};
 use super::{Attention, share};
 use crate::Elem;
 use crate::threads::{self, Scratch};
@@ -50,30 +51,43 @@ pub fn append<T: Elem>(x: &[T], past: Option<&[T]>, y: &mut [T], geometry: Appen
     }
 }
 
+/// The operands of attention with a cache of keys and values.
+#[derive(Clone, Copy, Debug)]
+pub struct CachedAttentionOperands<'a> {
+    /// The queries.
+    pub q: &'a [f32],
+    /// The keys.
+    pub k: &'a [f32],
+    /// The values.
+    pub v: &'a [f32],
+    /// The cached keys.
+    pub past_k: Option<&'a [f32]>,
+    /// The cached values.
+    pub past_v: Option<&'a [f32]>,
+    /// Added to the scores.
+    pub mask: Option<&'a [f32]>,
+    /// Which keys each query attends to.
+    pub allowed: Option<&'a [bool]>,
+}
+
 /// [`append`] for keys and values, and [`attention_f32`](super::attention_f32) of what that gives. Of
 /// the keys, the first `geometry.past` are in the cache; `geometry.k` and `geometry.v` say where new ones
 /// are. A head is attended as soon as it is put together, while the caches have it.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 #[inline(never)]
 pub fn attention_cached_f32(
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    past_k: Option<&[f32]>,
-    past_v: Option<&[f32]>,
-    mask: Option<&[f32]>,
-    allowed: Option<&[bool]>,
+    operands: CachedAttentionOperands<'_>,
     y: &mut [f32],
     present_k: &mut [f32],
     present_v: &mut [f32],
     scratch: &mut [f32],
     geometry: Attention,
 ) {
+    let CachedAttentionOperands { q, k, v, past_k, past_v, mask, allowed } = operands;
     let Attention { batch, heads, keys, depth, width, past, .. } = geometry;
     let rows = |width, x| Append { batch, heads, past, new: keys - past, width, x };
     let (of_keys, of_values) = (rows(depth, geometry.k), rows(width, geometry.v));
     let kind = Kind { as_wide: |x| Some(x) };
-    let x = Operands { q, k, v, mask, allowed, lengths: None };
+    let x = AttentionOperands { q, k, v, mask, allowed, lengths: None };
     let all = Part::all(&geometry);
     let (axis, apart, count) = all.cut(&geometry);
     if axis == 2 || apart == 0 || apart * count != y.len() {
@@ -81,7 +95,7 @@ pub fn attention_cached_f32(
         append(v, past_v, present_v, of_values);
         let strides = |width| [heads * keys * width, keys * width, width];
         let whole = Attention { k: strides(depth), v: strides(width), ..geometry };
-        let x = Operands { k: present_k, v: present_v, ..x };
+        let x = AttentionOperands { k: present_k, v: present_v, ..x };
         return share(kind, x, y, None, scratch, &whole);
     }
     // A head is looked at on its own.
@@ -98,7 +112,7 @@ pub fn attention_cached_f32(
                 let values = &mut values[i * of_values.len()..][..of_values.len()];
                 of_keys.head(head.place(), k, past_k, keys);
                 of_values.head(head.place(), v, past_v, values);
-                let x = Operands { k: keys, v: values, ..x };
+                let x = AttentionOperands { k: keys, v: values, ..x };
                 run(kind, x, &mut y[at..], None, scratch, (&alone, head));
             }
         });

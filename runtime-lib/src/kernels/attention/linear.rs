@@ -34,23 +34,35 @@ pub const fn linear_attention_scratch(geometry: &LinearAttention) -> usize {
     geometry.steps * geometry.decays
 }
 
+/// The operands of linear attention.
+#[derive(Clone, Copy, Debug)]
+pub struct LinearAttentionOperands<'a> {
+    /// The queries.
+    pub q: &'a [f32],
+    /// The keys.
+    pub k: &'a [f32],
+    /// The values.
+    pub v: &'a [f32],
+    /// The initial state `S`; zeros if absent.
+    pub past: Option<&'a [f32]>,
+    /// The logarithms of the decays.
+    pub decay: Option<&'a [f32]>,
+    /// The rates; 1 if absent.
+    pub rate: Option<&'a [f32]>,
+}
+
 /// For each step, `S = e^decay · S`, then `S += k · rate · (v - Sᵀ · k)ᵀ`, and `y = scale · Sᵀ · q`.
 /// Without decays the state stays as it is; without rates `v` itself is added. The state at the
 /// end goes to `present`.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 #[inline(never)]
 pub fn linear_attention(
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    past: Option<&[f32]>,
-    decay: Option<&[f32]>,
-    rate: Option<&[f32]>,
+    operands: LinearAttentionOperands<'_>,
     y: &mut [f32],
     present: &mut [f32],
     scratch: &mut [f32],
     geometry: LinearAttention,
 ) {
+    let LinearAttentionOperands { q, k, v, past, decay, rate } = operands;
     let LinearAttention { batch, heads, depth, width, .. } = geometry;
     match past {
         Some(past) => present.copy_from_slice(past),
@@ -279,12 +291,14 @@ mod tests {
         let mut present = vec![0.0; batch * heads * depth * width];
         let mut scratch = vec![f32::NAN; linear_attention_scratch(&geometry)];
         linear_attention(
-            &q,
-            &k,
-            &v,
-            Some(&given.past),
-            given.decay.as_deref(),
-            given.rate.as_deref(),
+            LinearAttentionOperands {
+                q: &q,
+                k: &k,
+                v: &v,
+                past: Some(&given.past),
+                decay: given.decay.as_deref(),
+                rate: given.rate.as_deref(),
+            },
             &mut y,
             &mut present,
             &mut scratch,

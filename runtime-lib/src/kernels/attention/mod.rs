@@ -22,8 +22,10 @@ mod scaled;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;
 
-pub use cache::{Append, append, attention_cached_f32};
-pub use linear::{LinearAttention, linear_attention, linear_attention_scratch};
+pub use cache::{Append, CachedAttentionOperands, append, attention_cached_f32};
+pub use linear::{
+    LinearAttention, LinearAttentionOperands, linear_attention, linear_attention_scratch,
+};
 pub use rotary::{
     Rotary, rotary_embedding, rotary_embedding_in_place, rotary_embedding_interleaved,
     rotary_embedding_interleaved_in_place,
@@ -33,7 +35,7 @@ pub use scaled::scaled;
 use crate::Float;
 use crate::microkernel::{GemmElem, scratch};
 use crate::threads::{self, Scratch};
-use block::{Kind, Operands, Part, run};
+use block::{Kind, Part, run};
 
 /// The sizes of an attention, and what it attends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,6 +145,23 @@ impl Attention {
     }
 }
 
+/// The operands of an attention.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionOperands<'a, T> {
+    /// The queries.
+    pub q: &'a [T],
+    /// The keys.
+    pub k: &'a [T],
+    /// The values.
+    pub v: &'a [T],
+    /// Added to the scores.
+    pub mask: Option<&'a [T]>,
+    /// Which keys each query attends to.
+    pub allowed: Option<&'a [bool]>,
+    /// The number of keys of each sequence.
+    pub lengths: Option<&'a [i64]>,
+}
+
 /// How many elements of scratch memory an attention wants, in the wide type; `size` is that of an
 /// element in bytes, or 0 where elements are not of the wide type.
 pub const fn attention_scratch(geometry: &Attention, size: usize) -> usize {
@@ -166,7 +185,7 @@ pub const fn product_scratch(geometry: &Attention) -> usize {
 /// Computes it, on several threads where that pays.
 fn share<T: Float>(
     kind: Kind<T>,
-    x: Operands<'_, T>,
+    x: AttentionOperands<'_, T>,
     y: &mut [T],
     scores: Option<&mut [T]>,
     scratch: &mut [T::Wide],
@@ -190,60 +209,39 @@ fn share<T: Float>(
 
 /// Attention of `f32`. A mask is added (`mask`) or says what is attended (`allowed`); of each
 /// sequence the first `lengths` keys count. What [`Stage`] says goes to `scores`.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 #[inline(never)]
 pub fn attention_f32(
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    mask: Option<&[f32]>,
-    allowed: Option<&[bool]>,
-    lengths: Option<&[i64]>,
+    operands: AttentionOperands<'_, f32>,
     y: &mut [f32],
     scores: Option<&mut [f32]>,
     scratch: &mut [f32],
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |x| Some(x) };
-    let operands = Operands { q, k, v, mask, allowed, lengths };
     share(kind, operands, y, scores, scratch, &geometry);
 }
 
 /// [`attention_f32`], of `f64`.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 #[inline(never)]
 pub fn attention_f64(
-    q: &[f64],
-    k: &[f64],
-    v: &[f64],
-    mask: Option<&[f64]>,
-    allowed: Option<&[bool]>,
-    lengths: Option<&[i64]>,
+    operands: AttentionOperands<'_, f64>,
     y: &mut [f64],
     scores: Option<&mut [f64]>,
     scratch: &mut [f64],
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |x| Some(x) };
-    let operands = Operands { q, k, v, mask, allowed, lengths };
     share(kind, operands, y, scores, scratch, &geometry);
 }
 
 /// [`attention_f32`], of 16-bit elements.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn attention_half<T: Float<Wide = f32>>(
-    q: &[T],
-    k: &[T],
-    v: &[T],
-    mask: Option<&[T]>,
-    allowed: Option<&[bool]>,
-    lengths: Option<&[i64]>,
+    operands: AttentionOperands<'_, T>,
     y: &mut [T],
     scores: Option<&mut [T]>,
     scratch: &mut [f32],
     geometry: Attention,
 ) {
     let kind = Kind { as_wide: |_| None };
-    let operands = Operands { q, k, v, mask, allowed, lengths };
     share(kind, operands, y, scores, scratch, &geometry);
 }

@@ -130,18 +130,8 @@ fn truth<T: Number>(
     (y, stages)
 }
 
-type Kernel<T> = fn(
-    &[T],
-    &[T],
-    &[T],
-    Option<&[T]>,
-    Option<&[bool]>,
-    Option<&[i64]>,
-    &mut [T],
-    Option<&mut [T]>,
-    &mut [<T as Float>::Wide],
-    Attention,
-);
+type Kernel<T> =
+    fn(AttentionOperands<'_, T>, &mut [T], Option<&mut [T]>, &mut [<T as Float>::Wide], Attention);
 
 fn near<T: Number>(found: &[T], truth: &[f64], error: f64) -> bool {
     found.len() == truth.len()
@@ -168,12 +158,14 @@ fn check_with<T: Float>(kernel: Kernel<T>, wide: bool, error: f64, g: Attention,
                 attention_scratch(&g, if wide { size_of::<T>() } else { 0 })
             ];
             kernel(
-                &q,
-                &k,
-                &v,
-                given.mask.as_deref(),
-                given.allowed.as_deref(),
-                given.lengths.as_deref(),
+                AttentionOperands {
+                    q: &q,
+                    k: &k,
+                    v: &v,
+                    mask: given.mask.as_deref(),
+                    allowed: given.allowed.as_deref(),
+                    lengths: given.lengths.as_deref(),
+                },
                 &mut y,
                 with_scores.then_some(&mut scores),
                 &mut scratch,
@@ -246,7 +238,13 @@ fn weights_may_be_calculated_in_double_precision() {
         let mut y = vec![0.0; 20];
         let mut scratch = vec![f32::NAN; attention_scratch(&g, 4)];
         let g = Attention { precision, ..g };
-        attention_f32(&q, &k, &v, None, None, None, &mut y, None, &mut scratch, g);
+        attention_f32(
+            AttentionOperands { q: &q, k: &k, v: &v, mask: None, allowed: None, lengths: None },
+            &mut y,
+            None,
+            &mut scratch,
+            g,
+        );
         y
     };
     let (wide, double) = (all(Precision::Wide), all(Precision::Double));
@@ -282,7 +280,20 @@ fn what_is_not_attended_may_be_anything() {
         let mut y = [0.0; 4];
         let g = Attention { rows, ..g };
         let mut scratch = vec![0.0; attention_scratch(&g, 4)];
-        attention_f32(&q, &k, &v, None, None, Some(&[3]), &mut y, None, &mut scratch, g);
+        attention_f32(
+            AttentionOperands {
+                q: &q,
+                k: &k,
+                v: &v,
+                mask: None,
+                allowed: None,
+                lengths: Some(&[3]),
+            },
+            &mut y,
+            None,
+            &mut scratch,
+            g,
+        );
         assert!(y.iter().all(|y| y.is_finite()));
     }
 }
@@ -295,7 +306,20 @@ fn a_row_that_its_mask_leaves_nothing_of_is_zero_whatever_its_scores() {
     each_level(|level| {
         let mut y = [1.0; 2];
         let mut scratch = vec![0.0; attention_scratch(&g, 4)];
-        attention_f32(&q, &k, &v, Some(&mask), None, None, &mut y, None, &mut scratch, g);
+        attention_f32(
+            AttentionOperands {
+                q: &q,
+                k: &k,
+                v: &v,
+                mask: Some(&mask),
+                allowed: None,
+                lengths: None,
+            },
+            &mut y,
+            None,
+            &mut scratch,
+            g,
+        );
         assert_eq!(y, [0.0; 2], "{level:?}");
     });
 }
@@ -377,7 +401,13 @@ fn a_cache_is_attended_while_it_is_filled() {
             let whole = Attention { k: one.k, v: one.v, ..g };
             let mut scratch = vec![f32::NAN; attention_scratch(&whole, 4)];
             let (y, mask) = (&mut expected, Some(&*mask));
-            attention_f32(&q, &k, &v, mask, None, None, y, None, &mut scratch, whole);
+            attention_f32(
+                AttentionOperands { q: &q, k: &k, v: &v, mask, allowed: None, lengths: None },
+                y,
+                None,
+                &mut scratch,
+                whole,
+            );
             let ([past_k, new_k], [past_v, new_v]) =
                 (behind(&g, past, &k, 8), behind(&g, past, &v, 5));
             let new = |size| strides(g.q[1] < g.q[2], 2, 31 - past, size);
@@ -387,13 +417,15 @@ fn a_cache_is_attended_while_it_is_filled() {
             let [past_k, past_v] = [&past_k, &past_v].map(|x| (past > 0).then_some(&**x));
             let (y, to_k, to_v) = (&mut found, &mut keys, &mut values);
             attention_cached_f32(
-                &q,
-                &new_k,
-                &new_v,
-                past_k,
-                past_v,
-                mask,
-                None,
+                CachedAttentionOperands {
+                    q: &q,
+                    k: &new_k,
+                    v: &new_v,
+                    past_k,
+                    past_v,
+                    mask,
+                    allowed: None,
+                },
                 y,
                 to_k,
                 to_v,

@@ -1,7 +1,7 @@
 //! Normalizations of channels that stand in blocks.
 
 use super::{BLOCK, Channels};
-use crate::kernels::norm::{Known, Passing};
+use crate::kernels::norm::{ChannelGradOperands, Known, Passing};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number, threads};
 
@@ -73,39 +73,29 @@ pub fn blocked_channel_sums(
 /// The derivatives by `x`, and by the scale, of a normalization of each channel with the statistics of
 /// `x` itself, from those by its result, `dy`, and what [`blocked_channel_sums`] finds; `x` and `dy`
 /// are in blocks.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn blocked_channel_grad(
     dy: &[f32],
-    x: &[f32],
-    scale: &[f32],
-    mean: &[f32],
-    variance: &[f32],
-    products: &[f32],
-    sums: &[f32],
+    operands: ChannelGradOperands<'_, f32>,
     dx: &mut [f32],
     d_scale: &mut [f32],
     geometry: Channels,
     epsilon: f32,
 ) {
+    let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
     dx.copy_from_slice(dy);
     let known = Known { scale, mean, variance, products, sums, epsilon };
     pass_on(known, dx, d_scale, x, geometry);
 }
 
 /// The same, where `dx` is `dy` before.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn blocked_channel_grad_in_place(
     dx: &mut [f32],
     d_scale: &mut [f32],
-    x: &[f32],
-    scale: &[f32],
-    mean: &[f32],
-    variance: &[f32],
-    products: &[f32],
-    sums: &[f32],
+    operands: ChannelGradOperands<'_, f32>,
     geometry: Channels,
     epsilon: f32,
 ) {
+    let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
     let known = Known { scale, mean, variance, products, sums, epsilon };
     pass_on(known, dx, d_scale, x, geometry);
 }
@@ -292,12 +282,7 @@ mod tests {
             let [mean, variance, products, sums] = truth.each_ref();
             channel_grad(
                 &dy,
-                &x,
-                &scale,
-                mean,
-                variance,
-                products,
-                sums,
+                ChannelGradOperands { x: &x, scale: &scale, mean, variance, products, sums },
                 &mut gradient.0,
                 &mut gradient.1,
                 axis,
@@ -309,12 +294,7 @@ mod tests {
                 let (x, dy) = (&x_blocked, &dy_blocked);
                 blocked_channel_grad(
                     dy,
-                    x,
-                    &scale,
-                    mean,
-                    variance,
-                    products,
-                    sums,
+                    ChannelGradOperands { x, scale: &scale, mean, variance, products, sums },
                     &mut dx,
                     &mut d_scale,
                     geometry,

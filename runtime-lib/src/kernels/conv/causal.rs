@@ -20,19 +20,29 @@ pub struct CausalConv {
 /// Elements that are summed at once.
 const COLUMNS: usize = 64;
 
+/// The operands of a causal convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct CausalConvOperands<'a, T> {
+    /// The input.
+    pub x: &'a [T],
+    /// The weights.
+    pub w: &'a [T],
+    /// One element for each channel.
+    pub bias: Option<&'a [T]>,
+    /// The last elements before `x`; zeros if absent.
+    pub past: Option<&'a [T]>,
+}
+
 /// `y[t] = f(Σ w[i] · x[t + i - (kernel - 1)] + bias)`; what comes before `x` is the end of `past`,
 /// or zero. The last `kernel - 1` elements of both go to `present`.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn causal_conv_with_state<T: Float>(
-    x: &[T],
-    w: &[T],
-    bias: Option<&[T]>,
-    past: Option<&[T]>,
+    operands: CausalConvOperands<'_, T>,
     y: &mut [T],
     present: Option<&mut [T]>,
     geometry: CausalConv,
     f: Activation,
 ) {
+    let CausalConvOperands { x, w, bias, past } = operands;
     let CausalConv { batch, channels, len, kernel } = geometry;
     let state = kernel - 1;
     let before = |row: usize| past.map_or(&[][..], |past| &past[row * state..][..state]);
@@ -104,7 +114,13 @@ mod tests {
             let mut whole = vec![0.0; x.len()];
             let bias = [0.5, -1.0];
             let f = Activation::Swish { alpha: 1.0 };
-            causal_conv_with_state(&x, &w, Some(&bias), None, &mut whole, None, geometry, f);
+            causal_conv_with_state(
+                CausalConvOperands { x: &x, w: &w, bias: Some(&bias), past: None },
+                &mut whole,
+                None,
+                geometry,
+                f,
+            );
             let truth = |channel: usize, t: usize| {
                 let terms = (0..kernel).filter(|i| t + i + 1 >= kernel);
                 let term =
@@ -121,10 +137,7 @@ mod tests {
                 let geometry = CausalConv { batch: 1, channels, len: part, kernel };
                 let before = past.as_deref();
                 causal_conv_with_state(
-                    &x,
-                    &w,
-                    Some(&bias),
-                    before,
+                    CausalConvOperands { x: &x, w: &w, bias: Some(&bias), past: before },
                     &mut y,
                     Some(&mut present),
                     geometry,

@@ -12,22 +12,33 @@ pub const fn deform_conv_scratch(channels: usize, taps: usize) -> usize {
 /// The most axes that an image may have.
 pub const MAX_DEFORM_AXES: usize = 3;
 
+/// The operands of a deformable convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct DeformConvOperands<'a, T> {
+    /// The input.
+    pub x: &'a [T],
+    /// The weights.
+    pub w: &'a [T],
+    /// The offsets of the taps along each axis.
+    pub offset: &'a [T],
+    /// One element for each output channel.
+    pub bias: Option<&'a [T]>,
+    /// The factors of the taps; 1 if absent.
+    pub mask: Option<&'a [T]>,
+}
+
 /// `y = w ∗ x + bias`, where `offset` says how far each element of the window is moved along each
 /// axis, and `mask` what it is multiplied with. Between the elements of the image it is
 /// interpolated linearly; outside it is zero. The channels are cut into `offset_groups`, each of
 /// which has offsets and a mask of its own.
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn deform_conv<T: Float>(
-    x: &[T],
-    w: &[T],
-    offset: &[T],
-    bias: Option<&[T]>,
-    mask: Option<&[T]>,
+    operands: DeformConvOperands<'_, T>,
     y: &mut [T],
     scratch: &mut [T::Wide],
     geometry: Conv<'_>,
     offset_groups: usize,
 ) {
+    let DeformConvOperands { x, w, offset, bias, mask } = operands;
     let Conv { batch, groups, channels, filters, .. } = geometry;
     let window = geometry.window();
     let (taps, places, size) = (window.taps(), window.places(), window.elements());
@@ -161,7 +172,13 @@ mod tests {
                 .collect();
             let mut y = vec![0.0; truth.len()];
             let g = geometry(&size, &out);
-            deform_conv(&x, &w, &offset, Some(&bias), None, &mut y, &mut scratch, g, 2);
+            deform_conv(
+                DeformConvOperands { x: &x, w: &w, offset: &offset, bias: Some(&bias), mask: None },
+                &mut y,
+                &mut scratch,
+                g,
+                2,
+            );
             assert!(y.iter().zip(&truth).all(|(y, t)| (y - t).abs() < 1e-12));
         }
     }
@@ -185,11 +202,13 @@ mod tests {
         let offset = [0.5, -0.5, f64::NAN, 1.0, 0.5, -1.0, 0.0, -3.25];
         let mut y = [9.0; 4];
         deform_conv(
-            &x,
-            &[2.0],
-            &offset,
-            None,
-            Some(&[1.0, 1.0, 1.0, 3.0]),
+            DeformConvOperands {
+                x: &x,
+                w: &[2.0],
+                offset: &offset,
+                bias: None,
+                mask: Some(&[1.0, 1.0, 1.0, 3.0]),
+            },
             &mut y,
             &mut [0.0],
             conv,

@@ -56,24 +56,40 @@ pub fn conv_integer<X: Integer, W: Integer>(
     operands.each_sum(scratch, &geometry, |at, _, sum| y[at] = sum);
 }
 
+/// The operands of `QLinearConv`.
+#[derive(Clone, Copy, Debug)]
+pub struct QLinearConvOperands<'a, X, W, Y> {
+    /// The input.
+    pub x: &'a [X],
+    /// The scale of the input.
+    pub x_scale: &'a [f32],
+    /// The zero point of the input.
+    pub x_zero: &'a [X],
+    /// The weights.
+    pub w: &'a [W],
+    /// The scales of the weights.
+    pub w_scale: &'a [f32],
+    /// The zero points of the weights.
+    pub w_zero: &'a [W],
+    /// The scale of the output.
+    pub y_scale: &'a [f32],
+    /// The zero point of the output.
+    pub y_zero: &'a [Y],
+    /// One element for each output channel.
+    pub bias: Option<&'a [i32]>,
+}
+
 /// `y = ((w - w_zero) ∗ (x - x_zero) + bias) · x_scale · w_scale / y_scale + y_zero`, rounded to the
 /// nearest and, in the middle of two, to the even number before `y_zero` is added. The weights
 /// have one zero point and one scale, or one for each output channel.
-#[expect(clippy::too_many_arguments, reason = "each operand has a scale and a zero point")]
 pub fn qlinear_conv<X: Integer, W: Integer, Y: Integer>(
-    x: &[X],
-    x_scale: &[f32],
-    x_zero: &[X],
-    w: &[W],
-    w_scale: &[f32],
-    w_zero: &[W],
-    y_scale: &[f32],
-    y_zero: &[Y],
-    bias: Option<&[i32]>,
+    operands: QLinearConvOperands<'_, X, W, Y>,
     y: &mut [Y],
     scratch: &mut [i16],
     geometry: Conv<'_>,
 ) {
+    let QLinearConvOperands { x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias } =
+        operands;
     let operands = Operands { x, w, x_zero: widened(x_zero[0], 0), w_zero: Some(w_zero) };
     operands.each_sum(scratch, &geometry, |at, filter, sum| {
         let sum = bias.map_or(sum, |bias| sum.wrapping_add(bias[filter]));
@@ -300,15 +316,17 @@ mod tests {
                 let scales: Vec<f32> = zeros.iter().map(|&x| 1e-4 + f32::from(x) / 1e6).collect();
                 let bias: Vec<i32> = (0..groups * filters).map(|i| i as i32 * 1000).collect();
                 qlinear_conv(
-                    &x,
-                    &[0.5],
-                    &[5],
-                    &w,
-                    &scales,
-                    &zeros,
-                    &[2.0],
-                    &[100],
-                    Some(&bias),
+                    QLinearConvOperands {
+                        x: &x,
+                        x_scale: &[0.5],
+                        x_zero: &[5],
+                        w: &w,
+                        w_scale: &scales,
+                        w_zero: &zeros,
+                        y_scale: &[2.0],
+                        y_zero: &[100],
+                        bias: Some(&bias),
+                    },
                     &mut z,
                     &mut scratch,
                     conv,

@@ -41,9 +41,9 @@ pub(crate) use blocked::{
     im2col_nchwc_scratch, pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles,
     sums_of_tiles_scratch,
 };
-pub use causal::{CausalConv, causal_conv_with_state};
-pub use deform::{MAX_DEFORM_AXES, deform_conv, deform_conv_scratch};
-pub use integer::{conv_integer, conv_integer_scratch, qlinear_conv};
+pub use causal::{CausalConv, CausalConvOperands, causal_conv_with_state};
+pub use deform::{DeformConvOperands, MAX_DEFORM_AXES, deform_conv, deform_conv_scratch};
+pub use integer::{QLinearConvOperands, conv_integer, conv_integer_scratch, qlinear_conv};
 pub use plain::conv;
 pub use small::small_conv;
 pub(crate) use small::{WindowScratch, each_window};

@@ -54,22 +54,37 @@ pub fn matmul_integer<A: Integer, B: Integer>(
     products((a, a_zero), (b, b_zero), scratch, geometry, |at, _, sum| y[at] = sum);
 }
 
+/// The operands of `QLinearMatMul`.
+#[derive(Clone, Copy, Debug)]
+pub struct QLinearMatMulOperands<'a, A, B, Y, S> {
+    /// The left operand.
+    pub a: &'a [A],
+    /// The scales of `a`.
+    pub a_scale: &'a [S],
+    /// The zero points of `a`.
+    pub a_zero: &'a [A],
+    /// The right operand.
+    pub b: &'a [B],
+    /// The scales of `b`.
+    pub b_scale: &'a [S],
+    /// The zero points of `b`.
+    pub b_zero: &'a [B],
+    /// The scale of the output.
+    pub y_scale: &'a [S],
+    /// The zero point of the output.
+    pub y_zero: &'a [Y],
+}
+
 /// `y = (a - a_zero) · (b - b_zero) · a_scale · b_scale / y_scale + y_zero`, rounded to the nearest
 /// and, in the middle of two, to the even number before `y_zero` is added.
-#[allow(clippy::too_many_arguments)]
 pub fn qlinear_matmul<A: Integer, B: Integer, Y: Integer, S: Float<Wide = f32>>(
-    a: &[A],
-    a_scale: &[S],
-    a_zero: &[A],
-    b: &[B],
-    b_scale: &[S],
-    b_zero: &[B],
-    y_scale: &[S],
-    y_zero: &[Y],
+    operands: QLinearMatMulOperands<'_, A, B, Y, S>,
     y: &mut [Y],
     scratch: &mut [i16],
     geometry: IntegerMatMul<'_>,
 ) {
+    let QLinearMatMulOperands { a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero } =
+        operands;
     let (factors_a, factors_b) = ((a, Some(a_zero)), (b, Some(b_zero)));
     products(factors_a, factors_b, scratch, geometry, |at, [row, column], sum| {
         let factor = a_scale[row].mul(b_scale[column]).div(y_scale[0]);
@@ -153,14 +168,16 @@ mod tests {
         let scales: Vec<f32> = (0..m.max(n)).map(|i| 0.01 + i as f32 / 512.0).collect();
         let z_scale = 50.0;
         qlinear_matmul(
-            &a,
-            &scales,
-            &a_zero,
-            &b,
-            &scales,
-            &b_zero,
-            &[z_scale],
-            &[7u8],
+            QLinearMatMulOperands {
+                a: &a,
+                a_scale: &scales,
+                a_zero: &a_zero,
+                b: &b,
+                b_scale: &scales,
+                b_zero: &b_zero,
+                y_scale: &[z_scale],
+                y_zero: &[7u8],
+            },
             &mut z,
             &mut scratch,
             geometry,

@@ -20,6 +20,8 @@ pub use gemm::{
     packed_b_depth, packed_b_len,
 };
 pub(crate) use gemm::{gemm_pairs, gemm_wide, product_f32, product_f64};
-pub use integer::{IntegerMatMul, matmul_integer, matmul_integer_scratch, qlinear_matmul};
+pub use integer::{
+    IntegerMatMul, QLinearMatMulOperands, matmul_integer, matmul_integer_scratch, qlinear_matmul,
+};
 pub use plain::{gemm, gemm_float};
 pub use small::small_gemm;

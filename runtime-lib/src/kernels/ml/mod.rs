@@ -22,4 +22,4 @@ pub use map::{find_keys, find_text_keys, pick_values, sort_keys};
 pub use svm::{
     svm_choose, svm_one_class, svm_one_class_in_place, svm_probabilities, svm_rbf, svm_votes,
 };
-pub use tree::{Trees, tree_max, tree_min, tree_sum, tree_sum_f32};
+pub use tree::{TreeOperands, Trees, tree_max, tree_min, tree_sum, tree_sum_f32};

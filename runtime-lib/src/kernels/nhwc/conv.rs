@@ -6,6 +6,7 @@ use super::tiles::ByTiles;
 use super::windows::{Places, Windows};
 use super::{BLOCK, QUAD, pixel_len};
 use crate::kernels::conv::Conv;
+use crate::kernels::quantized::Int8Operands;
 use crate::kernels::quantized::{Blend, Channels, Limits, Requantize, add_to, join, split_aligned};
 use crate::microkernel::int8_conv::{Int8Windows, each_window};
 use crate::simd::Simd;
@@ -63,21 +64,43 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
 /// [`pack_weights`]; the numbers of the channels are filled up to a multiple of 16, and from the
 /// addends `x_zero` times the sum of the weights is taken away already.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn int8_conv_nhwc(
-    x: &[u8],
-    w: &[i8],
-    bias: &[i32],
-    factor: &[f32],
-    offset: Option<&[f32]>,
+    operands: Int8Operands<'_, u8>,
     y: &mut [u8],
     starts: &mut [u32],
     scratch: &mut [u8],
     geometry: Conv<'_>,
     to: Requantize,
 ) {
+    let Int8Operands { x, w, bias, factor, offset } = operands;
     let operands = Operands { x, w, channels: Channels::new(bias, factor, offset), to };
     convolve(operands, y, starts, scratch, geometry, usize::MAX, |_, _| {});
+}
+
+/// The operands of a quantized convolution and of the addition that follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Int8AddOperands<'a> {
+    /// The input.
+    pub x: &'a [u8],
+    /// The weights, which have no zero point.
+    pub w: &'a [i8],
+    /// The initial accumulator of each channel.
+    pub bias: &'a [i32],
+    /// The scale of each accumulator.
+    pub factor: &'a [f32],
+    /// Added to the scaled accumulators.
+    pub offset: Option<&'a [f32]>,
+    /// The other operand of the addition, with the shape of the output.
+    pub addend: &'a [u8],
+}
+
+/// The scratch memory of a quantized convolution.
+#[derive(Debug)]
+pub struct Int8Scratch<'a> {
+    /// The offset of each tap.
+    pub starts: &'a mut [u32],
+    /// The padded input.
+    pub scratch: &'a mut [u8],
 }
 
 /// So many bytes of a result stay in a second-level cache with as many others.
@@ -86,22 +109,17 @@ const NEAR: usize = 256 << 10;
 /// The same, with `addend`, which is as large as the result, added to it: bytes of some pixels at a time,
 /// which become those that [`add`](crate::kernels::quantized::add) makes of both.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn int8_conv_add_nhwc(
-    x: &[u8],
-    w: &[i8],
-    bias: &[i32],
-    factor: &[f32],
-    offset: Option<&[f32]>,
-    addend: &[u8],
+    operands: Int8AddOperands<'_>,
     y: &mut [u8],
-    starts: &mut [u32],
-    scratch: &mut [u8],
+    memory: Int8Scratch<'_>,
     geometry: Conv<'_>,
     to: Requantize,
     of: Blend,
     sum: Requantize,
 ) {
+    let Int8Scratch { starts, scratch } = memory;
+    let Int8AddOperands { x, w, bias, factor, offset, addend } = operands;
     let operands = Operands { x, w, channels: Channels::new(bias, factor, offset), to };
     convolve(operands, y, starts, scratch, geometry, NEAR, |at, y: &mut [u8]| {
         add_to(y, &addend[at..], of, sum);

@@ -6,6 +6,7 @@ use super::operands::DepthwiseOperands;
 use super::windows::Windows;
 use super::{BLOCK, MOST_AXES, QUAD, pixel_len};
 use crate::kernels::conv::Conv;
+use crate::kernels::quantized::Int8Operands;
 use crate::kernels::quantized::{Channels, Limits, Requantize, Steady, split_aligned};
 use crate::microkernel::int8_depthwise::{Lanes, SHARED};
 use crate::simd::Simd;
@@ -94,19 +95,15 @@ pub fn pack_depthwise_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry:
 /// [`depthwise_order`], block by block, and from the addends `x_zero` times the sum of the weights
 /// is taken away already.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn int8_depthwise_nhwc(
-    x: &[u8],
-    w: &[i8],
-    bias: &[i32],
-    factor: &[f32],
-    offset: Option<&[f32]>,
+    operands: Int8Operands<'_, u8>,
     y: &mut [u8],
     starts: &mut [u32],
     scratch: &mut [u8],
     geometry: Conv<'_>,
     to: Requantize,
 ) {
+    let Int8Operands { x, w, bias, factor, offset } = operands;
     let pixel = pixel_len(geometry.groups);
     let windows = Windows::of(&geometry, pixel);
     let image = windows.image();

@@ -21,7 +21,8 @@ mod tiles;
 mod windows;
 
 pub use conv::{
-    conv_scratch, conv_starts, int8_conv_add_nhwc, int8_conv_nhwc, pack_weights, packed_weights_len,
+    Int8AddOperands, Int8Scratch, conv_scratch, conv_starts, int8_conv_add_nhwc, int8_conv_nhwc,
+    pack_weights, packed_weights_len,
 };
 pub use depthwise::{
     depthwise_order, depthwise_scratch, depthwise_starts, int8_depthwise_nhwc,

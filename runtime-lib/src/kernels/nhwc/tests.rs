@@ -5,7 +5,7 @@ use super::*;
 use crate::kernels::blocked::Channels;
 use crate::kernels::conv::{Conv, WeightLayout};
 use crate::kernels::pool::Pool;
-use crate::kernels::quantized::{Blend, Requantize, add};
+use crate::kernels::quantized::{Blend, Int8Operands, Requantize, add};
 use crate::simd::{Level, each_level};
 use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
@@ -94,20 +94,44 @@ fn check_conv(of: &Conv<'_>, seed: usize) {
         let mut scratch = vec![9; depthwise_scratch(of)];
         let (at, scratch) = (&mut at, &mut scratch);
         int8_depthwise_nhwc(
-            &image, &packed, &start, &factors, offsets, &mut y, at, scratch, *of, TO,
+            Int8Operands { x: &image, w: &packed, bias: &start, factor: &factors, offset: offsets },
+            &mut y,
+            at,
+            scratch,
+            *of,
+            TO,
         );
     } else {
         let mut packed = vec![5; packed_weights_len(of)];
         pack_weights(&w, &mut packed, of);
         let (mut at, mut scratch) = (vec![7; conv_starts(of)], vec![9; conv_scratch(of)]);
         let (at, scratch) = (&mut at, &mut scratch);
-        int8_conv_nhwc(&image, &packed, &start, &factors, offsets, &mut y, at, scratch, *of, TO);
+        int8_conv_nhwc(
+            Int8Operands { x: &image, w: &packed, bias: &start, factor: &factors, offset: offsets },
+            &mut y,
+            at,
+            scratch,
+            *of,
+            TO,
+        );
         let addend = bytes(y.len(), seed + 2);
         let (mut sum, mut both) = (vec![7; y.len()], vec![8; y.len()]);
         add(&y, &addend, &mut both, BLEND, SUM);
         int8_conv_add_nhwc(
-            &image, &packed, &start, &factors, offsets, &addend, &mut sum, at, scratch, *of, TO,
-            BLEND, SUM,
+            Int8AddOperands {
+                x: &image,
+                w: &packed,
+                bias: &start,
+                factor: &factors,
+                offset: offsets,
+                addend: &addend,
+            },
+            &mut sum,
+            Int8Scratch { starts: at, scratch },
+            *of,
+            TO,
+            BLEND,
+            SUM,
         );
         assert!(to_first(&sum, to) == to_first(&both, to), "{of:?} {seed}");
     }
@@ -287,7 +311,14 @@ fn windows_before_an_image_are_refused() {
         let (mut y, mut at, mut scratch) = ([0; 32], [0; 1], [0; 1024]);
         let (bias, factor) = ([0; 16], [1.0; 16]);
         let (at, scratch) = (&mut at, &mut scratch);
-        int8_conv_nhwc(&[1; 8], &[1; 64], &bias, &factor, None, &mut y, at, scratch, geometry, TO);
+        int8_conv_nhwc(
+            Int8Operands { x: &[1; 8], w: &[1; 64], bias: &bias, factor: &factor, offset: None },
+            &mut y,
+            at,
+            scratch,
+            geometry,
+            TO,
+        );
     };
     each_level(|level| {
         // Where no vectors are, such windows see nothing.

@@ -8,32 +8,56 @@ use crate::loops::index::number;
 use crate::simd::{self, Pointwise, Simd};
 use crate::{Float, Number};
 
+/// The parameters and statistics of a batch normalization, one element for each channel.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchNormOperands<'a, S, M> {
+    /// The scales.
+    pub scale: &'a [S],
+    /// The biases.
+    pub bias: &'a [S],
+    /// The means.
+    pub mean: &'a [M],
+    /// The variances.
+    pub variance: &'a [M],
+}
+
+/// The outputs of a batch normalization in training.
+#[derive(Debug)]
+pub struct BatchNormOutputs<'a, T, M> {
+    /// The normalized input.
+    pub y: &'a mut [T],
+    /// The new running means.
+    pub running_mean: &'a mut [M],
+    /// The new running variances.
+    pub running_variance: &'a mut [M],
+}
+
 /// `y = scale (x - mean) / √(variance + ε) + bias`; the axis is the channels.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn batch_normalization<T: Float, S: Float, M: Float>(
     x: &[T],
-    scale: &[S],
-    bias: &[S],
-    mean: &[M],
-    variance: &[M],
+    operands: BatchNormOperands<'_, S, M>,
     y: &mut [T],
     geometry: Axis,
     epsilon: f32,
 ) {
+    let BatchNormOperands { scale, bias, mean, variance } = operands;
     y.copy_from_slice(x);
-    batch_normalization_in_place(y, scale, bias, mean, variance, geometry, epsilon);
+    batch_normalization_in_place(
+        y,
+        BatchNormOperands { scale, bias, mean, variance },
+        geometry,
+        epsilon,
+    );
 }
 
 /// [`batch_normalization`] in place.
 pub fn batch_normalization_in_place<T: Float, S: Float, M: Float>(
     y: &mut [T],
-    scale: &[S],
-    bias: &[S],
-    mean: &[M],
-    variance: &[M],
+    operands: BatchNormOperands<'_, S, M>,
     geometry: Axis,
     epsilon: f32,
 ) {
+    let BatchNormOperands { scale, bias, mean, variance } = operands;
     for channel in 0..geometry.len {
         let moments = (to_wide(mean[channel]), to_wide(variance[channel]));
         let linear = Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon);
@@ -45,20 +69,16 @@ pub fn batch_normalization_in_place<T: Float, S: Float, M: Float>(
 
 /// [`batch_normalization`] with the statistics of `x`. Running statistics become `momentum ·
 /// running + (1 - momentum) · current`.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn batch_normalization_training<T: Float, S: Float, M: Float>(
     x: &[T],
-    scale: &[S],
-    bias: &[S],
-    mean: &[M],
-    variance: &[M],
-    y: &mut [T],
-    running_mean: &mut [M],
-    running_variance: &mut [M],
+    operands: BatchNormOperands<'_, S, M>,
+    outputs: BatchNormOutputs<'_, T, M>,
     geometry: Axis,
     epsilon: f32,
     momentum: f32,
 ) {
+    let BatchNormOutputs { y, running_mean, running_variance } = outputs;
+    let BatchNormOperands { scale, bias, mean, variance } = operands;
     let Axis { outer, len, inner } = geometry;
     let count = number(outer * inner);
     let momentum: T::Wide = to_wide(momentum);
@@ -237,10 +257,7 @@ mod tests {
             let geometry = Axis { outer, len, inner };
             batch_normalization(
                 &x[..n],
-                &scale,
-                &bias,
-                &mean,
-                &variance,
+                BatchNormOperands { scale: &scale, bias: &bias, mean: &mean, variance: &variance },
                 &mut y[..n],
                 geometry,
                 EPSILON,
@@ -260,13 +277,17 @@ mod tests {
         let (mut mean, mut variance) = ([0.0; 2], [0.0; 2]);
         batch_normalization_training(
             &x,
-            &[2.0f32, 0.5],
-            &[1.0, 0.0],
-            &[10.0f64, 20.0],
-            &[1.0, 2.0],
-            &mut y,
-            &mut mean,
-            &mut variance,
+            BatchNormOperands {
+                scale: &[2.0f32, 0.5],
+                bias: &[1.0, 0.0],
+                mean: &[10.0f64, 20.0],
+                variance: &[1.0, 2.0],
+            },
+            BatchNormOutputs {
+                y: &mut y,
+                running_mean: &mut mean,
+                running_variance: &mut variance,
+            },
             Axis { outer, len, inner },
             EPSILON,
             0.75,

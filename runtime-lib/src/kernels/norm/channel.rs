@@ -173,41 +173,49 @@ impl<T: Float<Wide = T>> Known<'_, T> {
     }
 }
 
+/// The operands of the gradient of a normalization of channels: the input, and one element for each
+/// channel of the others.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelGradOperands<'a, T> {
+    /// The input.
+    pub x: &'a [T],
+    /// The scales.
+    pub scale: &'a [T],
+    /// The means of the input.
+    pub mean: &'a [T],
+    /// The variances of the input.
+    pub variance: &'a [T],
+    /// The sums of `dy · (x - mean)`.
+    pub products: &'a [T],
+    /// The sums of `dy`.
+    pub sums: &'a [T],
+}
+
 /// Computes the gradients of `x` and of the scale for a normalization of each channel with the
 /// statistics of `x`, from `dy` and the sums of [`channel_sums`]; the axis is the channels.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn channel_grad<T: Float<Wide = T>>(
     dy: &[T],
-    x: &[T],
-    scale: &[T],
-    mean: &[T],
-    variance: &[T],
-    products: &[T],
-    sums: &[T],
+    operands: ChannelGradOperands<'_, T>,
     dx: &mut [T],
     d_scale: &mut [T],
     geometry: Axis,
     epsilon: f32,
 ) {
+    let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
     dx.copy_from_slice(dy);
     let known = Known { scale, mean, variance, products, sums, epsilon };
     known.pass_on(dx, d_scale, x, geometry);
 }
 
 /// [`channel_grad`] in place of `dy`.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn channel_grad_in_place<T: Float<Wide = T>>(
     dx: &mut [T],
     d_scale: &mut [T],
-    x: &[T],
-    scale: &[T],
-    mean: &[T],
-    variance: &[T],
-    products: &[T],
-    sums: &[T],
+    operands: ChannelGradOperands<'_, T>,
     geometry: Axis,
     epsilon: f32,
 ) {
+    let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
     let known = Known { scale, mean, variance, products, sums, epsilon };
     known.pass_on(dx, d_scale, x, geometry);
 }
@@ -290,12 +298,14 @@ mod tests {
         let (scales, mut dx) = (std::vec![scale; len], std::vec![9.0; x.len()]);
         channel_grad(
             dy,
-            x,
-            &scales,
-            &mean,
-            &variance,
-            &products,
-            &sums,
+            ChannelGradOperands {
+                x,
+                scale: &scales,
+                mean: &mean,
+                variance: &variance,
+                products: &products,
+                sums: &sums,
+            },
             &mut dx,
             &mut d_scale,
             geometry,

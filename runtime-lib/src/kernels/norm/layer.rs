@@ -10,20 +10,29 @@ use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads;
 use crate::{Float, Number};
 
+/// The outputs of a layer normalization.
+#[derive(Debug)]
+pub struct LayerNormOutputs<'a, T> {
+    /// The normalized rows.
+    pub y: &'a mut [T],
+    /// The mean of each row.
+    pub mean: Option<&'a mut [f32]>,
+    /// `1 / √(variance + ε)` of each row.
+    pub inv_std_dev: Option<&'a mut [f32]>,
+}
+
 /// `y = scale (x - mean) / √(variance + ε) + bias` with the statistics of each row. The axis has an
 /// `inner` of 1, `scale` and `bias` are as long as a row, and a bias requires a scale. Writes the
 /// mean and `1 / √(variance + ε)` of each row if requested.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 pub fn layer_normalization<T: Float>(
     x: &[T],
     scale: Option<&[T]>,
     bias: Option<&[T]>,
-    y: &mut [T],
-    mean: Option<&mut [f32]>,
-    inv_std_dev: Option<&mut [f32]>,
+    outputs: LayerNormOutputs<'_, T>,
     geometry: Axis,
     epsilon: f32,
 ) {
+    let LayerNormOutputs { y, mean, inv_std_dev } = outputs;
     y.copy_from_slice(x);
     layer_normalization_in_place(y, mean, inv_std_dev, scale, bias, geometry, epsilon);
 }
@@ -168,13 +177,18 @@ mod tests {
                 x,
                 Some(scale),
                 Some(bias),
-                y,
-                mean,
-                inv_std_dev,
+                LayerNormOutputs { y, mean, inv_std_dev },
                 geometry,
                 EPSILON,
             );
-            layer_normalization(x, Some(scale), None, z, None, None, geometry, EPSILON);
+            layer_normalization(
+                x,
+                Some(scale),
+                None,
+                LayerNormOutputs { y: z, mean: None, inv_std_dev: None },
+                geometry,
+                EPSILON,
+            );
             rms_normalization(x, Some(scale), r, geometry, EPSILON);
             for i in 0..n {
                 let row = x[i / len * len..][..len].iter().map(|x| x.to_f64());

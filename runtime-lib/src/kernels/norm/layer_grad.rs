@@ -9,21 +9,30 @@ use crate::loops::geometry::Axis;
 use crate::loops::index::number;
 use crate::simd::{Simd, WithSimd, dispatch};
 
+/// The requested gradients of a layer normalization.
+#[derive(Debug)]
+pub struct LayerNormGrads<'a, T> {
+    /// The gradient of the input.
+    pub dx: Option<&'a mut [T]>,
+    /// The gradient of the scale.
+    pub d_scale: Option<&'a mut [T]>,
+    /// The gradient of the bias.
+    pub d_bias: Option<&'a mut [T]>,
+}
+
 /// Computes the requested gradients of `x`, `scale` and the bias of
 /// [`layer_normalization`](super::layer_normalization) from `dy`. The axis has an `inner` of 1, and
 /// `scale` is as long as a row.
-#[expect(clippy::too_many_arguments, reason = "the operator has as many operands")]
 #[inline(never)]
 pub fn layer_normalization_grad<T: Float<Wide = T>>(
     x: &[T],
     scale: &[T],
     dy: &[T],
-    dx: Option<&mut [T]>,
-    d_scale: Option<&mut [T]>,
-    d_bias: Option<&mut [T]>,
+    outputs: LayerNormGrads<'_, T>,
     geometry: Axis,
     epsilon: f32,
 ) {
+    let LayerNormGrads { dx, d_scale, d_bias } = outputs;
     debug_assert_eq!(geometry.inner, 1, "a layer is a row");
     let found = [dx, d_scale, d_bias];
     gradient(Grad::<T, true> { x, scale, dy, found, geometry, epsilon });
@@ -156,7 +165,7 @@ fn total<T: Float>(lanes: [T; LANES]) -> T {
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
-    use super::super::{layer_normalization, rms_normalization};
+    use super::super::{LayerNormOutputs, layer_normalization, rms_normalization};
     use super::*;
     use crate::simd::each_level;
     use std::vec::Vec;
@@ -173,7 +182,14 @@ mod tests {
         let mut y = std::vec![0.0; x.len()];
         if centered {
             let (scale, bias) = (Some(&scale[..]), Some(&bias[..]));
-            layer_normalization(x, scale, bias, &mut y, None, None, geometry, EPSILON);
+            layer_normalization(
+                x,
+                scale,
+                bias,
+                LayerNormOutputs { y: &mut y, mean: None, inv_std_dev: None },
+                geometry,
+                EPSILON,
+            );
         } else {
             rms_normalization(x, Some(scale), &mut y, geometry, EPSILON);
         }
@@ -196,7 +212,12 @@ mod tests {
                 if centered {
                     let to_bias = Some(&mut d_bias[..]);
                     layer_normalization_grad(
-                        &x, &scale, &dy_narrow, to_x, to_scale, to_bias, geometry, EPSILON,
+                        &x,
+                        &scale,
+                        &dy_narrow,
+                        LayerNormGrads { dx: to_x, d_scale: to_scale, d_bias: to_bias },
+                        geometry,
+                        EPSILON,
                     );
                 } else {
                     rms_normalization_grad(
@@ -231,10 +252,24 @@ mod tests {
     fn what_is_not_asked_for_is_not_needed() {
         let (x, one, mut dx) = ([1.0f32, 3.0], [1.0; 2], [9.0; 2]);
         let geometry = Axis { outer: 1, len: 2, inner: 1 };
-        layer_normalization_grad(&x, &one, &x, Some(&mut dx), None, None, geometry, 0.0);
+        layer_normalization_grad(
+            &x,
+            &one,
+            &x,
+            LayerNormGrads { dx: Some(&mut dx), d_scale: None, d_bias: None },
+            geometry,
+            0.0,
+        );
         assert_eq!(dx, [0.0, 0.0]);
         let mut d_bias = [9.0; 2];
-        layer_normalization_grad(&x, &one, &x, None, None, Some(&mut d_bias), geometry, 0.0);
+        layer_normalization_grad(
+            &x,
+            &one,
+            &x,
+            LayerNormGrads { dx: None, d_scale: None, d_bias: Some(&mut d_bias) },
+            geometry,
+            0.0,
+        );
         assert_eq!(d_bias, x);
     }
 }

@@ -13,20 +13,20 @@ mod operands;
 mod rows;
 
 pub use batch::{
-    Groups, batch_normalization, batch_normalization_in_place, batch_normalization_training,
-    group_normalization, group_normalization_in_place, instance_normalization,
-    instance_normalization_in_place,
+    BatchNormOperands, BatchNormOutputs, Groups, batch_normalization, batch_normalization_in_place,
+    batch_normalization_training, group_normalization, group_normalization_in_place,
+    instance_normalization, instance_normalization_in_place,
+};
+pub use channel::{
+    ChannelGradOperands, channel_grad, channel_grad_in_place, channel_moments, channel_sums,
+    running_mean, running_mean_in_place,
 };
 pub(crate) use channel::{Known, Passing};
-pub use channel::{
-    channel_grad, channel_grad_in_place, channel_moments, channel_sums, running_mean,
-    running_mean_in_place,
-};
 pub use layer::{
-    layer_normalization, layer_normalization_in_place, rms_normalization,
+    LayerNormOutputs, layer_normalization, layer_normalization_in_place, rms_normalization,
     rms_normalization_in_place,
 };
-pub use layer_grad::{layer_normalization_grad, rms_normalization_grad};
+pub use layer_grad::{LayerNormGrads, layer_normalization_grad, rms_normalization_grad};
 pub use lp::{
     lp_normalization_l1, lp_normalization_l1_in_place, lp_normalization_l2,
     lp_normalization_l2_in_place,

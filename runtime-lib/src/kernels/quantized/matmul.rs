@@ -1,7 +1,8 @@
 //! Products of a matrix of bytes with constant weights.
 
 use super::{
-    ALIGN, Channels, Limits, Requantize, join, quad, scale, scale_each, scaled_byte, split_aligned,
+    ALIGN, Channels, Int8Operands, Limits, Requantize, join, quad, scale, scale_each, scaled_byte,
+    split_aligned,
 };
 use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand};
 use crate::simd::Simd;
@@ -78,18 +79,14 @@ pub fn pack_columns<T: Copy + Default>(
 /// [`pack_columns`]; from the addends `x_zero` times the sum of the weights is taken away already,
 /// as if `x` had no sign.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn matmul<X: Byte, Y: Byte>(
-    x: &[X],
-    w: &[i8],
-    bias: &[i32],
-    factor: &[f32],
-    offset: Option<&[f32]>,
+    operands: Int8Operands<'_, X>,
     y: &mut [Y],
     scratch: &mut [u8],
     geometry: Product,
     to: Requantize,
 ) {
+    let Int8Operands { x, w, bias, factor, offset } = operands;
     let channels = Channels::new(bias, factor, offset);
     let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry };
     product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
@@ -98,23 +95,36 @@ pub fn matmul<X: Byte, Y: Byte>(
     });
 }
 
+/// The operands of a product with dynamic quantization.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicMatMulOperands<'a> {
+    /// The input.
+    pub x: &'a [u8],
+    /// The scale of the input.
+    pub x_scale: &'a [f32],
+    /// The zero point of the input.
+    pub x_zero: &'a [u8],
+    /// The packed weights.
+    pub w: &'a [i8],
+    /// The scale of each column.
+    pub w_scale: &'a [f32],
+    /// The sum of each column of weights.
+    pub sums: &'a [i32],
+    /// One element for each column.
+    pub bias: Option<&'a [f32]>,
+}
+
 /// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where what `x` is quantized by is known only
 /// when the model runs. The weights are packed by [`pack_columns`]; `sums` are those of their
 /// columns.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn dynamic_matmul(
-    x: &[u8],
-    x_scale: &[f32],
-    x_zero: &[u8],
-    w: &[i8],
-    w_scale: &[f32],
-    sums: &[i32],
-    bias: Option<&[f32]>,
+    operands: DynamicMatMulOperands<'_>,
     y: &mut [f32],
     scratch: &mut [u8],
     geometry: Product,
 ) {
+    let DynamicMatMulOperands { x, x_scale, x_zero, w, w_scale, sums, bias } = operands;
     let product = Multiply { x, flip: 0, w: i8::bits(w), geometry };
     product.share(y, scratch, |product, first, y, scratch| {
         let results = ToFloats {

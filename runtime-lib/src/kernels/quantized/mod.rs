@@ -24,8 +24,8 @@ pub(crate) use binary::add_to;
 pub use binary::{Blend, add, mul, sum_factors};
 pub use conv::{conv_scratch, conv_starts, int8_conv_nchw, pack_weights, packed_weights_len};
 pub use matmul::{
-    MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch, pack_columns, packed_columns_depth,
-    packed_columns_len,
+    DynamicMatMulOperands, MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch,
+    pack_columns, packed_columns_depth, packed_columns_len,
 };
 pub(crate) use pool::requantized;
 pub use pool::{average_pool, small_means};
@@ -36,6 +36,21 @@ use crate::Float;
 use crate::simd::int8::{Bounds, Bytes, Ends, MAX_SUMS, Vector, are_steady, near_bytes};
 pub(crate) use crate::simd::int8::{Multiplier, scaled};
 use crate::simd::{HAS_VECTORS, Simd};
+
+/// The operands of a quantized convolution or product.
+#[derive(Clone, Copy, Debug)]
+pub struct Int8Operands<'a, X> {
+    /// The input.
+    pub x: &'a [X],
+    /// The weights, which have no zero point.
+    pub w: &'a [i8],
+    /// The initial accumulator of each channel.
+    pub bias: &'a [i32],
+    /// The scale of each accumulator.
+    pub factor: &'a [f32],
+    /// Added to the scaled accumulators.
+    pub offset: Option<&'a [f32]>,
+}
 
 /// How sums become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

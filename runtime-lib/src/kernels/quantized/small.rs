@@ -1,7 +1,7 @@
 //! Convolutions and products in few instructions, for where space matters more than time: one loop
 //! gathers the bytes of a window, another one multiplies them with weights in ONNX's own order.
 
-use super::{Requantize, scaled_byte};
+use super::{Int8Operands, Requantize, scaled_byte};
 use crate::kernels::conv::{Conv, WindowScratch, each_window};
 use crate::simd::int8::{Byte, dot};
 
@@ -10,49 +10,35 @@ use crate::simd::int8::{Byte, dot};
 /// zero point, is taken away already, as if `x` had no sign. `starts` and `window` are for the elements
 /// of a window of one channel, and of all channels.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn small_int8_conv_nchw<X: Byte, Y: Byte>(
-    x: &[X],
-    w: &[i8],
-    bias: &[i32],
-    factor: &[f32],
-    offset: Option<&[f32]>,
+    operands: Int8Operands<'_, X>,
     y: &mut [Y],
     starts: &mut [u32],
     window: &mut [u8],
     geometry: Conv<'_>,
     to: Requantize,
 ) {
-    let channels = Channels { bias, factor };
-    convolve(
-        X::bits(x),
-        X::FLIP,
-        i8::bits(w),
-        &channels,
-        offset,
-        Y::bits_mut(y),
-        WindowScratch { starts, window },
-        &geometry,
-        &to,
-    );
+    let Int8Operands { x, w, bias, factor, offset } = operands;
+    let operands = Operands { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), bias, factor, offset };
+    convolve(operands, Y::bits_mut(y), WindowScratch { starts, window }, &geometry, &to);
 }
 
-/// Numbers of each channel: what sums start with, and what they are multiplied with.
-struct Channels<'a> {
+/// [`Int8Operands`] as bytes.
+struct Operands<'a> {
+    x: &'a [u8],
+    /// XORed with each byte of `x` to make it unsigned.
+    flip: u8,
+    w: &'a [u8],
     bias: &'a [i32],
     factor: &'a [f32],
+    offset: Option<&'a [f32]>,
 }
 
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 fn convolve(
-    x: &[u8],
-    flip: u8,
-    w: &[u8],
-    of: &Channels<'_>,
-    offset: Option<&[f32]>,
+    Operands { x, flip, w, bias, factor, offset }: Operands<'_>,
     y: &mut [u8],
-    room: WindowScratch<'_, u8>,
+    scratch: WindowScratch<'_, u8>,
     geometry: &Conv<'_>,
     to: &Requantize,
 ) {
@@ -61,13 +47,13 @@ fn convolve(
     let Conv { groups, filters, .. } = *geometry;
     each_window(
         x,
-        room,
+        scratch,
         geometry,
         outside,
         |x| x ^ flip,
         |window, mut at| {
             let (mut windows, mut weights) = (window.chunks_exact(depth), w.chunks_exact(depth));
-            let (mut numbers, mut filter) = (of.bias.iter().zip(of.factor), 0);
+            let (mut numbers, mut filter) = (bias.iter().zip(factor), 0);
             for _ in 0..groups {
                 // No weights, no window: a sum of nothing.
                 let window = windows.next().unwrap_or_default();

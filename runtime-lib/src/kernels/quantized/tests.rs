@@ -50,7 +50,14 @@ fn small<X: Byte, Y: Byte>(
     let taps = geometry.window().taps();
     let (mut at, mut window) = (vec![7; taps], vec![9; geometry.groups * geometry.channels * taps]);
     let mut y = vec![Y::ZERO; len];
-    small_int8_conv_nchw(x, w, start, factor, offset, &mut y, &mut at, &mut window, geometry, to);
+    small_int8_conv_nchw(
+        Int8Operands { x, w, bias: start, factor, offset },
+        &mut y,
+        &mut at,
+        &mut window,
+        geometry,
+        to,
+    );
     y
 }
 
@@ -73,7 +80,14 @@ fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
     pack_weights(&w, &mut packed, conv_);
     let mut y: Vec<Y> = vec![Y::ZERO; batch * all * places];
     let (mut at, mut scratch) = (vec![7; conv_starts(conv_)], vec![9; conv_scratch(conv_)]);
-    int8_conv_nchw(&x, &packed, &start, &factor, offset, &mut y, &mut at, &mut scratch, *conv_, to);
+    int8_conv_nchw(
+        Int8Operands { x: &x, w: &packed, bias: &start, factor: &factor, offset },
+        &mut y,
+        &mut at,
+        &mut scratch,
+        *conv_,
+        to,
+    );
     let small = small::<X, Y>((&x, &w), (&start, &factor, offset), y.len(), *conv_, to);
     assert!(y == small, "{conv_:?} {seed}");
     for (at, y) in y.iter().enumerate() {
@@ -176,7 +190,13 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
         let mut y = vec![Y::ZERO; m * n];
         let mut scratch = vec![7; matmul_scratch(&product)];
         let start = starts::<X>(&bias, &sums, to.x_zero);
-        matmul(&x, &packed, &start, &factor, offset, &mut y, &mut scratch, product, to);
+        matmul(
+            Int8Operands { x: &x, w: &packed, bias: &start, factor: &factor, offset },
+            &mut y,
+            &mut scratch,
+            product,
+            to,
+        );
         if strides[0] == 1 {
             let none: &[usize] = &[];
             let image = Conv {
@@ -211,13 +231,15 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             let (x, zero) = (X::bits(&x), [to.x_zero as u8]);
             let s = &mut scratch;
             dynamic_matmul(
-                x,
-                &[0.1],
-                &zero,
-                &packed,
-                &factor,
-                &sums,
-                Some(&add),
+                DynamicMatMulOperands {
+                    x,
+                    x_scale: &[0.1],
+                    x_zero: &zero,
+                    w: &packed,
+                    w_scale: &factor,
+                    sums: &sums,
+                    bias: Some(&add),
+                },
                 &mut y,
                 s,
                 product,

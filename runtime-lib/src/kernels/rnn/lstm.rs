@@ -2,6 +2,7 @@
 
 use super::Sequence;
 use super::pass::{Cell, Operands, Outputs, Row, Sizes, activate, run};
+use super::{LstmOperands, LstmOutputs};
 use crate::loops::epilogue::Activation;
 use crate::simd::{Simd, WithSimd, dispatch, math};
 use crate::{Elem, Float, Number, Result};
@@ -32,42 +33,24 @@ pub const fn lstm_least_scratch(geometry: &Lstm) -> usize {
 /// Computes all outputs `y` and the last states `y_h` and `y_c` from inputs `x`, weights `w` of
 /// inputs and `r` of states, biases `b`, sequence lengths, initial states, and peepholes `p`.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn lstm_f32(
-    x: &[f32],
-    w: &[f32],
-    r: &[f32],
-    b: Option<&[f32]>,
-    sequence_lens: Option<&[i32]>,
-    initial_h: Option<&[f32]>,
-    initial_c: Option<&[f32]>,
-    p: Option<&[f32]>,
-    y: Option<&mut [f32]>,
-    y_h: Option<&mut [f32]>,
-    y_c: Option<&mut [f32]>,
+    operands: LstmOperands<'_, f32>,
+    outputs: LstmOutputs<'_, f32>,
     scratch: &mut [f32],
     geometry: Lstm,
 ) -> Result {
-    lstm(x, w, r, b, sequence_lens, initial_h, initial_c, p, y, y_h, y_c, scratch, geometry)
+    lstm(operands, outputs, scratch, geometry)
 }
 
 /// [`lstm_f32`] for other floating-point types, with weights in ONNX's layout.
-#[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn lstm<T: Float>(
-    x: &[T],
-    w: &[T],
-    r: &[T],
-    b: Option<&[T]>,
-    sequence_lens: Option<&[i32]>,
-    initial_h: Option<&[T]>,
-    initial_c: Option<&[T]>,
-    p: Option<&[T]>,
-    y: Option<&mut [T]>,
-    y_h: Option<&mut [T]>,
-    y_c: Option<&mut [T]>,
+    operands: LstmOperands<'_, T>,
+    outputs: LstmOutputs<'_, T>,
     scratch: &mut [T::Wide],
     geometry: Lstm,
 ) -> Result {
+    let LstmOutputs { y, y_h, y_c } = outputs;
+    let LstmOperands { x, w, r, b, sequence_lens, initial_h, initial_c, p } = operands;
     let operands = Operands { x, w, r, b, lens: sequence_lens, h: initial_h, c: initial_c };
     let outputs = Outputs { y, h: y_h, c: y_c };
     run(operands, outputs, scratch, geometry.sequence, |way| LstmCell::new(&geometry, p, way))

@@ -21,6 +21,64 @@ use crate::Number;
 use crate::kernels::matmul::{Packing, pack_b, packed_b_len};
 use crate::microkernel::{Matrix, pack_stripes};
 
+/// The operands of an RNN or a GRU.
+#[derive(Clone, Copy, Debug)]
+pub struct RnnOperands<'a, T> {
+    /// The inputs.
+    pub x: &'a [T],
+    /// The weights of the inputs.
+    pub w: &'a [T],
+    /// The weights of the states.
+    pub r: &'a [T],
+    /// The biases.
+    pub b: Option<&'a [T]>,
+    /// The length of each sequence.
+    pub sequence_lens: Option<&'a [i32]>,
+    /// The initial states.
+    pub initial_h: Option<&'a [T]>,
+}
+
+/// The requested outputs of an RNN or a GRU.
+#[derive(Debug)]
+pub struct RnnOutputs<'a, T> {
+    /// The outputs of all steps.
+    pub y: Option<&'a mut [T]>,
+    /// The last states.
+    pub y_h: Option<&'a mut [T]>,
+}
+
+/// The operands of an LSTM.
+#[derive(Clone, Copy, Debug)]
+pub struct LstmOperands<'a, T> {
+    /// The inputs.
+    pub x: &'a [T],
+    /// The weights of the inputs.
+    pub w: &'a [T],
+    /// The weights of the states.
+    pub r: &'a [T],
+    /// The biases.
+    pub b: Option<&'a [T]>,
+    /// The length of each sequence.
+    pub sequence_lens: Option<&'a [i32]>,
+    /// The initial states.
+    pub initial_h: Option<&'a [T]>,
+    /// The initial cell states.
+    pub initial_c: Option<&'a [T]>,
+    /// The peephole weights.
+    pub p: Option<&'a [T]>,
+}
+
+/// The requested outputs of an LSTM.
+#[derive(Debug)]
+pub struct LstmOutputs<'a, T> {
+    /// The outputs of all steps.
+    pub y: Option<&'a mut [T]>,
+    /// The last states.
+    pub y_h: Option<&'a mut [T]>,
+    /// The last cell states.
+    pub y_c: Option<&'a mut [T]>,
+}
+
 /// The properties that all recurrent networks share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequence {

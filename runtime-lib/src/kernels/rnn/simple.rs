@@ -2,6 +2,7 @@
 
 use super::Sequence;
 use super::pass::{Cell, Operands, Outputs, Row, Sizes, activate, run};
+use super::{RnnOperands, RnnOutputs};
 use crate::loops::epilogue::Activation;
 use crate::{Float, Result};
 
@@ -29,36 +30,24 @@ pub const fn rnn_least_scratch(geometry: &Rnn) -> usize {
 /// Computes all outputs `y` and the last states `y_h` from inputs `x`, weights `w` of inputs and
 /// `r` of states, biases `b`, sequence lengths, and initial states.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn rnn_f32(
-    x: &[f32],
-    w: &[f32],
-    r: &[f32],
-    b: Option<&[f32]>,
-    sequence_lens: Option<&[i32]>,
-    initial_h: Option<&[f32]>,
-    y: Option<&mut [f32]>,
-    y_h: Option<&mut [f32]>,
+    operands: RnnOperands<'_, f32>,
+    outputs: RnnOutputs<'_, f32>,
     scratch: &mut [f32],
     geometry: Rnn,
 ) -> Result {
-    rnn(x, w, r, b, sequence_lens, initial_h, y, y_h, scratch, geometry)
+    rnn(operands, outputs, scratch, geometry)
 }
 
 /// [`rnn_f32`] for other floating-point types, with weights in ONNX's layout.
-#[expect(clippy::too_many_arguments, reason = "ONNX has as many")]
 pub fn rnn<T: Float>(
-    x: &[T],
-    w: &[T],
-    r: &[T],
-    b: Option<&[T]>,
-    sequence_lens: Option<&[i32]>,
-    initial_h: Option<&[T]>,
-    y: Option<&mut [T]>,
-    y_h: Option<&mut [T]>,
+    operands: RnnOperands<'_, T>,
+    outputs: RnnOutputs<'_, T>,
     scratch: &mut [T::Wide],
     geometry: Rnn,
 ) -> Result {
+    let RnnOutputs { y, y_h } = outputs;
+    let RnnOperands { x, w, r, b, sequence_lens, initial_h } = operands;
     let operands = Operands { x, w, r, b, lens: sequence_lens, h: initial_h, c: None };
     let outputs = Outputs { y, h: y_h, c: None };
     run(operands, outputs, scratch, geometry.sequence, |way| RnnCell::new(&geometry, way))

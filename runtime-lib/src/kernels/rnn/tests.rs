@@ -228,18 +228,33 @@ impl Case {
             Rnn => {
                 let g = super::Rnn { sequence, activations: [f[0], s[0]] };
                 let mut m = memory(rnn_least_scratch(&g), rnn_scratch(&g));
-                rnn(x, w, r, b, lens, h, to, to_h, &mut m, g)
+                rnn(
+                    RnnOperands { x, w, r, b, sequence_lens: lens, initial_h: h },
+                    RnnOutputs { y: to, y_h: to_h },
+                    &mut m,
+                    g,
+                )
             }
             Gru { linear_before_reset } => {
                 let activations = [[f[0], f[1]], [s[0], s[1]]];
                 let g = super::Gru { sequence, activations, linear_before_reset };
                 let mut m = memory(gru_least_scratch(&g), gru_scratch(&g));
-                gru(x, w, r, b, lens, h, to, to_h, &mut m, g)
+                gru(
+                    RnnOperands { x, w, r, b, sequence_lens: lens, initial_h: h },
+                    RnnOutputs { y: to, y_h: to_h },
+                    &mut m,
+                    g,
+                )
             }
             Lstm { input_forget } => {
                 let g = super::Lstm { sequence, activations: [f, s], input_forget };
                 let mut m = memory(lstm_least_scratch(&g), lstm_scratch(&g));
-                lstm(x, w, r, b, lens, h, c, p, to, to_h, to_c, &mut m, g)
+                lstm(
+                    LstmOperands { x, w, r, b, sequence_lens: lens, initial_h: h, initial_c: c, p },
+                    LstmOutputs { y: to, y_h: to_h, y_c: to_c },
+                    &mut m,
+                    g,
+                )
             }
         };
         assert_eq!(done, Ok(()));
@@ -342,7 +357,12 @@ fn a_length_must_fit() {
     let mut scratch = vec![0.0; rnn_scratch(&geometry)];
     for lens in [[1, 6], [-1, 2]] {
         let Inputs { x, w, r, .. } = &inputs;
-        let done = rnn_f32(x, w, r, None, Some(&lens), None, None, None, &mut scratch, geometry);
+        let done = rnn_f32(
+            RnnOperands { x, w, r, b: None, sequence_lens: Some(&lens), initial_h: None },
+            RnnOutputs { y: None, y_h: None },
+            &mut scratch,
+            geometry,
+        );
         assert!(done.is_err(), "{lens:?}");
     }
 }

@@ -317,20 +317,30 @@ pub fn gemm_f16(
     FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
+/// The operands of [`gemm_i8`].
+#[derive(Clone, Copy, Debug)]
+pub struct Int8GemmOperands<'a> {
+    /// The left operand.
+    pub a: &'a [f32],
+    /// The packed right operand.
+    pub b: &'a [i8],
+    /// The scales of the columns of `b`, panel by panel.
+    pub scales: &'a [f32],
+    /// Added to the product.
+    pub c: Option<&'a [f32]>,
+}
+
 /// The same, where `b` has bytes, and each panel of columns the factors of its columns.
 // Inlined, so that a program has no functions but those that its models name.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "four operands, each on its own")]
 pub fn gemm_i8(
-    a: &[f32],
-    b: &[i8],
-    scales: &[f32],
-    c: Option<&[f32]>,
+    operands: Int8GemmOperands<'_>,
     y: &mut [f32],
     scratch: &mut [f32],
     geometry: Gemm,
     f: Activation,
 ) {
+    let Int8GemmOperands { a, b, scales, c } = operands;
     let panels = Panels::right(geometry.k);
     let weights = Bytes { x: b, scales, panels };
     let compute = |y: &mut [_], f| matmul::gemm_wide(a, Wide(&weights), c, y, scratch, geometry, f);

@@ -137,7 +137,13 @@ fn products_are_those_of_the_widened_factor() {
             });
             near(&y, &halves);
             y.fill(f32::NAN);
-            gemm_i8(&a, &bytes, &scales, Some(&c), &mut y, &mut scratch, geometry, f);
+            gemm_i8(
+                Int8GemmOperands { a: &a, b: &bytes, scales: &scales, c: Some(&c) },
+                &mut y,
+                &mut scratch,
+                geometry,
+                f,
+            );
             near(&y, &eighths);
         });
     }

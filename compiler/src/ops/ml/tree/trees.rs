@@ -25,18 +25,17 @@ pub(super) struct Trees {
 }
 
 macro_rules! trees {
-    ($kernel:ident) => {
-        kernel!(F32_AND_F64 T, ml::$kernel::<T>, |f, a, p| f(a.input(0), a.input(1), a.input(2),
-            a.input(3), a.input(4), a.input(5), a.output(0), p))
+    ($set:ident $T:ident, $name:ident $(:: <$G:ident>)?) => {
+        kernel!($set $T, ml::$name $(::<$G>)? { operands: ml::TreeOperands {
+            values: input(1), nodes: input(2), trees: input(3), weights: input(4), base: input(5),
+        } }, |f, a, p| f(a.input(0), operands, a.output(0), p))
     };
 }
 
-static TREE_SUM: Kernel<geometry::Trees> = trees!(tree_sum);
-static TREE_SUM_F32: Kernel<geometry::Trees> = kernel!(F32_ONLY T, ml::tree_sum_f32,
-    |f, a, p| f(a.input(0), a.input(1), a.input(2), a.input(3), a.input(4), a.input(5),
-        a.output(0), p));
-static TREE_MIN: Kernel<geometry::Trees> = trees!(tree_min);
-static TREE_MAX: Kernel<geometry::Trees> = trees!(tree_max);
+static TREE_SUM: Kernel<geometry::Trees> = trees!(F32_AND_F64 T, tree_sum::<T>);
+static TREE_SUM_F32: Kernel<geometry::Trees> = trees!(F32_ONLY T, tree_sum_f32);
+static TREE_MIN: Kernel<geometry::Trees> = trees!(F32_AND_F64 T, tree_min::<T>);
+static TREE_MAX: Kernel<geometry::Trees> = trees!(F32_AND_F64 T, tree_max::<T>);
 
 impl Op for Trees {
     fn name(&self) -> &'static str {

@@ -42,18 +42,24 @@ const LANES: usize = 8;
 /// The cost of a path, in elements.
 const STEPS: usize = 24;
 
+/// The tables of an ensemble of trees.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeOperands<'a, T> {
+    /// The thresholds of the nodes.
+    pub values: &'a [T],
+    /// The nodes.
+    pub nodes: &'a [u32],
+    /// The root of each tree.
+    pub trees: &'a [u32],
+    /// The weights of the leaves.
+    pub weights: &'a [T],
+    /// The initial value of each target.
+    pub base: &'a [T],
+}
+
 /// `y = base + Σ weights / divisor`, summed over the leaves that the trees reach.
-#[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
-pub fn tree_sum<T: Float>(
-    x: &[T],
-    values: &[T],
-    nodes: &[u32],
-    trees: &[u32],
-    weights: &[T],
-    base: &[T],
-    y: &mut [T],
-    geometry: Trees,
-) {
+pub fn tree_sum<T: Float>(x: &[T], operands: TreeOperands<'_, T>, y: &mut [T], geometry: Trees) {
+    let TreeOperands { values, nodes, trees, weights, base } = operands;
     let ensemble = Ensemble::new(values, nodes, trees, weights, geometry);
     y.fill(T::ZERO);
     ensemble.combine(x, y, T::add);
@@ -65,17 +71,8 @@ pub fn tree_sum<T: Float>(
 
 /// [`tree_sum`] for `f32`, many rows at a time.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
-pub fn tree_sum_f32(
-    x: &[f32],
-    values: &[f32],
-    nodes: &[u32],
-    trees: &[u32],
-    weights: &[f32],
-    base: &[f32],
-    y: &mut [f32],
-    geometry: Trees,
-) {
+pub fn tree_sum_f32(x: &[f32], operands: TreeOperands<'_, f32>, y: &mut [f32], geometry: Trees) {
+    let TreeOperands { values, nodes, trees, weights, base } = operands;
     let ensemble = Ensemble::new(values, nodes, trees, weights, geometry);
     let Trees { features, targets, .. } = geometry;
     y.fill(0.0);
@@ -93,33 +90,15 @@ pub fn tree_sum_f32(
 }
 
 /// [`tree_sum`] with the minimum in place of the sum.
-#[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
-pub fn tree_min<T: Float>(
-    x: &[T],
-    values: &[T],
-    nodes: &[u32],
-    trees: &[u32],
-    weights: &[T],
-    base: &[T],
-    y: &mut [T],
-    geometry: Trees,
-) {
+pub fn tree_min<T: Float>(x: &[T], operands: TreeOperands<'_, T>, y: &mut [T], geometry: Trees) {
+    let TreeOperands { values, nodes, trees, weights, base } = operands;
     let ensemble = Ensemble::new(values, nodes, trees, weights, geometry);
     ensemble.extreme(x, base, y, T::HIGHEST, T::minimum);
 }
 
 /// [`tree_sum`] with the maximum in place of the sum.
-#[expect(clippy::too_many_arguments, reason = "an ensemble has as many tables")]
-pub fn tree_max<T: Float>(
-    x: &[T],
-    values: &[T],
-    nodes: &[u32],
-    trees: &[u32],
-    weights: &[T],
-    base: &[T],
-    y: &mut [T],
-    geometry: Trees,
-) {
+pub fn tree_max<T: Float>(x: &[T], operands: TreeOperands<'_, T>, y: &mut [T], geometry: Trees) {
+    let TreeOperands { values, nodes, trees, weights, base } = operands;
     let ensemble = Ensemble::new(values, nodes, trees, weights, geometry);
     ensemble.extreme(x, base, y, T::LOWEST, T::maximum);
 }
@@ -232,7 +211,18 @@ mod tests {
             let mut y = [9.0; 27];
             let x = &x[..count];
             let y = &mut y[..count];
-            tree_sum(x.as_flattened(), &VALUES, &NODES, &[0, 0, 5, 0], &VALUES, &[0.5], y, ONE);
+            tree_sum(
+                x.as_flattened(),
+                TreeOperands {
+                    values: &VALUES,
+                    nodes: &NODES,
+                    trees: &[0, 0, 5, 0],
+                    weights: &VALUES,
+                    base: &[0.5],
+                },
+                y,
+                ONE,
+            );
             for (&x, &y) in x.iter().zip(&*y) {
                 assert_eq!(y, expected(x).iter().sum::<f32>() + 0.5, "{x:?}");
             }
@@ -248,10 +238,32 @@ mod tests {
         let trees = [0, 1, 5, 0, 0, 0];
         let geometry = Trees { targets: 2, divisor: 2, ..ONE };
         let mut truth = [9.0; 300];
-        tree_sum(&x, &VALUES, &NODES, &trees, &VALUES, &[0.5, 1.0], &mut truth, geometry);
+        tree_sum(
+            &x,
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &trees,
+                weights: &VALUES,
+                base: &[0.5, 1.0],
+            },
+            &mut truth,
+            geometry,
+        );
         crate::simd::each_level(|level| {
             let mut y = [9.0; 300];
-            tree_sum_f32(&x, &VALUES, &NODES, &trees, &VALUES, &[0.5, 1.0], &mut y, geometry);
+            tree_sum_f32(
+                &x,
+                TreeOperands {
+                    values: &VALUES,
+                    nodes: &NODES,
+                    trees: &trees,
+                    weights: &VALUES,
+                    base: &[0.5, 1.0],
+                },
+                &mut y,
+                geometry,
+            );
             assert_eq!(y, truth, "{level:?}");
         });
     }
@@ -261,7 +273,18 @@ mod tests {
         let trees: [u32; 38] = core::array::from_fn(|i| if i % 4 == 2 { 5 } else { 0 });
         let mut y = [0.0];
         let geometry = Trees { divisor: 19, ..ONE };
-        tree_sum(&[-1.0, 3.0], &VALUES, &NODES, &trees, &VALUES, &[0.0], &mut y, geometry);
+        tree_sum(
+            &[-1.0, 3.0],
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &trees,
+                weights: &VALUES,
+                base: &[0.0],
+            },
+            &mut y,
+            geometry,
+        );
         assert_eq!(y, [(10.0 * 20.0 + 9.0 * 2.0) / 19.0]);
     }
 
@@ -270,15 +293,59 @@ mod tests {
         let geometry = Trees { targets: 2, ..ONE };
         let (x, trees) = ([1.0, 1.0], [0, 0, 5, 1]);
         let mut y = [0.0; 2];
-        tree_sum(&x, &VALUES, &NODES, &trees, &VALUES, &[0.0, 0.25], &mut y, geometry);
+        tree_sum(
+            &x,
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &trees,
+                weights: &VALUES,
+                base: &[0.0, 0.25],
+            },
+            &mut y,
+            geometry,
+        );
         assert_eq!(y, [30.0, 1.25]);
         let weights: [f32; 16] = core::array::from_fn(|i| i as f32);
         let (geometry, trees) = (Trees { width: 2, ..geometry }, [0, 0, 5, 0]);
-        tree_sum(&x, &VALUES, &NODES, &trees, &weights, &[0.0, 0.0], &mut y, geometry);
+        tree_sum(
+            &x,
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &trees,
+                weights: &weights,
+                base: &[0.0, 0.0],
+            },
+            &mut y,
+            geometry,
+        );
         assert_eq!(y, [4.0 + 12.0, 5.0 + 13.0]);
-        tree_min(&x, &VALUES, &NODES, &trees, &weights, &[1.0, 0.0], &mut y, geometry);
+        tree_min(
+            &x,
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &trees,
+                weights: &weights,
+                base: &[1.0, 0.0],
+            },
+            &mut y,
+            geometry,
+        );
         assert_eq!(y, [5.0, 5.0]);
-        tree_max(&x, &VALUES, &NODES, &trees, &weights, &[1.0, 0.0], &mut y, geometry);
+        tree_max(
+            &x,
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &trees,
+                weights: &weights,
+                base: &[1.0, 0.0],
+            },
+            &mut y,
+            geometry,
+        );
         assert_eq!(y, [13.0, 13.0]);
     }
 
@@ -286,7 +353,18 @@ mod tests {
     fn what_no_leaf_says_is_the_base() {
         let geometry = Trees { targets: 2, ..ONE };
         let mut y = [0.0; 2];
-        tree_max(&[1.0, 1.0], &VALUES, &NODES, &[5, 0], &VALUES, &[0.0, 7.0], &mut y, geometry);
+        tree_max(
+            &[1.0, 1.0],
+            TreeOperands {
+                values: &VALUES,
+                nodes: &NODES,
+                trees: &[5, 0],
+                weights: &VALUES,
+                base: &[0.0, 7.0],
+            },
+            &mut y,
+            geometry,
+        );
         assert_eq!(y, [1.0, 7.0]);
     }
 }

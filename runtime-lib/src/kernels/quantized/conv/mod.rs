@@ -4,7 +4,9 @@
 mod scalar;
 
 use super::planes::Planes;
-use super::{ALIGN, Channels, Limits, Multiplier, Requantize, quad, scale_each, split_aligned};
+use super::{
+    ALIGN, Channels, Int8Operands, Limits, Multiplier, Requantize, quad, scale_each, split_aligned,
+};
 use crate::kernels::conv::Conv;
 use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
 use crate::simd::Simd;
@@ -77,19 +79,15 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
 /// [`pack_weights`]; from the addends `x_zero` times the sum of the weights is taken away already,
 /// as if `x` had no sign.
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "each operand on its own")]
 pub fn int8_conv_nchw<X: Byte, Y: Byte>(
-    x: &[X],
-    w: &[i8],
-    bias: &[i32],
-    factor: &[f32],
-    offset: Option<&[f32]>,
+    operands: Int8Operands<'_, X>,
     y: &mut [Y],
     starts: &mut [u32],
     scratch: &mut [u8],
     geometry: Conv<'_>,
     to: Requantize,
 ) {
+    let Int8Operands { x, w, bias, factor, offset } = operands;
     let planes = Planes::of(&geometry);
     let Conv { batch, groups, filters, .. } = geometry;
     let (depths, pixels) = planes.depths();
