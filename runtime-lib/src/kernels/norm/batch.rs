@@ -40,14 +40,8 @@ pub fn batch_normalization<T: Float, S: Float, M: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    let BatchNormOperands { scale, bias, mean, variance } = operands;
     y.copy_from_slice(x);
-    batch_normalization_in_place(
-        y,
-        BatchNormOperands { scale, bias, mean, variance },
-        geometry,
-        epsilon,
-    );
+    batch_normalization_in_place(y, operands, geometry, epsilon);
 }
 
 /// [`batch_normalization`] in place.
