@@ -188,8 +188,8 @@ impl Activation {
         from_parts(name, &self.parameters[..self.row.parameters.len()])
     }
 
-    /// Returns the operator that applies the epilogue function `f`, if that is `Gelu`, `HardSwish` or
-    /// `Swish`.
+    /// Returns the operator that applies the epilogue function `f`, if that is `Gelu`,
+    /// `HardSwish` or `Swish`.
     pub fn of(f: epilogue::Activation) -> Option<Activation> {
         let rows = [&GELU, &GELU_TANH, &HARD_SWISH, &SWISH];
         let mut activations = rows.into_iter().map(|row| {

@@ -1,4 +1,5 @@
-//! The entries of operators: what a file calls an operator, and how a node of it is read.
+//! Entries: the name and the versions of an operator in a file, and the function that reads its
+//! nodes.
 
 use crate::{
     diag::Result,
@@ -6,39 +7,39 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// How a node of an ONNX file becomes an [`Op`]: from one version of the operator set on, until
-/// the next entry of the same name.
+/// An operator in ONNX files, from version `since` of the operator set until the next entry of the
+/// same name.
 pub struct Entry {
     /// The operator set.
     pub domain: Domain,
     /// The operator's name.
     pub name: &'static str,
-    /// The first version that is read so.
+    /// The first version that this entry reads.
     pub since: i64,
-    /// How it is read.
+    /// The function that reads a node.
     pub how: How,
 }
 
-/// How a node is read.
+/// A way to read a node.
 #[derive(Clone, Copy)]
 pub enum How {
-    /// By a function that makes an [`Op`] of it.
+    /// A function returns the node's [`Op`].
     Read(Read),
-    /// Likewise, where the attributes of these names are names of values: those values are added
-    /// to the inputs, in that order, and the node may stand before what makes them.
+    /// A function returns the node's [`Op`], and the attributes with these names name values. The
+    /// values are appended to the inputs in that order. The node may precede their producers.
     Naming(&'static [&'static str], Read),
-    /// By a function that adds nodes for it, and gives the values of its outputs. The node stays as
-    /// it is (`composite::Composite`) until the first pass, so that it can be written again.
+    /// A function adds nodes, and returns the values of the outputs. Until the first pass the node
+    /// stays whole, as a `composite::Composite`, so that it can be written unchanged.
     Nodes(Nodes),
-    /// As other nodes: a function in ONNX's textual syntax without its name, over the newest
-    /// operators, such as `<axis: int = 1> (X) => (Y) { ... }`.
+    /// The body of a function in ONNX's textual syntax, over the newest operators, such as `<axis:
+    /// int = 1> (X) => (Y) { ... }`.
     Body(&'static str),
 }
 
-/// Reads one node.
+/// Reads a node as one [`Op`].
 pub type Read = fn(&mut Reader<'_>) -> Result<Rc<dyn Op>>;
 
-/// Reads one node as several.
+/// Reads a node as several nodes, and returns the values of its outputs.
 pub type Nodes = fn(&mut Reader<'_>) -> Result<Vec<ValueId>>;
 
 /// An operator of ONNX's main operator set.
@@ -46,12 +47,12 @@ pub const fn entry(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Read(read) }
 }
 
-/// An operator of ONNX's main operator set that stands for others.
+/// An operator of ONNX's main operator set that a function body defines.
 pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
 }
 
-/// An operator of ONNX's main operator set that stands for other nodes.
+/// An operator of ONNX's main operator set that expands to other nodes.
 pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
 }
@@ -61,12 +62,12 @@ pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
 }
 
-/// An operator of classical machine learning that stands for others.
+/// An operator of classical machine learning that expands to other nodes.
 pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
 }
 
-/// An operator that ONNX is trying out.
+/// An operator of ONNX's preview operator set.
 pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
 }
@@ -86,7 +87,7 @@ pub const fn training_of_names(
     Entry { domain: Domain::Training, name, since, how: How::Naming(names, read) }
 }
 
-/// What passes make of several nodes.
+/// An operator that only passes create.
 pub const fn internal(name: &'static str, read: Read) -> Entry {
     Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
 }

@@ -19,8 +19,8 @@
 //! (`tests/conformance/operators.py`) and the page `docs/reference/operators.md`
 //! (`UPDATE=1 cargo test -p onnxc`). `tests/it/additions.rs` fails and lists what is missing.
 //!
-//! A family's file has this order: `OPS`, which reads each version of an operator; the struct of its
-//! attributes; its kernels; `impl Op` with types, calls and gradient; tests.
+//! A family's file has this order: `OPS`, which reads each version of an operator; the struct of
+//! its attributes; its kernels; `impl Op` with types, calls and gradient; tests.
 
 pub(crate) mod activation;
 pub(crate) mod activation_grad;

@@ -1,4 +1,4 @@
-//! Elements chosen by what they are: `Compress`, `NonZero`, `OneHot` and `Unique`.
+//! Selection by value: `Compress`, `NonZero`, `OneHot` and `Unique`.
 
 use super::{Entry, entry};
 use crate::{
@@ -22,7 +22,7 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// The tensor seen from the axis, or all its elements one after another.
+/// Returns the geometry of `axis`, or of all elements as one axis.
 fn along(cx: &Lower<'_>, ty: &TensorType, axis: Option<i64>) -> Axis {
     match axis {
         Some(axis) => Axis::of(&ty.shape, cx.axis(axis, ty.rank())),
@@ -30,7 +30,7 @@ fn along(cx: &Lower<'_>, ty: &TensorType, axis: Option<i64>) -> Axis {
     }
 }
 
-/// The shape of a tensor with another size along the axis, or of that many of its elements.
+/// Returns the shape of input 0 with another size along the axis, or of that many of its elements.
 fn resized(cx: &Infer<'_>, axis: Option<i64>, size: Dim) -> Inferred<Vec<Dim>> {
     let mut shape = cx.shape(0)?.to_vec();
     match axis {
@@ -43,7 +43,7 @@ fn resized(cx: &Infer<'_>, axis: Option<i64>, size: Dim) -> Inferred<Vec<Dim>> {
     }
 }
 
-/// The size along the axis of input 0, or the number of all its elements.
+/// Returns the size of input 0 along the axis, or its number of elements.
 fn size(cx: &Infer<'_>, axis: Option<i64>) -> Inferred<Dim> {
     let ty = cx.ty(0)?;
     match axis {
@@ -99,7 +99,7 @@ impl Op for Compress {
     }
 }
 
-/// The indices of the elements that are not zero, a row for each axis.
+/// The indices of the nonzero elements, with a row for each axis.
 pub struct NonZero;
 
 static NON_ZERO: Kernel<(Vec<Dim>,)> =
@@ -129,10 +129,10 @@ impl Op for NonZero {
     }
 }
 
-/// Along a new axis the second of the two values at the index, and the first elsewhere: indices,
-/// size of the axis, values.
+/// One-hot encoding along a new axis: the second value at the index, and the first elsewhere.
+/// Inputs: indices, size of the axis, values.
 pub struct OneHot {
-    /// The axis, of the output.
+    /// The axis of the output.
     pub axis: i64,
 }
 
@@ -166,7 +166,7 @@ impl OneHot {
         cx.axis("axis", self.axis, rank)
     }
 
-    /// The size of the new axis, where it is known.
+    /// Returns the size of the new axis, if it is known.
     fn depth(cx: &Infer<'_>) -> Option<Dim> {
         if let Some([depth]) = cx.known(1) {
             return Some(depth.clone());
@@ -226,19 +226,20 @@ impl Op for OneHot {
 }
 
 impl<'t> Expr<'t> {
-    /// Along a new axis of a size, 1 at the index and 0 elsewhere, of the type of `like`.
+    /// Returns a one-hot encoding along a new axis of size `depth`, with 0 and 1 in the type of
+    /// `like`.
     pub fn one_hot(self, depth: Expr<'t>, like: Expr<'t>, axis: i64) -> Expr<'t> {
         let values = [0.0, 1.0].map(|value| like.number(value).reshape_to(&[1]));
         self.apply(OneHot { axis }, &[depth, self.tape.concat(&values)])
     }
 }
 
-/// The slices along an axis, or the elements, that differ; where each is first; which of them each
-/// slice is; and how often each is there.
+/// The distinct slices along an axis, or distinct elements. The other outputs are the index of the
+/// first occurrence of each, the index of each input slice among them, and their counts.
 pub struct Unique {
     /// The axis.
     pub axis: Option<i64>,
-    /// Whether they are sorted; else they stand in the order in which they come first.
+    /// Whether they are sorted, instead of in the order of their first occurrence.
     pub sorted: bool,
 }
 
@@ -275,7 +276,7 @@ impl Op for Unique {
         let axis = along(cx, ty, self.axis);
         let count = Dim::symbol(&cx.node().binds[0]);
         let lens = [count.clone(), axis.len.clone(), count];
-        // The kernels want also what the model does not ask for.
+        // The kernel writes every output, also unused ones.
         let mut lists: Vec<Arg> = Vec::new();
         for (i, len) in lens.into_iter().enumerate() {
             let wanted = cx.optional_output(i + 1)?;
@@ -289,7 +290,7 @@ impl Op for Unique {
         cx.call_on(kernel, ty.dtype, x, [y, lists].concat(), axis)
     }
 
-    /// What is sorted out is taken for a choice that does not change.
+    /// The selection has no gradient.
     fn gradient(&self, _: &mut Gradient<'_>) -> Result {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Parts of a tensor: `Slice`, `ReverseSequence` and `Trilu`.
+//! Slices of tensors: `Slice`, `ReverseSequence` and `Trilu`.
 
 use super::{Entry, entry};
 use crate::{
@@ -30,7 +30,7 @@ pub const OPS: &[Entry] = &[
     entry("Trilu", 14, |node| Ok(Rc::new(Trilu { upper: node.flag("upper", true)? }))),
 ];
 
-/// The elements between places, along the axes that the inputs name: starts, ends, axes, steps.
+/// Slices of the input along axes. Inputs: data, starts, ends, axes, steps.
 pub struct Slice;
 
 static SLICE: Kernel<Strided> =
@@ -49,7 +49,7 @@ static DYNAMIC: &[(DType, Kernel<(Vec<Dim>,)>)] =
 static SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked INDICES I, slice::slice_sizes::<I>,
     |f, a, p| f(a.sizes(), a.input(0), a.input(1), a.optional(2), a.optional(3), p.0));
 
-/// What is taken of one axis: `len` elements, from `start` on.
+/// The slice of one axis: `len` elements from `start` on, `step` apart.
 #[derive(Clone, Debug, PartialEq)]
 struct Cut {
     start: Dim,
@@ -57,7 +57,7 @@ struct Cut {
     len: Dim,
 }
 
-/// No axis whose size is not known has so many elements: what exporters write for "to the end".
+/// A bound that is beyond any axis of unknown size: exporters write it for "to the end".
 const FAR: i64 = i32::MAX as i64;
 
 impl Cut {
@@ -66,18 +66,18 @@ impl Cut {
     }
 
     fn of(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Cut {
-        // A backward cut takes the same as a forward cut between places that are one higher.
+        // A backward slice has the elements of the forward slice whose bounds are one higher.
         let backward = i64::from(step < 0);
         let (start, end) = (place(size, start, backward), place(size, end, backward));
         let (low, high) = if step < 0 { (&end, &start) } else { (&start, &end) };
         let high = match backward {
             0 if is_size(&(size - high), size) => high.clone(),
             0 => clamp(high, size),
-            // A backward cut starts at an element, which is unlike Python's.
+            // Unlike in Python, a backward slice starts at an element.
             _ => high.at_least(&1.into()).at_most(size),
         };
         let span = &high - low;
-        // Where the low place may lie before the first element, no more than up to the high one.
+        // If `low` may be negative, the span is at most `high`.
         let span = if low.is_size() { span } else { high.at_least(&0.into()).at_most(&span) };
         let span = if is_size(&span, size) { span } else { span.at_least(&0.into()) };
         let len = span.ceil_div(&step.saturating_abs().into());
@@ -90,7 +90,7 @@ impl Cut {
     }
 }
 
-/// A place counted from the front, or `above` more; one below zero counts from the end.
+/// Returns a bound counted from the front, plus `above`; a negative bound counts from the end.
 fn place(size: &Dim, at: &Dim, above: i64) -> Dim {
     match at.known() {
         Some(n) if n >= FAR && size.known().is_none() => size.clone(),
@@ -106,12 +106,12 @@ fn clamp(place: &Dim, size: &Dim) -> Dim {
     if is_size(&(size - place), size) { low } else { low.at_most(size) }
 }
 
-/// Whether a number is never below zero, where `size`, being the size of an axis, is not.
+/// Whether `dim` is never negative, given that `size`, the size of an axis, is not.
 fn is_size(dim: &Dim, size: &Dim) -> bool {
     dim.is_size() || (dim - size).is_size()
 }
 
-/// What is taken of each axis, where that is known before running.
+/// Returns the slice of each axis, if compile-time values determine it.
 fn cuts<'a>(
     shape: &[Dim],
     known: impl Fn(usize) -> Option<&'a [Dim]>,
@@ -134,8 +134,8 @@ fn cuts<'a>(
     Some(cuts)
 }
 
-/// The first element of a contiguous part, where the cuts are one: all axes are taken whole, but
-/// for one behind axes of size 1.
+/// Returns the first element of the slice if it is contiguous: only one axis is sliced, with step
+/// 1, and all axes before it have size 1.
 fn contiguous(shape: &[Dim], cuts: &[Cut]) -> Option<Dim> {
     let cut = |axis: &usize| !cuts[*axis].is_all(&shape[*axis]);
     let Some(axis) = (0..shape.len()).find(cut) else { return Some(0.into()) };
@@ -146,8 +146,7 @@ fn contiguous(shape: &[Dim], cuts: &[Cut]) -> Option<Dim> {
 }
 
 impl Slice {
-    /// Holds the inputs against each other, and gives the axes that they name, where those are
-    /// known.
+    /// Checks the inputs, and returns the axes in input 3, if they are known.
     fn axes(cx: &Infer<'_>, rank: usize) -> Inferred<Option<Vec<usize>>> {
         let count = cx.count(1)?;
         for i in (2..cx.inputs()).filter(|&i| cx.has(i)) {
@@ -222,7 +221,7 @@ impl Op for Slice {
         cx.call_on(&SLICE, y.dtype, vec![input], vec![output], geometry)
     }
 
-    /// The derivative with zeros around it, or between its elements.
+    /// Pads `dy` with zeros if the slice is known and has no steps.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(dy)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
         let known = g.tape().look(|graph| {
@@ -240,12 +239,12 @@ impl Op for Slice {
     }
 }
 
-/// Calls the kernels for bounds known only when the model runs.
+/// Calls the kernels for bounds that are known only at run time.
 fn lower_dynamic(cx: &mut Lower<'_>, shape: &[Dim]) -> Result {
     let (y, bounds) = (cx.output_ty(0)?.dtype, cx.ty(1)?.dtype);
     let (starts, ends) = (Arg::from(cx.input(1)?), Arg::from(cx.input(2)?));
     let (axes, steps) = (Arg::from(cx.optional(3)?), Arg::from(cx.optional(4)?));
-    // Only the sizes of the axes named are open, where those are known.
+    // Only these axes have sizes that depend on the bounds.
     let (named, from) = match cx.ints(3) {
         Some(axes) => {
             let sizes = axes.iter().map(|&axis| shape[cx.axis(axis, shape.len())].clone());
@@ -260,11 +259,11 @@ fn lower_dynamic(cx: &mut Lower<'_>, shape: &[Dim]) -> Result {
     cx.call_on(cx.choose(DYNAMIC, 1)?, y, inputs, vec![output], (shape.to_vec(),))
 }
 
-/// The input with the beginning of each sequence reversed, as long as the second input says.
+/// The input with the first elements of each sequence reversed; input 1 holds their numbers.
 pub struct ReverseSequence {
     /// The axis of the sequences.
     pub batch_axis: i64,
-    /// The axis of their steps.
+    /// The axis of their elements.
     pub time_axis: i64,
 }
 
@@ -316,8 +315,7 @@ impl Op for ReverseSequence {
     }
 }
 
-/// One of the triangles of each matrix, with the diagonal that the second input says; zeros
-/// elsewhere.
+/// A triangle of each matrix, with zeros elsewhere. Input 1 is the index of its diagonal.
 pub struct Trilu {
     /// Whether it is the upper triangle.
     pub upper: bool,
@@ -376,17 +374,17 @@ impl Op for Trilu {
 }
 
 impl<'t> Expr<'t> {
-    /// What lies from a place on, along an axis.
+    /// Returns the elements from `start` on, along an axis.
     pub fn from(self, start: i64, axis: i64) -> Expr<'t> {
         self.between(self.tape.ints(&[start]), self.tape.ints(&[i64::MAX]), axis)
     }
 
-    /// What lies between two places along an axis.
+    /// Returns the elements from `start` to before `end`, along an axis.
     pub fn between(self, start: Expr<'t>, end: Expr<'t>, axis: i64) -> Expr<'t> {
         self.apply(Slice, &[start, end, self.tape.ints(&[axis])])
     }
 
-    /// The first elements along each axis, as many as `like` has.
+    /// Returns the first elements along each axis, as many as `like` has.
     pub fn first_of(self, like: Expr<'t>) -> Expr<'t> {
         if self.dims() == like.dims() {
             return self;
@@ -405,7 +403,7 @@ mod tests {
         Dim::symbol("n")
     }
 
-    /// The places that ONNX's definition names.
+    /// Returns the indices that ONNX's definition gives.
     fn defined(size: i64, start: i64, end: i64, step: i64) -> Vec<i64> {
         let from_front = |at: i64| if at < 0 { at + size } else { at };
         let (lowest, highest) = if step > 0 { (0, size) } else { (-1, size - 1) };
@@ -436,7 +434,7 @@ mod tests {
                     for (size_of, start_of) in
                         sizes.iter().flat_map(|size| starts.iter().map(move |start| (size, start)))
                     {
-                        // A size that has a name is not negative.
+                        // A size with a symbol is not negative.
                         if start < 0 && start_of.known().is_none() {
                             continue;
                         }

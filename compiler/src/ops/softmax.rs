@@ -1,4 +1,4 @@
-//! `Softmax`, its logarithm, and its limit `Hardmax`, along one axis.
+//! `Softmax`, `LogSoftmax` and `Hardmax`, along one axis.
 
 use super::{
     Entry, entry,
@@ -22,17 +22,17 @@ pub const OPS: &[Entry] = &[
     entry("Softmax", 13, |node| along(node, &SOFTMAX)),
 ];
 
-/// What is made of the numbers along an axis.
+/// A row of the table: a function along an axis.
 pub struct Form {
     name: &'static str,
     kernel: Kernel<Axis>,
-    /// The derivative, for `y`, `dy` and the axis.
+    /// The gradient from `y`, `dy` and the axis.
     gradient: for<'t> fn(y: Expr<'t>, dy: Expr<'t>, axis: usize) -> Expr<'t>,
 }
 
-/// `e^x / Σ e^x` along an axis, or one of its kin.
+/// `e^x / Σ e^x` along an axis, its logarithm, or its limit.
 pub struct Softmax {
-    /// What is made of the numbers.
+    /// The function.
     pub form: &'static Form,
     /// The axis.
     pub axis: i64,
@@ -60,7 +60,7 @@ fn along(node: &mut Reader<'_>, form: &'static Form) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Softmax { form, axis: node.int("axis", -1)? }))
 }
 
-/// Before version 13 all axes from `axis` on were taken as one.
+/// Reads a version before 13, which joins all axes from `axis` on.
 fn flattened(node: &mut Reader<'_>, form: &'static Form) -> Result<Rc<dyn Op>> {
     let axis = node.int("axis", 1)?;
     let rank = node.ty(0).and_then(Type::as_tensor).map(|ty| ty.rank() as i64);
@@ -102,12 +102,12 @@ impl Op for Softmax {
 }
 
 impl<'t> Expr<'t> {
-    /// The softmax along an axis.
+    /// Returns the softmax along an axis.
     pub fn softmax(self, axis: i64) -> Expr<'t> {
         self.apply(Softmax { form: &SOFTMAX, axis }, &[])
     }
 
-    /// The logarithm of the softmax along an axis.
+    /// Returns the logarithm of the softmax along an axis.
     pub fn log_softmax(self, axis: i64) -> Expr<'t> {
         self.apply(Softmax { form: &LOG_SOFTMAX, axis }, &[])
     }
@@ -124,7 +124,7 @@ mod tests {
     };
     use std::collections::BTreeMap;
 
-    /// What version 11 reads of a tensor of three axes.
+    /// Reads a node of version 11 with an input of rank 3.
     fn read(axis: i64) -> (Graph, Rc<dyn Op>) {
         let mut g = Graph::new(Rc::default());
         let ty = Type::tensor(DType::F32, [Dim::symbol("n"), 3.into(), 4.into()]);

@@ -1,4 +1,4 @@
-//! What the families' tests share: one node on inputs made for it.
+//! Helpers for the tests of operators: one node on given inputs.
 
 use super::reshape::Shape;
 use crate::{
@@ -13,25 +13,25 @@ use std::rc::Rc;
 
 /// An input of the node under test.
 pub enum Given {
-    /// A tensor known only when the model runs.
+    /// A tensor whose elements are known only at run time.
     Runtime(DType, Vec<Dim>),
-    /// A value of that type known only when the model runs.
+    /// A value of that type, known only at run time.
     Value(Type),
-    /// Constant whole numbers along one axis.
+    /// A constant of integers, of rank 1.
     Ints(Vec<i64>),
-    /// Whole numbers along one axis that are sizes.
+    /// Sizes as elements, of rank 1.
     Sizes(Vec<Dim>),
-    /// An optional input left out.
+    /// A missing optional input.
     Nothing,
 }
 
-/// A tensor known only when the model runs.
+/// Returns a tensor whose elements are known only at run time.
 pub fn tensor<D: Into<Dim>, const N: usize>(dtype: DType, shape: [D; N]) -> Given {
     Given::Runtime(dtype, shape.into_iter().map(Into::into).collect())
 }
 
-/// Holds the types of a node's outputs, their known elements, or why there are none against what
-/// is expected. A node that has types must also lower.
+/// Compares the types and known elements of a node's outputs, or its error, with `expected`. A node
+/// with inferred types must also lower.
 pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
     let mut graph = Graph::new(Rc::default());
     let inputs = inputs.iter().map(|input| value(&mut graph, input)).collect();

@@ -1,4 +1,4 @@
-//! Exchanging axes, and `Col2Im`, which lays blocks over each other.
+//! Permutations of axes and of blocks: `Transpose`, `DepthToSpace`, `SpaceToDepth` and `Col2Im`.
 
 use super::{
     Entry,
@@ -37,9 +37,9 @@ pub const OPS: &[Entry] = &[
     entry("Transpose", 1, |node| Ok(Rc::new(Transpose { perm: node.maybe_ints("perm")? }))),
 ];
 
-/// The input with its axes in another order.
+/// The input with its axes permuted.
 pub struct Transpose {
-    /// For each axis of the output, the axis of the input; by default all in reverse.
+    /// The input's axis for each axis of the output; by default all axes in reverse.
     pub perm: Option<Vec<i64>>,
 }
 
@@ -47,7 +47,7 @@ static TRANSPOSE: Kernel<Strided> =
     kernel!(ANY T, transpose::transpose::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl Transpose {
-    /// The order of the axes, in words of [`Lower::axis`] or [`Views::axis`].
+    /// Returns the permutation. `axis` is [`Lower::axis`] or [`Views::axis`].
     fn order(&self, rank: usize, axis: impl Fn(i64, usize) -> usize) -> Vec<usize> {
         match &self.perm {
             Some(perm) => perm.iter().map(|&named| axis(named, rank)).collect(),
@@ -110,19 +110,19 @@ impl Op for Transpose {
     }
 }
 
-/// Whether the axes that have more than one element keep their order.
+/// Whether the axes that may have more than one element keep their order.
 fn moves_nothing(ty: &TensorType, order: &[usize]) -> bool {
     order.iter().filter(|&&axis| ty.shape[axis].known() != Some(1)).is_sorted()
 }
 
 impl<'t> Expr<'t> {
-    /// With the axes in that order.
+    /// Permutes the axes.
     pub fn transpose(self, order: &[usize]) -> Expr<'t> {
         let perm = order.iter().map(|&axis| axis as i64).collect();
         self.apply(Transpose { perm: Some(perm) }, &[])
     }
 
-    /// With the last two axes exchanged.
+    /// Exchanges the last two axes.
     pub fn turned(self) -> Expr<'t> {
         let mut order: Vec<usize> = (0..self.rank()).collect();
         let last = order.len().saturating_sub(2);
@@ -130,7 +130,7 @@ impl<'t> Expr<'t> {
         self.transpose(&order)
     }
 
-    /// With one axis moved to another place.
+    /// Moves one axis.
     pub fn moved_axis(self, from: usize, to: usize) -> Expr<'t> {
         let mut order: Vec<usize> = (0..self.rank()).collect();
         let axis = order.remove(from);
@@ -139,12 +139,13 @@ impl<'t> Expr<'t> {
     }
 }
 
-/// Which of the channels that make a block counts the channels of the image.
+/// The order of the factors of the depth: the depth of the image, and the row and column in a
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Depth, column, row: the last.
+    /// Row and column in a block before the image's channel.
     Dcr,
-    /// Column, row, depth: the first.
+    /// The image's channel before row and column in a block.
     Crd,
 }
 
@@ -171,7 +172,7 @@ fn block_size(node: &mut Reader<'_>) -> Result<i64> {
     }
 }
 
-/// The four sizes of a batch of images.
+/// Returns the element type and shape of a batch of images.
 fn images(cx: &Infer<'_>) -> Inferred<(DType, [Dim; 4])> {
     let ty = cx.of(0, ANY)?;
     cx.ranked(0, 4)?;
@@ -179,11 +180,11 @@ fn images(cx: &Infer<'_>) -> Inferred<(DType, [Dim; 4])> {
     Ok((ty.dtype, shape))
 }
 
-/// Blocks of channels become blocks of the image.
+/// Moves blocks of the depth to the image.
 pub struct DepthToSpace {
     /// The side of a block.
     pub blocksize: i64,
-    /// Where the channels of the image are.
+    /// The order of the factors of the depth.
     pub order: Order,
 }
 
@@ -225,11 +226,11 @@ impl Op for DepthToSpace {
     }
 }
 
-/// Blocks of the image become blocks of channels.
+/// Moves blocks of the image to the depth.
 pub struct SpaceToDepth {
     /// The side of a block.
     pub blocksize: i64,
-    /// Where the channels of the image are.
+    /// The order of the factors of the depth.
     pub order: Order,
 }
 
@@ -274,13 +275,13 @@ impl Op for SpaceToDepth {
     }
 }
 
-/// The sum of blocks where they lie over an image, which is what became of its gradient.
+/// Images as sums of overlapping blocks: the gradient of im2col.
 pub struct Col2Im {
-    /// How far apart the elements of a block lie, along each axis.
+    /// The distance of adjacent elements of a block, along each axis.
     pub dilations: Option<Vec<i64>>,
-    /// How far the blocks reach over the image: before each axis, then behind each.
+    /// The padding before each axis, then after each axis.
     pub pads: Option<Vec<i64>>,
-    /// How far apart the blocks lie, along each axis.
+    /// The distance of adjacent blocks, along each axis.
     pub strides: Option<Vec<i64>>,
 }
 
@@ -319,7 +320,7 @@ impl Col2Im {
 }
 
 impl Steps {
-    /// How many blocks lie along each axis.
+    /// Returns the number of blocks along each axis.
     fn places(&self, image: &[Dim], block: &[Dim]) -> Vec<Dim> {
         let place = |axis: usize| {
             let extent = (&block[axis] - 1) * &self.dilations[axis];
@@ -408,7 +409,7 @@ impl Op for Col2Im {
         cx.call_on(&COL2IM, y.dtype, vec![x], vec![output], blocks)
     }
 
-    /// The blocks of the derivative: what a convolution with a kernel for each place of a block makes.
+    /// Im2col of the gradient, as a convolution with one kernel for each element of a block.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let Some(block) = g.ints(2) else {

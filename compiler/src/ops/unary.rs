@@ -1,4 +1,4 @@
-//! Operators on every element by itself: a table, and one [`Op`] for its rows.
+//! Element-wise functions of one operand: a table, and one [`Op`] for its rows.
 
 use super::{
     Entry,
@@ -54,7 +54,7 @@ pub const OPS: &[Entry] = &[
     entry("Tanh", 1, |_| Ok(Rc::new(&TANH))),
 ];
 
-/// The element type of input 0, where it is known.
+/// Returns the element type of input 0, if it is known.
 fn dtype(node: &Reader<'_>) -> Option<DType> {
     match node.ty(0)? {
         Type::Tensor(TensorType { dtype, .. }) | Type::Unranked(dtype) => Some(*dtype),
@@ -62,7 +62,7 @@ fn dtype(node: &Reader<'_>) -> Option<DType> {
     }
 }
 
-/// Reads `Erf`, which whole numbers have, too: theirs, in single precision, is cut to one.
+/// Reads `Erf`. Integers are computed in `float`, and truncated.
 fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let x = node.input(0)?;
     let Some(whole) = dtype(node).filter(|dtype| INTEGERS.contains(dtype)) else {
@@ -73,7 +73,7 @@ fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     Ok(vec![node.add(Cast { to: whole, mode: CastMode::DEFAULT }, &[y], &[])?])
 }
 
-/// Makes single precision of floats of a byte, which has all of their numbers.
+/// Casts float8 inputs to `float`, which represents all of their values.
 fn widen(node: &mut Reader<'_>) -> Result {
     if dtype(node).is_some_and(|dtype| FLOAT8S.contains(&dtype)) {
         node.wrap_input(0, Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[])?;
@@ -85,10 +85,10 @@ fn widen(node: &mut Reader<'_>) -> Result {
 pub struct Unary {
     name: &'static str,
     types: &'static [DType],
-    /// The same on sizes, where it is a size again.
+    /// The function of a size, if the result is a size.
     sizes: fn(&Dim) -> Option<Dim>,
     kernel: Kernel,
-    /// The derivative, where there is one that is not zero.
+    /// The gradient, unless it is zero.
     gradient: Option<Grad>,
 }
 
@@ -136,7 +136,7 @@ static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
 pub static NEG: Unary = row!("Neg" NUMERIC, neg::<T>, neg_in_place,
     |_, _, dy| -dy);
 static NOT: Unary = Unary {
-    // A condition over sizes stays one.
+    // The negation of a condition over sizes is a condition.
     sizes: |x| match x.known() {
         Some(n) => Some(i64::from(n == 0).into()),
         None => Some(Dim::from(1) - x),
@@ -191,7 +191,7 @@ impl<'t> std::ops::Neg for Expr<'t> {
     }
 }
 
-/// The words of formulas.
+/// Methods of [`Expr`] for rows of the table.
 macro_rules! words {
     ($($word:ident $ROW:ident $what:literal;)*) => {
         impl<'t> Expr<'t> {$(
@@ -220,22 +220,22 @@ words! {
 }
 
 impl<'t> Expr<'t> {
-    /// The whole part of each element.
+    /// Rounds each element toward zero.
     pub fn trunc(self) -> Expr<'t> {
         self.sign() * self.abs().floor()
     }
 
-    /// The opposite of each truth value.
+    /// Negates each boolean.
     pub fn opposite(self) -> Expr<'t> {
         self.apply(&NOT, &[])
     }
 }
 
-/// Whether each element is infinite, of the signs asked for.
+/// Whether each element is infinite, with one of the selected signs.
 pub struct IsInf {
-    /// Whether -∞ counts.
+    /// Whether to detect -∞.
     pub negative: bool,
-    /// Whether +∞ counts.
+    /// Whether to detect +∞.
     pub positive: bool,
 }
 
@@ -274,7 +274,7 @@ impl Op for IsInf {
     }
 }
 
-/// Whether each element is not a number.
+/// Whether each element is NaN.
 pub struct IsNaN;
 
 static IS_NAN: Kernel =

@@ -125,8 +125,8 @@ impl Contraction<'_, '_> {
         pairs.min_by_key(axes).expect("the caller has three terms or more")
     }
 
-    /// Multiplies two terms, and sums the product along the axes that neither the result nor `others`
-    /// have. Writes to `into`, or else to scratch memory.
+    /// Multiplies two terms, and sums the product along the axes that neither the result nor
+    /// `others` have. Writes to `into`, or else to scratch memory.
     fn contract_pair(
         &mut self,
         a: Term,

@@ -1,4 +1,4 @@
-//! The derivatives of reading images between their elements.
+//! The gradients of `GridSample` and `AffineGrid`.
 
 use super::{AffineGrid, GridSample, Mode};
 use crate::{
@@ -9,25 +9,25 @@ use crate::{
 };
 use onnxc_runtime::kernels::sample::Padding;
 
-/// How images are read between their elements, and outside of them.
+/// How images are sampled: between elements, and outside the image.
 #[derive(Clone, Copy)]
 pub struct Reading {
-    /// What is between elements.
+    /// The interpolation between elements.
     pub mode: Mode,
-    /// What is outside.
+    /// The padding outside the image.
     pub padding: Padding,
-    /// Whether reflections are at the middles of the outermost elements; else at their edges.
+    /// Whether reflections are at the centers of the outermost elements, instead of their edges.
     pub align_corners: bool,
 }
 
-/// What each of the elements around a place, from the first on, is multiplied by.
+/// The taps along an axis: the index of the first one, and the weight of each.
 struct Taps<'t> {
     first: Expr<'t>,
     weights: Vec<Expr<'t>>,
 }
 
 impl Reading {
-    /// The elements around places along an axis.
+    /// Returns the taps of coordinates along an axis.
     fn taps<'t>(&self, places: Expr<'t>) -> Taps<'t> {
         const A: f64 = -0.75;
         let floor = places.floor();
@@ -44,8 +44,8 @@ impl Reading {
         }
     }
 
-    /// The place that is read for one on an axis of that size: where the outermost elements go on, one
-    /// beyond the edges is brought to them, so that what is read there does not change.
+    /// Moves coordinates beyond the edges of the image to the outermost element if the padding
+    /// repeats it, so that samples there are constant.
     fn brought<'t>(&self, at: Expr<'t>, size: Expr<'t>) -> Expr<'t> {
         if self.padding != Padding::Border {
             return at;
@@ -55,7 +55,8 @@ impl Reading {
         inside.select(at, at.greater(last).select(last, at.number(0.0)))
     }
 
-    /// The element that stands for one at `place`, and whether it is there at all.
+    /// Returns the index of the element that a tap at `place` reads, and whether that element
+    /// exists if the padding is zero.
     fn inside<'t>(&self, place: Expr<'t>, size: Expr<'t>) -> (Expr<'t>, Option<Expr<'t>>) {
         let last = size - 1.0;
         let clip = |place: Expr<'t>| {
@@ -83,13 +84,13 @@ impl Reading {
         }
     }
 
-    /// What stands in images `[n, c, …]` at `places` along each axis, each `[n, p]`, counted in
-    /// elements: `[n, c, p]`.
+    /// Samples images `[n, c, …]` at coordinates along each axis, each `[n, p]`, in elements.
+    /// Returns `[n, c, p]`.
     pub fn read<'t>(&self, x: Expr<'t>, places: &[Expr<'t>]) -> Expr<'t> {
         let tape = x.tape;
         let flat = x.reshape_to(&[0, 0, -1]);
         let shape = tape.concat(&[x.sizes(0, 2), places[0].size_of(1)]);
-        // So far: where elements stand, whether they do, and their weights.
+        // For the axes so far: the flat index of each tap, whether it exists, and its weight.
         let mut reads: Vec<(Expr<'t>, Option<Expr<'t>>, Expr<'t>)> = Vec::new();
         for (axis, &at) in places.iter().enumerate() {
             let size = x.size_of(axis + 2).cast_like(at);
@@ -120,12 +121,12 @@ impl Reading {
 }
 
 impl GridSample {
-    /// By the formula: the sum of the elements around each place, times their weights.
+    /// Differentiates the formula of the samples: the sum of the taps times their weights.
     pub(super) fn gradient_of_reading(&self, g: &mut Gradient<'_>) -> Result {
         let (x, grid, axes) = (g.x(0), g.x(1), g.x(0).rank() - 2);
         let flat = grid.reshape_to(&[0, -1, axes as i64]);
         let place = |axis: usize| {
-            // The last axis of an image is the first coordinate.
+            // The first coordinate of the grid belongs to the last axis of the image.
             let coordinate = g.tape().ints(&[(axes - 1 - axis) as i64]);
             let at = flat.gather(coordinate, 2).squeeze(&[2]) + 1.0;
             let size = x.size_of(axis + 2).cast_like(grid);
@@ -140,7 +141,7 @@ impl GridSample {
 }
 
 impl AffineGrid {
-    /// Each row of a matrix is multiplied with the places of an image, which a unit matrix gives.
+    /// The product of `dy` and the coordinates of the image, which the unit matrix gives.
     pub(super) fn gradient_of_matrices(&self, g: &mut Gradient<'_>) -> Result {
         let (theta, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let tape = g.tape();

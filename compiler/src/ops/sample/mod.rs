@@ -1,4 +1,5 @@
-//! Images read at places of a grid: `GridSample`, and `AffineGrid`, which makes such grids.
+//! Sampling of images at the points of a grid: `GridSample`, and `AffineGrid`, which computes
+//! grids.
 
 mod gradient;
 
@@ -33,24 +34,24 @@ const MODES: [(&str, Mode); 3] =
 const PADDINGS: [(&str, Padding); 3] =
     [("zeros", Padding::Zeros), ("border", Padding::Border), ("reflection", Padding::Reflection)];
 
-/// The elements of images at the places of a grid.
+/// Samples of images at the points of a grid.
 pub struct GridSample {
-    /// What is between elements.
+    /// The interpolation between elements.
     pub mode: Mode,
-    /// What is outside.
+    /// The padding outside the image.
     pub padding: Padding,
-    /// Whether -1 and 1 are the middles of the outermost elements; else they are their edges.
+    /// Whether -1 and 1 are the centers of the outermost elements, instead of their edges.
     pub align_corners: bool,
 }
 
-/// What is between elements.
+/// An interpolation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// The nearest of them.
+    /// Takes the nearest element.
     Nearest,
-    /// Straight lines.
+    /// Linear interpolation.
     Linear,
-    /// Polynomials of third degree.
+    /// Cubic interpolation.
     Cubic,
 }
 
@@ -59,7 +60,7 @@ static PLACES: Kernel<Images> =
 static NEAREST: Kernel<Images> = kernel!(ANY_IR4 T, sample::grid_nearest::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
-/// The kernel for numbers with a fraction, with weights of one type.
+/// A kernel for floating-point elements, with weights of type `$C`.
 macro_rules! sums {
     ($kernel:ident $C:ty) => {
         kernel!(FLOATS T, sample::$kernel::<T, $C>,
@@ -83,7 +84,7 @@ impl GridSample {
         }))
     }
 
-    /// The kernel for elements and weights of those types.
+    /// Selects the kernel for these types of elements and weights.
     fn sums(&self, dtype: DType, wide: DType) -> &'static Kernel<Images> {
         let i = usize::from(wide == DType::F64);
         match (FLOATS.contains(&dtype), self.mode == Mode::Cubic) {
@@ -167,7 +168,7 @@ impl Op for GridSample {
 
 static WIDEN: [Kernel; 2] = [widen!(f32), widen!(f64)];
 
-/// The kernel that makes numbers those of one type.
+/// The kernel that casts a grid to `$C`.
 macro_rules! widen {
     ($C:ty) => {
         kernel!(FLOATS G, cast::cast::<G, $C>, |f, a, _p| f(a.input(0), a.output(0)))
@@ -175,7 +176,7 @@ macro_rules! widen {
 }
 use widen;
 
-/// The grid in the type that is calculated in.
+/// Returns the grid in the type `wide`.
 fn widened(cx: &mut Lower<'_>, grid: Operand, wide: DType) -> Result<Operand> {
     let dtype = cx.ty(1)?.dtype;
     if dtype == wide {
@@ -187,9 +188,9 @@ fn widened(cx: &mut Lower<'_>, grid: Operand, wide: DType) -> Result<Operand> {
     Ok(to)
 }
 
-/// A grid of the places to which matrices move the elements of images.
+/// The grid of the points to which an affine map moves the elements of an image.
 pub struct AffineGrid {
-    /// Whether -1 and 1 are the middles of the outermost elements; else they are their edges.
+    /// Whether -1 and 1 are the centers of the outermost elements, instead of their edges.
     pub align_corners: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A region for every tensor of a sequence.
+//! The operator `SequenceMap`.
 
 use super::{AT, AT_SIZES, EMPTY, LENGTH, PUSH, dtype, granted};
 use crate::{
@@ -21,8 +21,8 @@ pub const OPS: &[Entry] = &[entry("SequenceMap", 17, |node| {
     Ok(Rc::new(SequenceMap))
 })];
 
-/// A region that is run once for each tensor of the first input: with the tensors at the same place
-/// of the other sequences, and with the other inputs as they are.
+/// Runs a region once for each tensor of input 0. The region also gets the tensors at the same
+/// index of the other sequences, and the other inputs unchanged.
 pub struct SequenceMap;
 
 impl Op for SequenceMap {
@@ -35,7 +35,8 @@ impl Op for SequenceMap {
     }
 
     fn region_inputs(&self, _: usize, cx: &mut Infer<'_>) -> Inferred {
-        // The sizes of the tensors have their names from the first time on.
+        // The region's symbols for the sizes of the tensors stay the same after the first
+        // inference.
         if let Some(types) = cx.region_inputs(0) {
             return Ok(types);
         }
@@ -117,7 +118,7 @@ impl Op for SequenceMap {
     }
 }
 
-/// Gives the body the tensors of a iteration.
+/// Passes the tensors of an iteration to the body.
 fn take(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
     let number = cx.scratch(DType::I64, 1);
     let outputs = vec![number.clone().into()];
@@ -148,13 +149,13 @@ fn take(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
 }
 
 impl SequenceMap {
-    /// The element type of output `i`.
+    /// Returns the element type of output `i`.
     fn dtype(&self, cx: &Lower<'_>, i: usize) -> Result<DType> {
         let dtype = cx.output_any(i)?.dtype();
         dtype.ok_or_else(|| cx.unsupported("results whose element type is not known"))
     }
 
-    /// Puts what the body gives behind what it gave before.
+    /// Appends the body's results to the output sequences.
     fn push(&self, cx: &mut Lower<'_>, results: Vec<Operand>) -> Result {
         for (i, result) in results.into_iter().enumerate() {
             let Some(y) = cx.optional_output(i)? else { continue };

@@ -1,4 +1,4 @@
-//! Sequences of tensors. What is known of a sequence as a size is its length.
+//! Sequences of tensors. The known element of a sequence is its length.
 
 pub mod map;
 pub mod split;
@@ -38,7 +38,7 @@ pub const OPS: &[Entry] = &[
     entry("SequenceLength", 11, |_| Ok(Rc::new(SequenceLength))),
 ];
 
-/// Makes input `i` an `int64`.
+/// Casts input `i` to `int64`.
 pub fn with_position(node: &mut Reader<'_>, i: usize) -> Result {
     let found = node.ty(i).and_then(Type::dtype);
     if found.is_some_and(|dtype| dtype != DType::I64) {
@@ -47,25 +47,26 @@ pub fn with_position(node: &mut Reader<'_>, i: usize) -> Result {
     Ok(())
 }
 
-/// The place that a position known before the model runs means among `places`, in a sequence of
-/// `len` tensors.
+/// Returns the index that a position means in a sequence of `len` tensors, if it is less than
+/// `places`. A negative position counts from the end.
 pub fn place(position: i64, places: usize, len: usize) -> Option<usize> {
     let from_end = i64::try_from(len).ok()?;
     let place = if position < 0 { position.checked_add(from_end)? } else { position };
     usize::try_from(place).ok().filter(|&place| place < places)
 }
 
-/// The type of a sequence whose tensors are of these types.
+/// Returns the type of a sequence of `element`.
 fn sequence_of(element: &Type) -> Type {
     Type::Sequence(element.clone().into())
 }
 
-/// The length of the sequence that input `i` is, where it is known.
+/// Returns the length of the sequence in input `i`, if it is known.
 fn length<'a>(cx: &Infer<'a>, i: usize) -> Option<&'a Dim> {
     cx.known(i)?.first()
 }
 
-/// The type of a tensor taken out of a sequence, whose open sizes the node settles.
+/// Returns the type of an item of a sequence, with fresh symbols for its unknown sizes. The node
+/// binds them.
 pub fn taken(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
     match element {
         Type::Tensor(ty) => {
@@ -77,7 +78,7 @@ pub fn taken(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
     }
 }
 
-/// Sizes, with a fresh one for each that is open.
+/// Returns a shape with fresh symbols for the unknown sizes.
 fn settled(cx: &mut Infer<'_>, shape: &[Dim]) -> Vec<Dim> {
     let open = shape.iter().filter(|size| **size == any_size()).count();
     let mut fresh = cx.fresh_sizes(vec![None; open]).into_iter();
@@ -88,7 +89,7 @@ fn settled(cx: &mut Infer<'_>, shape: &[Dim]) -> Vec<Dim> {
     shape.iter().map(size).collect()
 }
 
-/// Which of the sizes a kernel can take for granted: those that it does not settle.
+/// Returns the sizes that the node does not bind, which its kernels check.
 pub fn granted(shape: &[Dim], binds: &[Symbol]) -> Vec<Option<Dim>> {
     let fresh = |size: &Dim| size.as_symbol().is_some_and(|name| binds.contains(name));
     shape.iter().map(|size| (!fresh(size)).then(|| size.clone())).collect()
@@ -128,7 +129,7 @@ impl Op for SequenceConstruct {
     }
 }
 
-/// A sequence without tensors.
+/// An empty sequence.
 pub struct SequenceEmpty {
     /// The element type.
     pub dtype: DType,
@@ -154,7 +155,7 @@ impl Op for SequenceEmpty {
     }
 }
 
-/// A sequence with one tensor more: before the position given, or at the end.
+/// A sequence with one more tensor, before a position or at the end.
 pub struct SequenceInsert;
 
 static INSERT: Kernel<(Vec<Dim>,)> = kernel!(updates checked ANY_IR4 T,
@@ -200,7 +201,7 @@ impl Op for SequenceInsert {
     }
 }
 
-/// A sequence without the tensor at the position given, or without the last.
+/// A sequence without the tensor at a position, or without the last.
 pub struct SequenceErase;
 
 static ERASE: Kernel = kernel!(updates checked ANY_IR4 T, sequence::sequence_erase::<T>,
@@ -229,7 +230,7 @@ impl Op for SequenceErase {
     }
 }
 
-/// The element type of the sequence that input `i` is.
+/// Returns the element type of the sequence in input `i`.
 pub fn dtype(cx: &Lower<'_>, i: usize) -> Result<DType> {
     let dtype = cx.any(i)?.dtype();
     dtype.ok_or_else(|| cx.unsupported("a sequence whose element type is not known"))

@@ -1,4 +1,4 @@
-//! Between tensors and sequences: parts of a tensor, and their joining.
+//! Splitting tensors into sequences, and concatenating sequences.
 
 use super::{granted, with_position};
 use crate::{
@@ -20,13 +20,13 @@ pub const OPS: &[Entry] = &[
     }),
     entry("SplitToSequence", 11, |node| {
         with_position(node, 1)?;
-        // Parts that are given keep their axis.
+        // With the input `split`, the parts keep the axis.
         let keepdims = node.flag("keepdims", true)? || node.ty(1).is_some();
         Ok(Rc::new(SplitToSequence { axis: node.int("axis", 0)?, keepdims }))
     }),
 ];
 
-/// The tensors of a sequence in one, along an axis that they have or a new one.
+/// The concatenation of a sequence's tensors, along one of their axes or a new one.
 pub struct ConcatFromSequence {
     /// The axis of the result.
     pub axis: i64,
@@ -62,7 +62,7 @@ impl Op for ConcatFromSequence {
         if self.new_axis {
             shape.insert(axis, len.unwrap_or_else(any_size));
         } else {
-            // Equal sizes need not be known to be joined.
+            // The size of the axis may differ between the tensors, and still be concatenated.
             shape[axis] = match len {
                 Some(len) if shape[axis] != any_size() => &shape[axis] * &len,
                 _ => any_size(),
@@ -85,12 +85,12 @@ impl Op for ConcatFromSequence {
     }
 }
 
-/// A tensor in parts along an axis: of the sizes that the second input says, all of the one size
-/// that it says but for the last, or of size 1.
+/// The parts of a tensor along an axis. Input 1 holds their sizes, or one size for all but the
+/// last; without it the parts have size 1.
 pub struct SplitToSequence {
     /// The axis.
     pub axis: i64,
-    /// Whether the parts have the axis.
+    /// Whether the parts keep the axis.
     pub keepdims: bool,
 }
 
@@ -104,8 +104,8 @@ static UNSTACK: Kernel<(Vec<Dim>, usize)> = kernel!(ANY_IR4 T, sequence::unstack
     |f, a, p| f(a.input(0), a.output_sequence(0), p.0, p.1));
 
 impl SplitToSequence {
-    /// The sizes of the parts of an axis of `len` elements, where they are known, or how many
-    /// there are, where that is.
+    /// Returns the sizes of the parts of an axis of `len` elements, and their number, if they are
+    /// known.
     fn parts(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<(Option<Vec<Dim>>, Option<Dim>)> {
         if !cx.has(1) {
             let all = len.known().and_then(|len| usize::try_from(len).ok());

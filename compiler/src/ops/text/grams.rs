@@ -1,5 +1,4 @@
-//! `TfIdfVectorizer`: how often rows have certain grams, which are several elements behind each
-//! other.
+//! `TfIdfVectorizer`: counts n-grams in rows of words.
 
 use crate::{
     diag::{Code, Diagnostic, Result},
@@ -19,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub const OPS: &[Entry] = &[nodes("TfIdfVectorizer", 9, vectorizer)];
 
-/// The known grams of rows whose elements are numbers of words.
+/// The n-grams of rows whose elements are the indices of words in the pool.
 struct Grams {
     mode: &'static Mode,
     width: usize,
@@ -28,7 +27,7 @@ struct Grams {
     skips: usize,
 }
 
-/// What is made of a gram that is there.
+/// A way to weigh the n-grams of a row.
 struct Mode {
     name: &'static str,
     kernel: Kernel<geometry::Grams>,
@@ -45,15 +44,15 @@ static IDF: Mode = Mode {
         a.input(2), a.input(3), a.input(4), a.output(0), p)),
 };
 
-/// A gram and all that start like it, by the number of the next word.
+/// A trie of n-grams, by the index of the next word.
 #[derive(Default)]
 struct Tree {
     next: BTreeMap<i64, Tree>,
-    /// The column and the weight of the gram that ends here.
+    /// The column and the weight of the n-gram that ends here.
     gram: Option<(i64, f32)>,
 }
 
-/// The numbers of a node's attributes.
+/// The attributes of a node.
 struct Attribute {
     limits: [usize; 2],
     skips: usize,
@@ -127,7 +126,7 @@ impl Attribute {
     }
 }
 
-/// The number of each word of the pool: its place among the different ones.
+/// Returns the index of each word of the pool among the distinct words.
 fn numbers(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
     let number = |same: &dyn Fn(usize) -> std::cmp::Ordering| {
         keys.binary_search_by(|&key| same(key)).map_or(-1, |place| place as i64)
@@ -139,7 +138,7 @@ fn numbers(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
     }
 }
 
-/// The grams of the pool as a tree.
+/// Builds the trie of the pool's n-grams.
 fn tree(attribute: &Attribute, pool: &[i64]) -> Result<Tree> {
     let Attribute { limits: [shortest, longest], counts, columns, weights, .. } = attribute;
     let (mut root, mut number) = (Tree::default(), 0);
@@ -161,7 +160,7 @@ fn tree(attribute: &Attribute, pool: &[i64]) -> Result<Tree> {
 }
 
 impl Tree {
-    /// The tree as the kernels want it, breadth first.
+    /// Returns the trie in breadth-first order, the kernels' input.
     fn table(&self) -> [Tensor; 4] {
         let (mut first, mut words, mut columns, mut weights) = (vec![0], vec![], vec![], vec![]);
         let mut queue = std::collections::VecDeque::from([self]);

@@ -1,4 +1,4 @@
-//! Strings that are joined, split, matched, normalized and counted.
+//! Operators on strings.
 
 pub(super) mod grams;
 mod normalize;
@@ -24,7 +24,7 @@ pub const OPS: &[Entry] = &[
     entry("StringSplit", 20, |node| Ok(Rc::new(StringSplit::read(node)?))),
 ];
 
-/// The strings of the second input behind those of the first.
+/// The concatenation of the strings of both inputs.
 pub struct StringConcat;
 
 static STRING_CONCAT: Kernel<Broadcast> = kernel!(STRING_ONLY T, text::string_concat,

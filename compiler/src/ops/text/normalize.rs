@@ -1,4 +1,4 @@
-//! `StringNormalizer`: words without those that do not count, in one case.
+//! `StringNormalizer`: removes stop words, and changes the case of the others.
 
 use crate::{
     diag::{Code, Result},
@@ -11,18 +11,18 @@ use crate::{
 };
 use onnxc_runtime::kernels::text;
 
-/// The words of a row that are no stop words, in one case.
+/// The words of a row that are not stop words, in one case.
 pub struct StringNormalizer {
-    /// The words that go.
+    /// The stop words.
     pub stops: Vec<String>,
-    /// Whether words that differ in case alone are the same one.
+    /// Whether the comparison with stop words ignores case.
     pub any_case: bool,
-    /// Whether the language is one where `I` is the capital of `ı`.
+    /// Whether the locale is Turkic: `I` is the capital of `ı`.
     pub turkic: bool,
     case: &'static Case,
 }
 
-/// What is made of the words that stay.
+/// A change of case.
 struct Case {
     name: &'static str,
     kernel: Kernel<(bool, bool)>,
@@ -46,7 +46,7 @@ static SIZES: Kernel<(bool, bool)> = kernel!(STRING_ONLY T, text::string_normali
     |f, a, p| f(a.sizes(), a.input::<T>(0), a.input(1), a.input(2), p.0, p.1));
 
 impl StringNormalizer {
-    /// Reads a node.
+    /// Reads the attributes of a node.
     pub fn read(node: &mut Reader<'_>) -> Result<StringNormalizer> {
         let cases = [("NONE", &NONE), ("LOWER", &LOWER), ("UPPER", &UPPER)];
         let case = node.choice("case_change_action", &cases)?;
@@ -59,7 +59,8 @@ impl StringNormalizer {
         })
     }
 
-    /// The stop words as the kernels want them: their bytes, rising, and the place behind each.
+    /// Returns the stop words as the kernels read them: the sorted words joined, and the end of
+    /// each, in bytes.
     fn table(&self) -> [Tensor; 2] {
         let fold = |word: &String| match self.any_case {
             true => text::lower(word, self.turkic),

@@ -1,5 +1,5 @@
-//! `RegexFullMatch`: strings that match a pattern. The pattern becomes an automaton when the model
-//! is compiled, so that all a program needs is its table.
+//! `RegexFullMatch`: tests whether strings match a pattern. The pattern is compiled to an automaton
+//! at compile time, so the program needs only the automaton's table.
 
 use super::re2;
 use crate::{
@@ -20,26 +20,27 @@ use std::{collections::HashMap, rc::Rc};
 
 pub const OPS: &[Entry] = &[entry("RegexFullMatch", 20, read)];
 
-/// The most bytes of an automaton before it is made small.
+/// The size limit of an automaton before minimization, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// Automata of more states than this are not made smaller, which takes long.
+/// Automata with more states than this are not minimized, because that takes long.
 const MANY_STATES: usize = 4000;
 
-/// Whether all of a string matches a pattern.
+/// Whether a whole string matches a pattern.
 pub struct RegexFullMatch {
     /// The pattern, in RE2's syntax.
     pub pattern: String,
     table: Table,
 }
 
-/// An automaton, as the kernel wants it.
+/// The table of an automaton, as the kernel reads it.
 struct Table {
     /// The class of each byte.
     classes: Vec<u8>,
-    /// A row for each state, with the next state for each class and a last one for the end.
+    /// A row for each state: the next state for each class, and whether the end of the text
+    /// matches.
     next: Vec<u16>,
-    /// The numbers of a row.
+    /// The length of a row.
     width: usize,
 }
 
@@ -54,7 +55,7 @@ fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
 }
 
 impl Table {
-    /// The automaton for a pattern.
+    /// Compiles a pattern to an automaton.
     fn of(pattern: &str) -> Result<Table> {
         let bad = |why: &dyn std::fmt::Display| {
             let message = format!("`pattern` is {}, which is no pattern of RE2", quoted(pattern));
@@ -62,7 +63,8 @@ impl Table {
         };
         let text = re2::translate(pattern).map_err(|why| bad(&why))?;
         let config = syntax::Config::new().utf8(false);
-        // Alone, so that no parenthesis of it can close the one put around it.
+        // The pattern is parsed alone first, so that no parenthesis in it can close the group
+        // around it below.
         syntax::parse_with(&text, &config).map_err(|why| bad(&why))?;
         let automaton = |minimize: bool| {
             dense::Builder::new()
@@ -89,7 +91,8 @@ impl Table {
         Table::read(&automaton(true).ok_or_else(large)?).ok_or_else(large)
     }
 
-    /// The states that can be reached, in the order in which they are; none where they are too many.
+    /// Returns the reachable states in the order in which they are found, or `None` if there are
+    /// too many.
     fn read(automaton: &dense::DFA<Vec<u32>>) -> Option<Table> {
         let classes = automaton.byte_classes();
         let classes: Vec<u8> = (0..=u8::MAX).map(|byte| classes.get(byte)).collect();
@@ -118,7 +121,7 @@ impl Table {
     }
 }
 
-/// The number of a state, which may be a new one.
+/// Returns the number of a state, and numbers a new state.
 fn number(
     automaton: &dense::DFA<Vec<u32>>,
     state: StateID,
@@ -168,7 +171,7 @@ impl Op for RegexFullMatch {
 mod tests {
     use super::*;
 
-    /// Which of the texts match.
+    /// Returns whether each text matches.
     fn matches(pattern: &str, texts: &[&str]) -> Vec<bool> {
         let table = Table::of(pattern).expect(pattern);
         let x: Vec<String> = texts.iter().map(ToString::to_string).collect();
@@ -183,7 +186,7 @@ mod tests {
         y
     }
 
-    /// Holds what matches among some texts against what is expected.
+    /// Checks which of some texts match.
     fn check(pattern: &str, expected: &[&str]) {
         const TEXTS: &[&str] = &[
             "", "ab", "a&b", "a{,3}", "a.b", "K", "x_y", "A", "9", "-", "a\nb", "é", "c-e", "aaa",

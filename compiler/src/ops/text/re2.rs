@@ -1,12 +1,12 @@
-//! RE2's syntax of patterns, in which ONNX writes them, as that of the `regex` crates. The two are
-//! kin; what differs is spelled out here, so that a pattern means the same in both.
+//! Translation of RE2's pattern syntax, which ONNX uses, to the syntax of the `regex` crates. The
+//! translation spells out everything that has another meaning there.
 
 use std::{iter::Peekable, str::Chars};
 
-/// RE2 refuses to repeat more often than this.
+/// RE2's limit on the count of a repetition.
 const MOST_REPEATS: u32 = 1000;
 
-/// The pattern in the other syntax, or what is wrong with it.
+/// Translates a pattern, or returns the error in it.
 pub fn translate(pattern: &str) -> Result<String, String> {
     let mut reader = Reader { rest: pattern.chars().peekable(), text: String::new() };
     reader.pattern()?;
@@ -18,10 +18,10 @@ struct Reader<'a> {
     text: String,
 }
 
-/// What stands for one character, or for a set of them.
+/// An expression for one character.
 enum Atom {
     Char(char),
-    /// A set as the other syntax spells it, to be put into brackets or between other ones.
+    /// A set in the syntax of the `regex` crates, without the brackets around it.
     Set(String),
 }
 
@@ -44,7 +44,8 @@ impl Reader<'_> {
                 if repeated {
                     return Err("a repetition is repeated".into());
                 }
-                // A question mark behind says what to prefer, which a full match does not ask.
+                // A question mark after a repetition sets its preference, which does not change a
+                // full match.
                 if self.rest.next_if_eq(&'?').is_some() {
                     self.text.push('?');
                 }
@@ -54,7 +55,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether a brace starts a repetition; it stands for itself where it does not.
+    /// Reads a repetition if the brace starts one, and returns whether it does; else the brace is
+    /// literal.
     fn repetition(&mut self) -> Result<bool, String> {
         let inside: String = self.rest.clone().take_while(|&c| c != '}').collect();
         let closed = self.rest.clone().nth(inside.chars().count()) == Some('}');
@@ -90,7 +92,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A character that stands for itself.
+    /// Writes a literal character.
     fn char(&mut self, c: char) {
         if c.is_ascii_alphanumeric() || !c.is_ascii() {
             self.text.push(c);
@@ -106,7 +108,7 @@ impl Reader<'_> {
                 self.quoted();
                 return Ok(());
             }
-            // RE2 knows words and single bytes of ASCII.
+            // In RE2, word boundaries are those of ASCII, and `\C` matches a byte.
             Some('b') => self.text.push_str(r"(?-u:\b)"),
             Some('B') => self.text.push_str(r"(?-u:\B)"),
             Some('C') => self.text.push_str("(?s-u:.)"),
@@ -124,7 +126,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is between `\Q` and `\E`.
+    /// Writes the characters up to `\E` as literals.
     fn quoted(&mut self) {
         while let Some(c) = self.rest.next() {
             if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
@@ -134,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a backslash makes of what follows it, within brackets or without.
+    /// Reads the escape after a backslash, inside or outside of brackets.
     fn escaped(&mut self) -> Result<Atom, String> {
         let c = self.rest.next().ok_or("a pattern ends with a backslash")?;
         let set = |text: &str| Ok(Atom::Set(text.into()));
@@ -171,7 +173,7 @@ impl Reader<'_> {
         code.ok_or_else(|| format!("`\\x{digits}` is no character"))
     }
 
-    /// Up to three digits. One alone that is not 0 would be what a group has matched.
+    /// Reads up to three octal digits. A single digit except 0 would be a backreference.
     fn octal(&mut self, first: char) -> Result<char, String> {
         let digit = |c: char| c.to_digit(8);
         let mut code = digit(first).unwrap_or(0);
@@ -186,7 +188,7 @@ impl Reader<'_> {
         char::from_u32(code).ok_or_else(|| "a character beyond the last".into())
     }
 
-    /// A property of characters, by one letter or a name.
+    /// Reads a Unicode property: one letter, or a name in braces.
     fn property(&mut self, negated: bool) -> Result<Atom, String> {
         let name: String = match self.rest.next() {
             Some('{') => self.rest.by_ref().take_while(|&c| c != '}').collect(),
@@ -201,7 +203,7 @@ impl Reader<'_> {
         Ok(Atom::Set(format!("\\{letter}{{{name}}}")))
     }
 
-    /// A set in brackets. Every character is spelled by its number, so that none has a meaning.
+    /// Reads a bracketed set. Its characters are written as numbers, so none has a special meaning.
     fn class(&mut self) -> Result<(), String> {
         self.text.push('[');
         if self.rest.next_if_eq(&'^').is_some() {
@@ -229,7 +231,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The end of a range.
+    /// Reads the end of a range.
     fn range(&mut self) -> Result<(), String> {
         self.rest.next();
         let c = self.rest.next().ok_or("a set without an end")?;
@@ -255,7 +257,7 @@ impl Reader<'_> {
         Ok(Atom::Char(c))
     }
 
-    /// What follows an opening parenthesis. No group needs its name or its number.
+    /// Reads the start of a group, after its parenthesis. All groups become non-capturing.
     fn group(&mut self) -> Result<(), String> {
         if self.rest.next_if_eq(&'?').is_none() {
             self.text.push_str("(?:");
@@ -291,7 +293,7 @@ impl Reader<'_> {
     }
 }
 
-/// A character by its number.
+/// Returns the escape of a character by its number.
 fn hex(c: char) -> String {
     format!(r"\x{{{:x}}}", u32::from(c))
 }

@@ -1,4 +1,4 @@
-//! `StringSplit`: strings into parts.
+//! `StringSplit`: splits strings.
 
 use crate::{
     diag::Result,
@@ -10,11 +10,11 @@ use crate::{
     ty::Type,
 };
 
-/// The parts of each string along a new axis, filled up with empty ones, and how many there are.
+/// The parts of each string along a new axis, padded with empty strings, and their numbers.
 pub struct StringSplit {
-    /// What divides parts; where it is empty, any number of white spaces.
+    /// The delimiter; if it is empty, any sequence of white space.
     pub delimiter: String,
-    /// How often a string is split at most.
+    /// The maximum number of splits.
     pub most: Option<usize>,
 }
 
@@ -28,10 +28,10 @@ static WORDS_SIZES: Kernel<(usize,)> = kernel!(STRING_ONLY T, text::string_split
     |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 
 impl StringSplit {
-    /// Reads a node.
+    /// Reads the attributes of a node.
     pub fn read(node: &mut Reader<'_>) -> Result<StringSplit> {
         let delimiter = node.string("delimiter", "")?;
-        // A negative number is none, as in Python.
+        // A negative number means no limit, as in Python.
         let most = node.maybe_int("maxsplit")?.and_then(|most| usize::try_from(most).ok());
         Ok(StringSplit { delimiter, most })
     }
@@ -58,7 +58,7 @@ impl Op for StringSplit {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        // Where the parts are not asked for, they are still what is counted.
+        // The kernel writes the parts even if only their numbers are used.
         let (most, binds) = (self.most.unwrap_or(usize::MAX), &cx.node().binds);
         let width = Dim::symbol(&binds[0]);
         let len = cx.ty(0)?.len() * &width;
