@@ -104,7 +104,7 @@ impl<'p> Context<'p> {
     }
 
     /// Whether more diagnostics are kept; expensive searches for details are skipped otherwise.
-    pub fn has_room(&self) -> bool {
+    pub fn keeps_more(&self) -> bool {
         self.diagnostics.len() < MOST
     }
 

@@ -145,7 +145,7 @@ pub(super) fn nodes<'p>(
 fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'_, '_>) {
     let shown = quoted(name);
     // The search takes time, and a hostile model could repeat it.
-    let later = cx.has_room().then(|| scope.maker(name)).flatten();
+    let later = cx.keeps_more().then(|| scope.maker(name)).flatten();
     if let Some((number, is_here)) = later {
         let graph = if is_here { "" } else { " of the graph around this one" };
         let message = format!("nothing before this node defines {shown}, but a later one does");
@@ -156,7 +156,7 @@ fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'
     }
     let message = format!("nothing before this node defines {shown}");
     let reads_training = || unit.model.training.iter().any(|info| algorithm_defines(info, name));
-    if scope.kind == Kind::Main && cx.has_room() && reads_training() {
+    if scope.kind == Kind::Main && cx.keeps_more() && reads_training() {
         let message = format!("{message}; a training algorithm does, but inference cannot use it");
         return cx.fault(Code::InferenceReadsTraining, message);
     }

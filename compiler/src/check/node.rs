@@ -157,7 +157,7 @@ fn unknown(cx: &mut Context<'_>, domain: &str, name: &str, version: i64) {
             "the operator set {} has it: name it as the domain",
             quoted(shown(other))
         ))
-    } else if let Some(near) = cx.has_room().then(|| signature::nearest(domain, name)).flatten() {
+    } else if let Some(near) = cx.keeps_more().then(|| signature::nearest(domain, name)).flatten() {
         diagnostic.help(format!("did you mean `{near}`?"))
     } else {
         diagnostic

@@ -173,7 +173,7 @@ mod tests {
     use onnxc::tensor::Tensor;
 
     #[test]
-    fn all_that_is_wrong_with_the_inputs_is_said_at_once() {
+    fn all_errors_in_the_inputs_are_reported_at_once() {
         let text = "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[n] a, float[n] b, int64 c, seq(float[2]) d, float e) => (float[n] y) {
                 y = Sum(a, b, e)

@@ -67,7 +67,7 @@ enum Command {
 
 /// Runs the command of the command line.
 pub fn main() -> ExitCode {
-    let cli = parsed();
+    let cli = parse_command_line();
     match cli.command {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
@@ -83,9 +83,9 @@ pub fn main() -> ExitCode {
 }
 
 /// Parses the command line. Ends the program if it is invalid.
-fn parsed() -> Cli {
+fn parse_command_line() -> Cli {
     let words: Vec<OsString> = env::args_os().collect();
-    Cli::try_parse_from(&words).unwrap_or_else(|error| match behind_a_model(&error, &words) {
+    Cli::try_parse_from(&words).unwrap_or_else(|error| match explain_second_word(&error, &words) {
         Some(message) => Cli::command().error(error.kind(), message).exit(),
         None => error.exit(),
     })
@@ -93,7 +93,7 @@ fn parsed() -> Cli {
 
 /// The message for a word that follows a model, or an unknown command that was parsed as a model:
 /// the parser would call the word an unknown command.
-fn behind_a_model(error: &clap::Error, words: &[OsString]) -> Option<String> {
+fn explain_second_word(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };

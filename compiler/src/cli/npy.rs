@@ -47,7 +47,7 @@ pub fn read(bytes: &[u8]) -> Result<Tensor> {
     } else {
         numbers(order, name, &header.shape, data)
     }?;
-    Ok(if header.fortran_order { transposed(&tensor) } else { tensor })
+    Ok(if header.fortran_order { transpose(&tensor) } else { tensor })
 }
 
 /// Encodes a tensor as a file.
@@ -108,7 +108,7 @@ fn header(text: &str) -> Option<Header<'_>> {
 fn numbers(order: &str, name: &str, shape: &[usize], data: &[u8]) -> Result<Tensor> {
     let row = TYPES.iter().find(|(known, _)| *known == name);
     let (_, dtype) = row.ok_or_else(|| unknown(order, name))?;
-    let mut data = sized(shape, dtype.bytes(), data)?.to_vec();
+    let mut data = check_size(shape, dtype.bytes(), data)?.to_vec();
     if order == ">" {
         // Each part of a complex number is swapped separately.
         let part = if name.starts_with('c') { dtype.bytes() / 2 } else { dtype.bytes() };
@@ -125,7 +125,7 @@ fn strings(order: &str, width: &str, shape: &[usize], data: &[u8]) -> Result<Ten
     let bytes = width.parse().ok().and_then(|width: usize| width.checked_mul(4));
     let bytes = bytes.filter(|&bytes| bytes > 0);
     let bytes = bytes.ok_or_else(|| unknown(order, &format!("U{width}")))?;
-    let data = sized(shape, bytes, data)?;
+    let data = check_size(shape, bytes, data)?;
     let character = |&four: &[u8; 4]| {
         let code = if order == ">" { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };
         char::from_u32(code).ok_or_else(|| bad("a character is not valid Unicode"))
@@ -139,7 +139,7 @@ fn strings(order: &str, width: &str, shape: &[usize], data: &[u8]) -> Result<Ten
 }
 
 /// Returns `data` if it holds as many elements of `bytes` bytes as the shape demands.
-fn sized<'f>(shape: &[usize], bytes: usize, data: &'f [u8]) -> Result<&'f [u8]> {
+fn check_size<'f>(shape: &[usize], bytes: usize, data: &'f [u8]) -> Result<&'f [u8]> {
     let wanted = shape.iter().try_fold(bytes, |product, &size| product.checked_mul(size));
     if wanted == Some(data.len()) {
         return Ok(data);
@@ -149,7 +149,7 @@ fn sized<'f>(shape: &[usize], bytes: usize, data: &'f [u8]) -> Result<&'f [u8]> 
 }
 
 /// Reverses the order of the axes in memory.
-fn transposed(tensor: &Tensor) -> Tensor {
+fn transpose(tensor: &Tensor) -> Tensor {
     // The position in memory of each element, in row-major order.
     let strides: Vec<usize> = tensor
         .shape
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn broken_files_are_errors() {
         let object = "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n";
         let short = "{'descr': '<f4', 'fortran_order': False, 'shape': (9,), }\n";
         let huge =

@@ -73,7 +73,7 @@ impl Method<'_> {
             }
             Form::Map(_) => {
                 self.settle(port, bound, &|_| quote!(#name.len()), &|check| check);
-                let keys = self.beside(port);
+                let keys = self.companion(port);
                 bound.checks.extend(quote!(let (#keys, #name) = (#name.keys(), #name.values());));
             }
             _ => {}
@@ -82,7 +82,8 @@ impl Method<'_> {
 
     fn bind_optional(&self, input: &Input, port: &Port, bound: &mut Bound) {
         let (name, element) = (&input.name, self.cx.imports.element(input.dtype));
-        let (is_there, absent) = (self.beside(port), self.derived(&name.to_string(), "absent"));
+        let (is_there, absent) =
+            (self.companion(port), self.derive_name(&name.to_string(), "absent"));
         bound.binds.extend(quote!(let #is_there = &[#name.is_some()];));
         // An absent value has zeros for elements.
         let zeros = |len: TokenStream| {
@@ -144,9 +145,10 @@ impl Method<'_> {
     }
 
     /// The name of an input's companion buffer.
-    fn beside(&self, port: &Port) -> Ident {
-        let beside = port.beside.as_ref().expect("optionals and maps have a companion buffer");
-        format_ident!("{}", self.names[beside.buffer])
+    fn companion(&self, port: &Port) -> Ident {
+        let companion =
+            port.companion.as_ref().expect("optionals and maps have a companion buffer");
+        format_ident!("{}", self.names[companion.buffer])
     }
 
     pub(super) fn check_bound(&self, symbol: &Symbol) -> TokenStream {

@@ -1,6 +1,6 @@
 //! The constants of a module: slots of the arena and of the weights, and geometries.
 
-use super::tokens::{number, parsed};
+use super::tokens::{number, parse_tokens};
 use crate::{
     dtype::DType,
     ident::{Names, words},
@@ -70,7 +70,7 @@ impl Constants {
         if let Some(ident) = self.geometries.get(source) {
             return ident.clone();
         }
-        let ident = self.item(name, ty, &parsed(ty), value);
+        let ident = self.item(name, ty, &parse_tokens(ty), value);
         self.geometries.insert(source.to_owned(), ident.clone());
         ident
     }

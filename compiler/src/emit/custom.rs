@@ -3,7 +3,7 @@
 use super::{
     steps::{Body, Local},
     text::code,
-    tokens::{array, number, parsed},
+    tokens::{array, number, parse_tokens},
 };
 use crate::plan::{
     Arg, Call, Custom, Plan,
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 impl Body<'_> {
     /// The call of a custom operator's function.
     pub(super) fn custom(&mut self, call: &Call, custom: &Custom, locals: &[Local]) -> TokenStream {
-        let path = parsed(&custom.function);
+        let path = parse_tokens(&custom.function);
         let inputs = call.inputs.iter().zip(&custom.inputs);
         let inputs =
             inputs.map(|(arg, parameter)| self.view(arg, parameter, "view::View", false, locals));

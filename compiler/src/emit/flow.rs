@@ -119,7 +119,7 @@ impl Body<'_> {
         let mut given: Vec<TokenStream> = block.sizes.iter().map(|dim| self.size(dim)).collect();
         for (i, (from, to)) in block.results.iter().zip(&step.outputs).enumerate() {
             if on_heap.contains(&i) {
-                given.push(self.owned(from, &block.steps, Given::of(from, &block.results)));
+                given.push(self.owned_result(from, &block.steps, Given::of(from, &block.results)));
             } else if (from.buffer, &from.start) != (to.buffer, &to.start) {
                 // The symbol for the length of the output is bound after the branches.
                 copies.extend(self.copy(from, &Operand { len: from.len.clone(), ..to.clone() }));
@@ -135,7 +135,7 @@ impl Body<'_> {
 
     /// A result of a block as a vector or a sequence: the block's own, if it has one and returns it
     /// once.
-    fn owned(&mut self, operand: &Operand, steps: &[Step], given: Given) -> TokenStream {
+    fn owned_result(&mut self, operand: &Operand, steps: &[Step], given: Given) -> TokenStream {
         let buffer = &self.plan.buffers[operand.buffer];
         let whole = operand.start.known() == Some(0) && operand.len == buffer.len;
         let own = given == Given::Once && steps.iter().any(|step| makes(step, operand.buffer));
@@ -179,7 +179,7 @@ impl Body<'_> {
         let stacks: TokenStream = step.stacked.iter().map(|stacked| self.stack(stacked)).collect();
         let (bind_most, below) = self.most(step, &iteration);
         let decides = step.cond.is_some() || step.again.is_some();
-        let again = decides.then(|| self.method.derived(&step.iteration, "again"));
+        let again = decides.then(|| self.method.derive_name(&step.iteration, "again"));
         let first = step.cond.as_ref().map_or(quote!(true), |cond| self.element(cond));
         let is_mut = step.again.as_ref().map(|_| quote!(mut));
         let bind_again = again.as_ref().map(|again| quote!(let #is_mut #again = #first;));
@@ -237,7 +237,7 @@ impl Body<'_> {
                 (TokenStream::new(), Some(quote!(#iteration < #dim)))
             }
             Some(TripCount::Tensor(operand)) => {
-                let most = self.method.derived(&step.iteration, "most");
+                let most = self.method.derive_name(&step.iteration, "most");
                 let number = self.element(operand);
                 (
                     quote!(let #most = usize::try_from(#number).unwrap_or(0);),
@@ -251,7 +251,7 @@ impl Body<'_> {
     fn carry(&mut self, carried: &Carried, step: &Loop) -> TokenStream {
         let Carried { initial, value, next } = carried;
         if self.plan.buffers[value.buffer].place == Place::Heap {
-            let (name, owned) = (self.name(value), self.owned(initial, &[], Given::Once));
+            let (name, owned) = (self.name(value), self.owned_result(initial, &[], Given::Once));
             self.made.insert(value.buffer);
             let is_sequence = self.plan.buffers[value.buffer].kind == Kind::Sequence;
             let changes = next != value || made_in(&step.body.steps, value.buffer);
@@ -272,7 +272,8 @@ impl Body<'_> {
         }
         if self.plan.buffers[value.buffer].place == Place::Heap {
             let given = Given::of(next, step.carried.iter().map(|carried| &carried.next));
-            let (name, owned) = (self.name(value), self.owned(next, &step.body.steps, given));
+            let (name, owned) =
+                (self.name(value), self.owned_result(next, &step.body.steps, given));
             return quote!(#name = #owned;);
         }
         self.copy(next, &Operand { len: next.len.clone(), ..value.clone() })

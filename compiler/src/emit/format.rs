@@ -36,7 +36,7 @@ pub fn print(tokens: TokenStream) -> String {
 }
 
 /// Returns the tokens without comments and blank lines, which a macro cannot return.
-pub fn plain(tokens: TokenStream) -> TokenStream {
+pub fn strip_marks(tokens: TokenStream) -> TokenStream {
     let mut plain = TokenStream::new();
     let mut trees = tokens.into_iter().peekable();
     while let Some(tree) = trees.next() {
@@ -48,7 +48,7 @@ pub fn plain(tokens: TokenStream) -> TokenStream {
                 trees.by_ref().take(3).for_each(drop);
             }
             TokenTree::Group(group) => {
-                let inside = self::plain(group.stream());
+                let inside = self::strip_marks(group.stream());
                 plain.extend([TokenTree::Group(Group::new(group.delimiter(), inside))]);
             }
             tree => plain.extend([tree]),
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_macro_gives_neither() {
-        let tokens = plain(quote! {
+        let tokens = strip_marks(quote! {
             comment!("head");
             fn f(comment: usize) -> bool {
                 note!("note");

@@ -53,10 +53,10 @@ impl Imports {
     pub fn element(&self, dtype: DType) -> TokenStream {
         let rust = dtype.rust();
         let Some(path) = rust.strip_prefix("::onnxc_runtime::") else {
-            return tokens::parsed(rust);
+            return tokens::parse_tokens(rust);
         };
         let (path, parameters) = path.find('<').map_or((path, ""), |at| path.split_at(at));
-        let (name, parameters) = (self.item(path), tokens::parsed(parameters));
+        let (name, parameters) = (self.item(path), tokens::parse_tokens(parameters));
         quote!(#name #parameters)
     }
 

@@ -136,7 +136,7 @@ impl<'p> Method<'p> {
     }
 
     /// Returns a name derived from another one. The same arguments give the same name.
-    pub fn derived(&self, name: &str, suffix: &str) -> Ident {
+    pub fn derive_name(&self, name: &str, suffix: &str) -> Ident {
         let (names, derived) = &mut *self.derived.borrow_mut();
         let wanted = format!("{}_{suffix}", name.trim_end_matches('_'));
         let ident = derived.entry(wanted.clone());
@@ -144,7 +144,7 @@ impl<'p> Method<'p> {
     }
 
     /// Returns a new name derived from another one.
-    pub fn fresh(&self, name: &str, suffix: &str) -> Ident {
+    pub fn fresh_name(&self, name: &str, suffix: &str) -> Ident {
         let wanted = format!("{}_{suffix}", name.trim_end_matches('_'));
         format_ident!("{}", self.derived.borrow_mut().0.unique(wanted))
     }

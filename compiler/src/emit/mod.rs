@@ -121,7 +121,7 @@ pub fn module(plans: &Plans, style: &Style) -> Module {
 /// Generates the items of a module, including its weights, for a macro.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
     let style = Style { weights: WeightsIn::Module, ..style.clone() };
-    format::plain(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
+    format::strip_marks(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
 }
 
 /// Whether the module of these plans has weights.

@@ -122,7 +122,7 @@ impl Method<'_> {
     pub fn give_outputs(&self, sources: &Sources<'_>) -> TokenStream {
         let in_arena: Vec<usize> =
             (0..self.outputs.len()).filter(|&i| self.outputs[i].form.is_in_arena()).collect();
-        let is_given = |i: usize| self.derived(&self.outputs[i].local.to_string(), "given");
+        let is_given = |i: usize| self.derive_name(&self.outputs[i].local.to_string(), "given");
         let flags: TokenStream = (0..self.outputs.len())
             .filter(|&i| matches!(self.outputs[i].form, Form::Optional(_)))
             .filter_map(|i| Some((is_given(i), (sources.is_given)(i)?)))
@@ -166,12 +166,12 @@ impl Method<'_> {
             return quote!(let #name = #borrow(arena, #access););
         }
         let names = names.iter().map(ToTokens::to_token_stream).collect();
-        let (names, accesses) = self.grouped(names, accesses.to_vec());
+        let (names, accesses) = self.group_slots(names, accesses.to_vec());
         quote!(let (#(#names),*) = #borrow(arena, (#(#accesses),*));)
     }
 
     /// Groups names and accesses, if there are more than the longest tuple of slots has.
-    fn grouped(
+    fn group_slots(
         &self,
         names: Vec<TokenStream>,
         accesses: Vec<TokenStream>,
@@ -183,7 +183,7 @@ impl Method<'_> {
         let together = self.cx.imports.item("arena::Together");
         let groups =
             accesses.chunks(LONGEST_TUPLE).map(|all| quote!(#together((#(#all,)*)))).collect();
-        self.grouped(group, groups)
+        self.group_slots(group, groups)
     }
 
     fn struct_literal(&self, values: impl Iterator<Item = TokenStream>) -> TokenStream {
@@ -235,7 +235,7 @@ impl Method<'_> {
 
     /// Maps with constant keys.
     fn maps(&self, port: &Port, values: &TokenStream) -> Value {
-        let keys = port.beside.as_ref().map(|keys| &self.plan.buffers[keys.buffer].place);
+        let keys = port.companion.as_ref().map(|keys| &self.plan.buffers[keys.buffer].place);
         let Some(Place::Weight { weight, .. }) = keys else {
             unreachable!("the keys of a sequence of maps are constants")
         };

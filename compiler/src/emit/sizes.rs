@@ -1,6 +1,6 @@
 //! Generates variables for the sizes that a function uses more than once.
 
-use super::tokens::parsed;
+use super::tokens::parse_tokens;
 use crate::{
     dim::{Atom, Dim, Symbol},
     plan::{Plan, Step},
@@ -39,14 +39,14 @@ struct State {
 
 impl Sizes {
     /// The first pass.
-    pub fn counting(plan: &Plan) -> Sizes {
+    pub fn first_pass(plan: &Plan) -> Sizes {
         let mut changing = BTreeSet::new();
         changing_symbols(&plan.steps, &mut changing);
         Sizes { counts: None, changing, state: RefCell::default() }
     }
 
     /// The second pass.
-    pub fn counted(self) -> Sizes {
+    pub fn second_pass(self) -> Sizes {
         let counts = Some(self.state.into_inner().found);
         Sizes { counts, changing: self.changing, state: RefCell::default() }
     }
@@ -109,7 +109,7 @@ impl Sizes {
         }
         let text =
             dim.expression(&|part| (part != dim).then(|| self.name(part, name_of)).flatten());
-        let (name, value) = (name_of(&text), parsed(&text));
+        let (name, value) = (name_of(&text), parse_tokens(&text));
         let mut state = self.state.borrow_mut();
         state.variables.push((dim.clone(), name.clone()));
         state.lets.last_mut()?.extend(quote!(let #name = #value;));
@@ -184,11 +184,11 @@ mod tests {
         let write = |sizes: &Sizes| {
             let texts = sizes.with_lets(|| {
                 let texts = [&half, &(&half * 3), &(&n + 1)].map(|dim| sizes.text(dim, &name_of));
-                texts.iter().map(|text| parsed(&format!("f({text});"))).collect()
+                texts.iter().map(|text| parse_tokens(&format!("f({text});"))).collect()
             });
             texts.to_string()
         };
-        let first = Sizes::counting(&Plan::default());
+        let first = Sizes::first_pass(&Plan::default());
         write(&first);
         let expected = quote! {
             let x_len = (n + 1) / 2;
@@ -196,7 +196,7 @@ mod tests {
             f(3 * x_len);
             f(n + 1);
         };
-        assert_eq!(write(&first.counted()), expected.to_string());
+        assert_eq!(write(&first.second_pass()), expected.to_string());
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Method<'_> {
                 let name = &self.names[state.found.operand.buffer];
                 names.push(match bound.symbols.insert(symbol.clone()) {
                     true => format_ident!("{symbol}"),
-                    false => self.derived(name, &axis.to_string()),
+                    false => self.derive_name(name, &axis.to_string()),
                 });
             }
         }

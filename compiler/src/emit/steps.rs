@@ -8,7 +8,7 @@ use super::{
     port::Form as PortForm,
     sizes::Sizes,
     text::line,
-    tokens::{number, parsed},
+    tokens::{number, parse_tokens},
     weights,
 };
 use crate::{
@@ -35,9 +35,9 @@ const LONGEST_INLINE: usize = 34;
 /// Returns the function with the kernel calls of a method.
 pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStream {
     let not_kept = RefCell::default();
-    let mut first = Body::new(method, &not_kept, Sizes::counting(method.plan));
+    let mut first = Body::new(method, &not_kept, Sizes::first_pass(method.plan));
     first.function();
-    Body::new(method, constants, first.sizes.counted()).function()
+    Body::new(method, constants, first.sizes.second_pass()).function()
 }
 
 /// Whether the module of these methods needs the heap of the runtime library.
@@ -108,7 +108,7 @@ impl<'p> Body<'p> {
         let steps = self.steps(&self.plan.steps);
         let ports = self.plan.outputs.iter();
         let flags = ports.clone().map(|port| match port.ty {
-            Type::Optional(_) => Some(self.element(port.beside.as_ref()?)),
+            Type::Optional(_) => Some(self.element(port.companion.as_ref()?)),
             _ => None,
         });
         let flags: Vec<Option<TokenStream>> = flags.collect();
@@ -293,14 +293,14 @@ impl<'p> Body<'p> {
         let name = if is_scratch(&operand.buffer) {
             match locals.iter().filter(|local| is_scratch(&local.operand.buffer)).count() {
                 0 => format_ident!("scratch"),
-                before => self.method.derived("scratch", &(before + 1).to_string()),
+                before => self.method.derive_name("scratch", &(before + 1).to_string()),
             }
         } else {
             let parts = locals.iter().filter(|local| local.operand.buffer == operand.buffer);
             let name = &self.method.names[operand.buffer];
             match parts.count() {
                 0 => format_ident!("{name}"),
-                before => self.method.derived(name, &format!("part_{before}")),
+                before => self.method.derive_name(name, &format!("part_{before}")),
             }
         };
         locals.push(Local { operand: operand.clone(), written, name });
@@ -447,9 +447,11 @@ impl<'p> Body<'p> {
         let arguments = sources.into_iter().map(|source| match struct_name(&source) {
             Some(ty) if fixed && source.len() > LONGEST_INLINE => {
                 let mut constants = self.constants.borrow_mut();
-                constants.geometry(&self.subject, ty, &source, parsed(&source)).into_token_stream()
+                constants
+                    .geometry(&self.subject, ty, &source, parse_tokens(&source))
+                    .into_token_stream()
             }
-            _ => parsed(&source),
+            _ => parse_tokens(&source),
         });
         arguments.collect()
     }
@@ -479,12 +481,12 @@ impl<'p> Body<'p> {
 
     /// A size as an expression; a variable for it is named after the subject of the step.
     pub(super) fn size(&self, dim: &Dim) -> TokenStream {
-        parsed(&self.size_text(dim, &self.subject))
+        parse_tokens(&self.size_text(dim, &self.subject))
     }
 
     /// A size of a buffer as an expression; a variable for it is named after the buffer.
     fn size_of(&self, dim: &Dim, buffer: BufferId) -> TokenStream {
-        parsed(&self.size_text(dim, &self.method.names[buffer]))
+        parse_tokens(&self.size_text(dim, &self.method.names[buffer]))
     }
 
     fn size_text(&self, dim: &Dim, subject: &str) -> String {
@@ -497,13 +499,13 @@ impl<'p> Body<'p> {
     pub(super) fn condition(&self, dim: &Dim) -> TokenStream {
         let text = self.sizes.condition(dim, &|value| self.size_variable(value, &self.subject));
         self.import_of(&text);
-        parsed(&text)
+        parse_tokens(&text)
     }
 
     /// A variable for a size of `subject`.
     fn size_variable(&self, value: &str, subject: &str) -> Ident {
         self.import_of(value);
-        self.method.fresh(subject, "len")
+        self.method.fresh_name(subject, "len")
     }
 
     /// Imports the function that the source of a size calls.

@@ -30,7 +30,7 @@ pub fn cell(text: &str) -> String {
 }
 
 /// Escapes text of the model, so that rustdoc shows it unchanged: without markup and links.
-pub fn plain(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let line = line(text);
     let line = line.trim();
     let mut escaped = String::new();
@@ -53,7 +53,7 @@ pub fn plain(text: &str) -> String {
 }
 
 /// Breaks a line at spaces, so that each has at most 96 characters where words allow.
-pub fn wrapped(line: &str) -> Vec<String> {
+pub fn wrap(line: &str) -> Vec<String> {
     const WIDTH: usize = 96;
     let mut lines: Vec<String> = Vec::new();
     for word in line.split(' ') {
@@ -83,7 +83,7 @@ mod tests {
             ("see https://a.b/c", "see https\\://a.b/c"),
             ("===", "\\==="),
         ] {
-            assert_eq!(plain(text), shown);
+            assert_eq!(escape(text), shown);
         }
         assert_eq!((code("a`b"), code("")), ("a'b".into(), " ".into()));
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn long_lines_break_at_spaces() {
         let words = ["--dim batch=1"; 10].join(" ");
-        let lines = wrapped(&words);
+        let lines = wrap(&words);
         assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= 96), "{lines:?}");
         assert_eq!(lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" "), words);
     }

@@ -11,11 +11,11 @@ pub fn number(n: usize) -> Literal {
 
 /// A size as an expression.
 pub fn size(dim: &Dim) -> TokenStream {
-    parsed(&format!("{dim:?}"))
+    parse_tokens(&format!("{dim:?}"))
 }
 
 /// Parses an expression.
-pub fn parsed(source: &str) -> TokenStream {
+pub fn parse_tokens(source: &str) -> TokenStream {
     source.parse().expect("formulas and sizes are written as Rust expressions")
 }
 

@@ -19,7 +19,7 @@ pub(super) type Subgraph<'n> = (&'n str, &'n GraphProto);
 
 impl GraphBuilder<'_> {
     /// Returns the attributes of a node by name, and its subgraphs.
-    pub(super) fn typed<'n>(
+    pub(super) fn read_attributes<'n>(
         &self,
         attributes: &[Given<'n>],
     ) -> Result<(BTreeMap<String, Attribute>, Vec<Subgraph<'n>>)> {

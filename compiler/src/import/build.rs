@@ -51,7 +51,7 @@ pub fn graph(
     let (imported, more) = match built {
         Ok(imported) => (Some(imported), bound),
         // An error in the model's graph is an error in the training graphs, too.
-        Err(found) => (None, diagnostics::once_a_file(found.0)),
+        Err(found) => (None, diagnostics::merge_external_data_errors(found.0)),
     };
     found.extend(more);
     imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
@@ -103,21 +103,21 @@ impl GraphBuilder<'_> {
         self.initializers(proto, &mut scope);
         let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
-        self.inside(proto, &mut scope);
+        self.fill_region(proto, &mut scope);
         self.graph.interface = Rc::new(interface);
         scope
     }
 
     /// Builds a graph without inputs, to which no settings of the user apply.
-    pub(super) fn closed<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
+    pub(super) fn closed_graph<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
         let mut scope = Scope::empty(self.graph.body, opsets);
         self.initializers(proto, &mut scope);
-        self.inside(proto, &mut scope);
+        self.fill_region(proto, &mut scope);
         scope
     }
 
     /// Adds the nodes and the outputs of a graph.
-    fn inside(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
+    fn fill_region(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
         self.nodes(&proto.node, scope);
         self.inner_types(&proto.value_info, scope);
         let outputs = self.outputs(proto, scope);
@@ -128,7 +128,7 @@ impl GraphBuilder<'_> {
         for initializer in &proto.initializer {
             let name = initializer.name();
             if self.checked.is_faulty(initializer) {
-                self.unknown(name, scope);
+                self.define_unknown(name, scope);
                 continue;
             }
             let read = tensor(initializer, &self.files);
@@ -138,7 +138,7 @@ impl GraphBuilder<'_> {
         for initializer in &proto.sparse_initializer {
             let name = initializer.values.as_ref().map(|values| values.name()).unwrap_or_default();
             if self.checked.is_faulty(initializer) {
-                self.unknown(name, scope);
+                self.define_unknown(name, scope);
                 continue;
             }
             let read = sparse(initializer, &self.files);
@@ -158,7 +158,7 @@ impl GraphBuilder<'_> {
     }
 
     /// Defines a faulty value, so that its uses are no errors.
-    fn unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
+    fn define_unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
         if !scope.values.contains_key(name) {
             let id = self.graph.value(name, Type::Unknown);
             self.define(name, id, scope);
@@ -185,29 +185,29 @@ impl GraphBuilder<'_> {
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
-        for i in topological_sort::of(nodes, scope) {
-            self.numbered(i, &nodes[i], scope);
+        for i in topological_sort::sort(nodes, scope) {
+            self.add_numbered_node(i, &nodes[i], scope);
         }
     }
 
     /// Adds node number `i`. If it is faulty, defines its outputs with unknown types. Diagnostics
     /// are located at the node.
-    pub(super) fn numbered(&mut self, i: usize, node: &NodeProto, scope: &mut Scope<'_>) {
+    pub(super) fn add_numbered_node(&mut self, i: usize, node: &NodeProto, scope: &mut Scope<'_>) {
         if self.checked.is_faulty(node) {
-            return self.leave_unknown(node, scope);
+            return self.define_missing_outputs(node, scope);
         }
         let around = mem::take(&mut self.found);
-        let added = if self.has_room(1) { self.node(node, scope) } else { Ok(()) };
-        self.room = self.room.map(|room| room.saturating_sub(1));
+        let added = if self.may_add_nodes(1) { self.node(node, scope) } else { Ok(()) };
+        self.nodes_left = self.nodes_left.map(|left| left.saturating_sub(1));
         self.found.keep(added);
-        self.leave_unknown(node, scope);
+        self.define_missing_outputs(node, scope);
         let found = mem::replace(&mut self.found, around);
         self.found.extend(found.within(|| node_place(node, i)));
     }
 
     /// Defines the missing outputs of a faulty node with unknown types, so that the nodes that
     /// follow can be checked too.
-    fn leave_unknown(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
+    fn define_missing_outputs(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
         for output in node.output.iter().filter(|name| !name.is_empty()) {
             if !scope.values.contains_key(output) {
                 let id = self.graph.value(output, Type::Unknown);
@@ -218,14 +218,14 @@ impl GraphBuilder<'_> {
 
     fn node(&mut self, node: &NodeProto, scope: &mut Scope<'_>) -> Result {
         let inputs = self.inputs(node, scope);
-        let attributes = scope.resolved(node);
+        let attributes = scope.resolve_attributes(node);
         if let Some(function) = self.settings.customs.get(&operator(node)) {
             return self.custom(function, node, inputs, &attributes, scope);
         }
         let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
-        if let Some(function) = self.called(node).filter(|_| !is_in_operator) {
+        if let Some(function) = self.called_function(node).filter(|_| !is_in_operator) {
             let extent = self.extent(function);
-            if self.checked.is_faulty(function) || !self.has_room(extent) {
+            if self.checked.is_faulty(function) || !self.may_add_nodes(extent) {
                 return Ok(());
             }
             return self.call(function, node, inputs, &attributes, scope);
@@ -238,18 +238,18 @@ impl GraphBuilder<'_> {
             }
             How::Naming(names, read) => {
                 let named = named_values(names, &attributes).into_iter();
-                let named = named.map(|name| self.named(name, scope));
+                let named = named.map(|name| self.input_value(name, scope));
                 let inputs = inputs.into_iter().chain(named).collect();
                 let cx = (read, version, attributes.as_slice());
                 self.operator(cx, node, inputs, scope)
             }
             How::Nodes(nodes) => {
-                let attributes = self.typed(&attributes)?.0;
+                let attributes = self.read_attributes(&attributes)?.0;
                 let op = Rc::new(Composite { entry, version, attributes, nodes });
                 self.add(op, node, (inputs, Vec::new()), scope)
             }
             How::Body(text) => {
-                let function = self.body_of(entry, text)?;
+                let function = self.operator_body(entry, text)?;
                 self.call(&function, node, inputs, &attributes, scope)
             }
         }
@@ -263,7 +263,7 @@ impl GraphBuilder<'_> {
         inputs: Vec<Option<ValueId>>,
         scope: &mut Scope<'_>,
     ) -> Result {
-        let (typed, graphs) = self.typed(attributes)?;
+        let (typed, graphs) = self.read_attributes(attributes)?;
         let mut reader =
             Reader::new(&mut self.graph, scope.region, version, inputs, node.output.len(), typed);
         let op = read(&mut reader)?;
@@ -306,12 +306,12 @@ impl GraphBuilder<'_> {
 
     /// The values of a node's inputs.
     fn inputs(&mut self, node: &NodeProto, scope: &Scope<'_>) -> Vec<Option<ValueId>> {
-        node.input.iter().map(|name| self.named(name, scope)).collect()
+        node.input.iter().map(|name| self.input_value(name, scope)).collect()
     }
 
     /// The value called `name`, or `None` if the name is empty or that of an omitted input. The
     /// checker has reported a name that nothing defines. Its value is unknown.
-    fn named(&mut self, name: &str, scope: &Scope<'_>) -> Option<ValueId> {
+    fn input_value(&mut self, name: &str, scope: &Scope<'_>) -> Option<ValueId> {
         if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
             return None;
         }

@@ -24,10 +24,10 @@ use std::{
 };
 
 /// The greatest depth of nested function calls and subgraphs.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// The most nodes of a model after its functions are inlined. No real model has as many.
-const MOST_NODES: usize = 200_000;
+const MAX_NODES: usize = 200_000;
 
 pub(super) struct GraphBuilder<'p> {
     pub(super) settings: &'p Settings,
@@ -46,7 +46,7 @@ pub(super) struct GraphBuilder<'p> {
     pub(super) fitting: Fitting<*const GraphProto>,
     depth: usize,
     /// The number of nodes that may still be added, or `None` once the limit was exceeded.
-    pub(super) room: Option<usize>,
+    pub(super) nodes_left: Option<usize>,
     /// The number of nodes of each function after its calls are inlined.
     pub(super) extents: HashMap<*const FunctionProto, usize>,
 }
@@ -111,12 +111,12 @@ impl<'p> GraphBuilder<'p> {
         GraphBuilder {
             functions: functions.collect(),
             bindings: Bindings::of(proto, &settings.customs),
-            ..GraphBuilder::on(graph, settings, checked)
+            ..GraphBuilder::for_graph(graph, settings, checked)
         }
     }
 
     /// Creates a builder that adds to `graph`, and knows no functions.
-    pub(super) fn on(
+    pub(super) fn for_graph(
         graph: Graph,
         settings: &'p Settings,
         checked: &'p Checked,
@@ -134,7 +134,7 @@ impl<'p> GraphBuilder<'p> {
             variables: Vec::new(),
             fitting: Fitting::default(),
             depth: 0,
-            room: Some(MOST_NODES),
+            nodes_left: Some(MAX_NODES),
             extents: HashMap::new(),
         }
     }
@@ -144,18 +144,22 @@ impl<'p> GraphBuilder<'p> {
     }
 
     /// Whether this many nodes may be added. Reports the first time that they may not.
-    pub(super) fn has_room(&mut self, nodes: usize) -> bool {
-        let has_room = self.room.is_some_and(|room| nodes <= room);
-        if !has_room && self.room.take().is_some() {
-            let message = format!("the model has more than {MOST_NODES} nodes, functions inlined");
+    pub(super) fn may_add_nodes(&mut self, nodes: usize) -> bool {
+        let fits = self.nodes_left.is_some_and(|left| nodes <= left);
+        if !fits && self.nodes_left.take().is_some() {
+            let message = format!("the model has more than {MAX_NODES} nodes, functions inlined");
             self.found.push(Diagnostic::new(Code::TooLarge, message));
         }
-        has_room
+        fits
     }
 
-    pub(super) fn deeper<T>(&mut self, what: &str, then: impl FnOnce(&mut Self) -> T) -> Result<T> {
-        if self.depth == DEEPEST {
-            let message = format!("{what} more than {DEEPEST} deep");
+    pub(super) fn with_depth<T>(
+        &mut self,
+        what: &str,
+        then: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T> {
+        if self.depth == MAX_DEPTH {
+            let message = format!("{what} more than {MAX_DEPTH} deep");
             return Err(Diagnostic::new(Code::TooLarge, message));
         }
         self.depth += 1;
@@ -179,7 +183,7 @@ impl<'s> Scope<'s> {
 
     /// The attributes of a node. A reference to an attribute of the enclosing function is replaced
     /// by its value, or omitted if the caller omits it.
-    pub fn resolved<'a>(&self, node: &'a NodeProto) -> Vec<Given<'a>>
+    pub fn resolve_attributes<'a>(&self, node: &'a NodeProto) -> Vec<Given<'a>>
     where
         's: 'a,
     {

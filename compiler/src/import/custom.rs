@@ -37,14 +37,18 @@ impl GraphBuilder<'_> {
             return Err(Diagnostic::new(Code::BadOption, message)
                 .help("say it from a crate's root: `crate::path::of::function`"));
         }
-        let (typed, _) = self.typed(attributes)?;
+        let (typed, _) = self.read_attributes(attributes)?;
         let attributes = typed
             .into_iter()
             .map(|(name, value)| Ok((name.clone(), function_attribute(&name, value)?)));
         let attributes = attributes.collect::<Result<Vec<_>>>()?;
         let mut outputs = Vec::new();
         for name in &node.output {
-            outputs.push(if name.is_empty() { None } else { Some(self.said(name, scope)?) });
+            outputs.push(if name.is_empty() {
+                None
+            } else {
+                Some(self.declared_output(name, scope)?)
+            });
         }
         let operator = operator(node);
         let [optional_inputs, optional_outputs] =
@@ -74,10 +78,10 @@ impl GraphBuilder<'_> {
     }
 
     /// The type that the user, or else the model, declares for a value.
-    fn said(&mut self, name: &str, scope: &Scope<'_>) -> Result<Type> {
+    fn declared_output(&mut self, name: &str, scope: &Scope<'_>) -> Result<Type> {
         let label = scope.label(name);
         let help = || format!("say it: `--type {label}=float[2,3]`");
-        let said = match self.settings.types.get(&label) {
+        let declared = match self.settings.types.get(&label) {
             Some(text) => {
                 self.bindings.used.insert(label.clone());
                 Some(text::ty(text)?)
@@ -85,11 +89,11 @@ impl GraphBuilder<'_> {
             None => self.bindings.types.get(name).map(|ty| (*ty).clone()),
         };
         let at = |diagnostic: Diagnostic| diagnostic.within(format!("value {}", quoted(&label)));
-        let said = said.ok_or_else(|| {
+        let declared = declared.ok_or_else(|| {
             let message = "nothing says the type of what an operator of your own gives";
             at(Diagnostic::new(Code::UnknownShape, message).help(help()))
         })?;
-        let ty = types::ty(&said, name, &mut self.dims).map_err(at)?;
+        let ty = types::ty(&declared, name, &mut self.dims).map_err(at)?;
         let Some(tensor) = ty.as_tensor() else {
             let message =
                 format!("an operator of your own gives tensors of so many axes, not {ty}");
@@ -101,7 +105,7 @@ impl GraphBuilder<'_> {
         let mut ty = ty;
         for symbol in symbols {
             let size = self.dims.sizes.get(&symbol).map_or(&*symbol, |size| &*size.label);
-            let Some(made) = self.made_size(size, scope) else {
+            let Some(made) = self.existing_size(size, scope) else {
                 let message =
                     format!("neither an input nor a value before it has the size {}", quoted(size));
                 let help = format!("fix it with `--dim {size}=N`, or {}", help());
@@ -113,7 +117,7 @@ impl GraphBuilder<'_> {
     }
 
     /// The size of the first axis that the model calls `label`, among values that exist already.
-    fn made_size(&self, label: &str, scope: &Scope<'_>) -> Option<Dim> {
+    fn existing_size(&self, label: &str, scope: &Scope<'_>) -> Option<Dim> {
         self.bindings.types.iter().find_map(|(&name, ty)| {
             let (Some(Declared::TensorType(ty)), Some(&id)) = (&ty.value, scope.values.get(name))
             else {
@@ -173,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_model_or_the_user_says_what_is_given() {
-        let found = graph(&[("_", "int64[3]")]).expect("every type is said");
+        let found = graph(&[("_", "int64[3]")]).expect("every type is declared");
         assert!(found.contains("float[n, 2]") && found.contains("crate::turn"), "{found}");
         let diagnostic = graph(&[]).expect_err("nothing says the type").0.remove(0);
         assert_eq!((diagnostic.code, diagnostic.at.len()), (Code::UnknownShape, 3), "{diagnostic}");

@@ -25,7 +25,7 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
         return Err(not_a_model("the file is a pointer of Git LFS").help(file::FETCH));
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
-    let what = if bytes.iter().take(256).all(printable) {
+    let reason = if bytes.iter().take(256).all(printable) {
         "the file is text, but not in ONNX's textual syntax, which starts with `<`"
     } else {
         "the file is cut short, or of another format"
@@ -36,7 +36,7 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
             let message = "messages lie inside each other more than 100 deep";
             return Diagnostic::new(Code::TooDeep, message).note(error);
         }
-        not_a_model(what).note(error)
+        not_a_model(reason).note(error)
     })?;
     if proto.graph.is_none() {
         return Err(not_a_model("the file has no graph"));
@@ -56,6 +56,6 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// The diagnostic for bytes or messages that are not a model.
-pub(super) fn not_a_model(what: &str) -> Diagnostic {
-    Diagnostic::new(Code::NotAModel, format!("this is not an ONNX model: {what}"))
+pub(super) fn not_a_model(reason: &str) -> Diagnostic {
+    Diagnostic::new(Code::NotAModel, format!("this is not an ONNX model: {reason}"))
 }

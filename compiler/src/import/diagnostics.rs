@@ -8,7 +8,7 @@ use std::{collections::HashMap, mem};
 pub(super) struct Found(Vec<Conditional>);
 
 struct Conditional {
-    what: Diagnostic,
+    diagnostic: Diagnostic,
     when: When,
 }
 
@@ -21,13 +21,13 @@ enum When {
 
 impl Found {
     /// Adds an error that always applies.
-    pub fn push(&mut self, what: Diagnostic) {
-        self.0.push(Conditional { what, when: When::Always });
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.0.push(Conditional { diagnostic, when: When::Always });
     }
 
     /// Adds an error that applies only if the graph runs.
-    pub fn push_if_run(&mut self, what: Diagnostic) {
-        self.0.push(Conditional { what, when: When::Run });
+    pub fn push_if_run(&mut self, diagnostic: Diagnostic) {
+        self.0.push(Conditional { diagnostic, when: When::Run });
     }
 
     /// The value of `result`, or `None` after its error was added.
@@ -44,8 +44,8 @@ impl Found {
     pub fn within(mut self, place: impl FnOnce() -> String) -> Found {
         if !self.0.is_empty() {
             let place = place();
-            for diagnostic in &mut self.0 {
-                diagnostic.what.at.insert(0, place.clone());
+            for found in &mut self.0 {
+                found.diagnostic.at.insert(0, place.clone());
             }
         }
         self
@@ -63,7 +63,7 @@ impl Found {
 
     /// Takes all diagnostics, and returns them as `Err` if there are any.
     pub fn finish(&mut self) -> std::result::Result<(), Diagnostics> {
-        let all = mem::take(&mut self.0).into_iter().map(|diagnostic| diagnostic.what);
+        let all = mem::take(&mut self.0).into_iter().map(|found| found.diagnostic);
         let all: Vec<Diagnostic> = all.collect();
         if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
     }
@@ -71,7 +71,7 @@ impl Found {
 
 /// Merges the diagnostics about the same external file: one is kept, with the number of other
 /// tensors in the file.
-pub(super) fn once_a_file(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub(super) fn merge_external_data_errors(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
     let mut faults: HashMap<(String, Option<String>), usize> = HashMap::new();
     for diagnostic in found {

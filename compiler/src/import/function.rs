@@ -18,12 +18,12 @@ use std::{
 
 impl<'p> GraphBuilder<'p> {
     /// The function of the model that a node calls, if it calls one.
-    pub(super) fn called(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
+    pub(super) fn called_function(&self, node: &NodeProto) -> Option<&'p FunctionProto> {
         self.functions.get(&(node.domain(), node.op_type(), node.overload())).copied()
     }
 
     /// The function that defines an operator, parsed once.
-    pub(super) fn body_of(
+    pub(super) fn operator_body(
         &mut self,
         entry: &Entry,
         body: &'static str,
@@ -75,11 +75,11 @@ impl<'p> GraphBuilder<'p> {
             values.insert(name.clone(), id);
         }
         let mut scope = Scope { region: outer.region, values, opsets: &opsets, call: Some(&call) };
-        let result = self.deeper("functions call each other", |builder| {
+        let result = self.with_depth("functions call each other", |builder| {
             builder.nodes(&function.node, &mut scope);
         });
         let results = function.output.iter().map(|name| scope.values.get(name).copied());
-        self.give(node, results.collect(), &inputs, outer);
+        self.define_results(node, results.collect(), &inputs, outer);
         result
     }
 
@@ -100,7 +100,7 @@ impl<'p> GraphBuilder<'p> {
 
     fn extent_of(&mut self, nodes: &[NodeProto]) -> usize {
         nodes.iter().fold(0, |sum: usize, node| {
-            let called = self.called(node).map_or(0, |function| self.extent(function));
+            let called = self.called_function(node).map_or(0, |function| self.extent(function));
             let graphs = node.attribute.iter();
             let graphs = graphs.flat_map(|a| a.g.as_deref().into_iter().chain(&a.graphs));
             let inside = graphs.map(|graph| self.extent_of(&graph.node));
@@ -109,7 +109,7 @@ impl<'p> GraphBuilder<'p> {
     }
 
     /// Defines the outputs of a node as the results of its inlined function.
-    fn give(
+    fn define_results(
         &mut self,
         node: &NodeProto,
         results: Vec<Option<ValueId>>,

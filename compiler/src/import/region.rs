@@ -66,7 +66,7 @@ impl GraphBuilder<'_> {
     ) -> Result {
         fit(self, new, std::ptr::from_ref(proto), |builder, types| {
             // Errors that were found with narrower types may no longer apply.
-            if builder.room.is_some() {
+            if builder.nodes_left.is_some() {
                 builder.found = Found::default();
             }
             builder.region(proto, types, scope)
@@ -90,7 +90,7 @@ impl GraphBuilder<'_> {
             );
             return Err(Diagnostic::new(Code::BadArity, message));
         }
-        self.deeper("graphs lie inside each other", |builder| {
+        self.with_depth("graphs lie inside each other", |builder| {
             let region = builder.graph.region(proto.name());
             let mut scope = Scope { region, ..outer.clone() };
             builder.initializers(proto, &mut scope);

@@ -112,7 +112,7 @@ impl Spec {
             self.outputs.push(Some(self.name.clone()));
         }
         let place = format!("node {} ({})", quoted(&self.name), self.op_type);
-        self.written(graph, region).map_err(|diagnostic| {
+        self.add_unlocated(graph, region).map_err(|diagnostic| {
             if diagnostic.at.is_empty() { diagnostic.within(place) } else { diagnostic }
         })
     }
@@ -180,7 +180,7 @@ impl Spec {
         })
     }
 
-    fn written(self, graph: &mut Graph, region: RegionId) -> Result<Outputs> {
+    fn add_unlocated(self, graph: &mut Graph, region: RegionId) -> Result<Outputs> {
         let entry = self.entry()?;
         match entry.how {
             How::Read(read) => {
@@ -208,7 +208,7 @@ impl Spec {
                 Err(Diagnostic::new(Code::Unsupported, message)
                     .help("write it into a model, or into ONNX's text"))
             }
-            How::Body(body) => self.called_within(entry, body, graph, region),
+            How::Body(body) => self.inline_function(entry, body, graph, region),
         }
     }
 
@@ -227,7 +227,7 @@ impl Spec {
     }
 
     /// Inlines the function that defines the operator.
-    fn called_within(
+    fn inline_function(
         self,
         entry: &Entry,
         body: &'static str,
@@ -249,11 +249,11 @@ impl Spec {
         let (settings, checked) = (Settings::default(), Checked::default());
         let opsets = BTreeMap::new();
         let taken = std::mem::replace(graph, Graph::named(""));
-        let mut builder = GraphBuilder::on(taken, &settings, &checked);
+        let mut builder = GraphBuilder::for_graph(taken, &settings, &checked);
         let mut scope = Scope { region, values: HashMap::new(), opsets: &opsets, call: None };
-        let function = builder.body_of(entry, body);
+        let function = builder.operator_body(entry, body);
         let result = function.and_then(|function| {
-            fits(&function, &node, &attributes)?;
+            check_arguments(&function, &node, &attributes)?;
             let given: Vec<Given<'_>> = attributes.iter().map(Given::from).collect();
             builder.call(&function, &node, self.inputs, &given, &mut scope)
         });
@@ -265,7 +265,7 @@ impl Spec {
 }
 
 /// Checks the arguments of a function. In a file, the checker does so.
-fn fits(function: &FunctionProto, node: &NodeProto, given: &[AttributeProto]) -> Result {
+fn check_arguments(function: &FunctionProto, node: &NodeProto, given: &[AttributeProto]) -> Result {
     for (what, given, known) in [
         ("inputs", node.input.len(), function.input.len()),
         ("outputs", node.output.len(), function.output.len()),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_with_its_place() {
+    fn errors_are_located_at_the_node() {
         let (mut graph, x) = graph();
         let w = graph.constant("w", Tensor::from_ints(&[1]));
         for (spec, message) in [

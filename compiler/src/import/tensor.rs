@@ -39,7 +39,7 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
     } else if let Some(raw) = proto.raw_data.as_ref().filter(|raw| !raw.is_empty()) {
         unpack(dtype, len, raw.clone())?
     } else {
-        typed(proto, dtype, len)?
+        read_typed_field(proto, dtype, len)?
     };
     Ok(Tensor { dtype, shape, data: Data::Bytes(data) })
 }
@@ -213,7 +213,7 @@ fn narrow(dtype: DType, byte: u8) -> u8 {
 }
 
 /// Reads the elements from the field in which the file format stores the type.
-fn typed(proto: &TensorProto, dtype: DType, len: usize) -> Result<Bytes> {
+fn read_typed_field(proto: &TensorProto, dtype: DType, len: usize) -> Result<Bytes> {
     match dtype {
         DType::F32 | DType::C64 => {
             Ok(proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect())

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// The indices of `nodes` in an order in which each follows the producers of the values that it
 /// uses. If no attribute names a value, the order is unchanged.
-pub(super) fn of(nodes: &[NodeProto], scope: &Scope<'_>) -> Vec<usize> {
+pub(super) fn sort(nodes: &[NodeProto], scope: &Scope<'_>) -> Vec<usize> {
     let names: Vec<Vec<&str>> = nodes.iter().map(|node| names(node, scope)).collect();
     if names.iter().all(Vec::is_empty) {
         return (0..nodes.len()).collect();
@@ -18,8 +18,8 @@ pub(super) fn of(nodes: &[NodeProto], scope: &Scope<'_>) -> Vec<usize> {
     let made = nodes.iter().enumerate().flat_map(|(i, node)| {
         node.output.iter().filter(|name| !name.is_empty()).map(move |name| (name.as_str(), i))
     });
-    let makers: HashMap<&str, usize> = made.collect();
-    let mut order = Order { nodes, names, makers, state: vec![State::Open; nodes.len()] };
+    let producers: HashMap<&str, usize> = made.collect();
+    let mut order = Order { nodes, names, producers, state: vec![State::Open; nodes.len()] };
     let mut found = Vec::new();
     for i in 0..nodes.len() {
         order.visit(i, &mut found);
@@ -39,7 +39,7 @@ pub(super) fn named_values<'n>(names: &[&str], attributes: &[Given<'n>]) -> Vec<
 
 fn names<'n>(node: &'n NodeProto, scope: &Scope<'n>) -> Vec<&'n str> {
     match entry(node, scope).map(|(entry, _)| entry.how) {
-        Ok(How::Naming(names, _)) => named_values(names, &scope.resolved(node)),
+        Ok(How::Naming(names, _)) => named_values(names, &scope.resolve_attributes(node)),
         _ => Vec::new(),
     }
 }
@@ -60,7 +60,7 @@ enum State {
 struct Order<'n> {
     nodes: &'n [NodeProto],
     names: Vec<Vec<&'n str>>,
-    makers: HashMap<&'n str, usize>,
+    producers: HashMap<&'n str, usize>,
     state: Vec<State>,
 }
 
@@ -81,9 +81,9 @@ impl Order<'_> {
             stack.push((i, true));
             let mut used = self.names[i].clone();
             inputs(&self.nodes[i], &mut used);
-            let needed = used.iter().filter_map(|name| self.makers.get(name).copied());
+            let needed = used.iter().filter_map(|name| self.producers.get(name).copied());
             let needed: Vec<usize> = needed.collect();
-            stack.extend(needed.into_iter().rev().map(|maker| (maker, false)));
+            stack.extend(needed.into_iter().rev().map(|producer| (producer, false)));
         }
     }
 }

@@ -51,7 +51,7 @@ pub fn training(
     let Some(main) = proto.graph.as_ref().filter(|_| !proto.training_info.is_empty()) else {
         return Ok(None);
     };
-    no_other_state(settings)?;
+    reject_states(settings)?;
     if !checked.diagnostics.is_empty()
         || !training_types::find_faults(proto, settings, checked).is_empty()
     {
@@ -63,7 +63,7 @@ pub fn training(
 }
 
 /// Returns an error if the user names a state: all states of a trainable model are variables.
-fn no_other_state(settings: &Settings) -> Result<(), Diagnostic> {
+fn reject_states(settings: &Settings) -> Result<(), Diagnostic> {
     let Some(name) = settings.states.keys().next() else { return Ok(()) };
     let message = format!("the model learns, so its state {} is a variable", quoted(name));
     Err(Diagnostic::new(Code::BadOption, message)
@@ -90,10 +90,10 @@ impl<'p> Model<'p> {
             let name = info.algorithm.as_ref().map_or("", |graph| graph.name());
             steps.push((name.to_owned(), graph));
         }
-        let infer = self.alone(self.main, &variables, Vec::new(), &mut unused)?;
+        let infer = self.update_graph(self.main, &variables, Vec::new(), &mut unused)?;
         unused.finish()?;
-        let reset = self.assigned(&variables, &[])?;
-        let init = self.assigned(&variables, infos)?;
+        let reset = self.assignment_graph(&variables, &[])?;
+        let init = self.assignment_graph(&variables, infos)?;
         Ok(Training { infer, reset, init, steps, files: std::mem::take(&mut self.files) })
     }
 
@@ -132,19 +132,19 @@ impl<'p> Model<'p> {
     ) -> Result<Graph, Diagnostics> {
         let empty = GraphProto::default();
         let own = info.algorithm.as_ref().unwrap_or(&empty);
-        let mut graph = joined(self.main, own);
+        let mut graph = join_graphs(self.main, own);
         let bound: BTreeMap<&str, &str> =
             info.update_binding.iter().map(|b| (b.key(), b.value())).collect();
         let values: BTreeSet<&str> = bound.values().copied().collect();
         // Outputs that are only assigned to variables are not returned.
         graph.output.extend(own.output.iter().filter(|o| !values.contains(o.name())).cloned());
         let assigned = variables.iter().map(|variable| bound.get(variable.name.as_str()).copied());
-        self.alone(&graph, variables, assigned.collect(), unused)
+        self.update_graph(&graph, variables, assigned.collect(), unused)
     }
 
     /// Builds a graph that updates the variables to the values of these names. A variable without a
     /// name keeps its value.
-    fn alone(
+    fn update_graph(
         &mut self,
         graph: &GraphProto,
         variables: &[Variable],
@@ -160,7 +160,7 @@ impl<'p> Model<'p> {
         builder.variables = variables.to_vec();
         let opsets = builder.opsets(self.proto);
         builder.body(&graph, &opsets);
-        unused.see(builder.unused(&graph));
+        unused.merge(builder.unused(&graph));
         builder.found.finish()?;
         let mut outputs = given..;
         let mut interface = (*builder.graph.interface).clone();
@@ -174,7 +174,7 @@ impl<'p> Model<'p> {
 
     /// Builds the graph that sets every variable: to the result of the last initialization that
     /// binds it, or to its initial value.
-    fn assigned(
+    fn assignment_graph(
         &mut self,
         variables: &[Variable],
         infos: &[TrainingInfoProto],
@@ -233,7 +233,7 @@ impl GraphBuilder<'_> {
 }
 
 /// Joins two graphs field by field, without the outputs.
-fn joined(main: &GraphProto, own: &GraphProto) -> GraphProto {
+fn join_graphs(main: &GraphProto, own: &GraphProto) -> GraphProto {
     let mut graph = GraphProto { output: Vec::new(), ..main.clone() };
     graph.initializer.extend(own.initializer.iter().cloned());
     graph.sparse_initializer.extend(own.sparse_initializer.iter().cloned());
@@ -251,7 +251,7 @@ struct Unused(Option<Vec<Diagnostic>>);
 
 impl Unused {
     /// Keeps the diagnostics that this graph reports too.
-    fn see(&mut self, mut found: Vec<Diagnostic>) {
+    fn merge(&mut self, mut found: Vec<Diagnostic>) {
         let before = self.0.take();
         let stays = |f: &Diagnostic| {
             before.as_ref().is_none_or(|all| all.iter().any(|b| b.message == f.message))

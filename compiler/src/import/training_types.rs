@@ -42,21 +42,26 @@ impl Training<'_> {
     fn info(&self, info: &TrainingInfoProto) -> Vec<Diagnostic> {
         let (step, mut found) = self.step(info.algorithm.as_ref());
         if let Some(graph) = &info.initialization {
-            let (first, more) = self.alone(graph);
+            let (first, more) = self.infer_types(graph);
             found.extend(more);
-            found.extend(bound(&info.initialization_binding, Code::InitType, &step, &first));
+            found.extend(check_bindings(
+                &info.initialization_binding,
+                Code::InitType,
+                &step,
+                &first,
+            ));
         }
-        found.extend(bound(&info.update_binding, Code::UpdateType, &step, &step));
+        found.extend(check_bindings(&info.update_binding, Code::UpdateType, &step, &step));
         found
     }
 
     /// Infers the types of a separate graph.
-    fn alone(&self, graph: &GraphProto) -> (Types, Vec<Diagnostic>) {
+    fn infer_types(&self, graph: &GraphProto) -> (Types, Vec<Diagnostic>) {
         let mut builder = GraphBuilder::new(self.proto, graph, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
-        let scope = builder.closed(graph, &opsets);
+        let scope = builder.closed_graph(graph, &opsets);
         let types = all(&builder, &scope);
-        (types, taken(&mut builder, "initialization"))
+        (types, take_diagnostics(&mut builder, "initialization"))
     }
 
     /// Infers the types of the model's graph joined with an algorithm's.
@@ -78,13 +83,14 @@ impl Training<'_> {
         for (i, node) in graph.node.iter().enumerate() {
             match GradientNames::of(node) {
                 Some(names) => gradient(&mut builder, node, &names, &mut scope),
-                None => builder.numbered(i, node, &mut scope),
+                None => builder.add_numbered_node(i, node, &mut scope),
             }
         }
         let types = all(&builder, &scope);
-        let mut found = taken(&mut builder, "algorithm");
+        let mut found = take_diagnostics(&mut builder, "algorithm");
         for (i, node) in graph.node.iter().enumerate() {
-            if let Some(diagnostic) = GradientNames::of(node).and_then(|n| points(node, &n, &types))
+            if let Some(diagnostic) =
+                GradientNames::of(node).and_then(|n| check_gradient_types(node, &n, &types))
             {
                 found.push(diagnostic.within(node_place(node, i)).within("`algorithm`"));
             }
@@ -108,7 +114,11 @@ fn gradient(
 }
 
 /// Checks the types of the values that a `Gradient` names or reads.
-fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<Diagnostic> {
+fn check_gradient_types(
+    node: &NodeProto,
+    names: &GradientNames<'_>,
+    types: &Types,
+) -> Option<Diagnostic> {
     for name in names.xs.iter().chain([&names.y]) {
         if let Some(Type::Tensor(ty)) = types.get(*name)
             && !F32_AND_F64.contains(&ty.dtype)
@@ -134,7 +144,7 @@ fn points(node: &NodeProto, names: &GradientNames<'_>, types: &Types) -> Option<
 }
 
 /// Checks the types of bound values.
-fn bound(
+fn check_bindings(
     bindings: &[StringStringEntryProto],
     code: Code,
     variables: &Types,
@@ -174,7 +184,7 @@ fn all(builder: &GraphBuilder<'_>, scope: &Scope<'_>) -> Types {
 }
 
 /// Takes the diagnostics of a graph.
-fn taken(builder: &mut GraphBuilder<'_>, graph: &str) -> Vec<Diagnostic> {
+fn take_diagnostics(builder: &mut GraphBuilder<'_>, graph: &str) -> Vec<Diagnostic> {
     let found = builder.found.finish().err().map_or(Vec::new(), |found| found.0);
     found.into_iter().map(|diagnostic| diagnostic.within(format!("`{graph}`"))).collect()
 }

@@ -170,8 +170,8 @@ impl Interpreter<'_> {
     }
 
     fn set_companion(&mut self, port: &Port, array: Array) {
-        if let Some(beside) = &port.beside {
-            self.arrays.insert(beside.buffer, array);
+        if let Some(companion) = &port.companion {
+            self.arrays.insert(companion.buffer, array);
         }
     }
 
@@ -212,8 +212,8 @@ impl Interpreter<'_> {
     fn output(&mut self, port: &Port) -> Value {
         // A buffer without elements may not exist yet, because no call writes it.
         let array = self.take(&port.operand);
-        let beside = port.beside.as_ref().map(|beside| self.take(beside));
-        let value = match (array, beside) {
+        let companion = port.companion.as_ref().map(|companion| self.take(companion));
+        let value = match (array, companion) {
             (Array::Sequence(list), _) => {
                 Value::Sequence(list.tensors().into_iter().map(Value::Tensor).collect())
             }
@@ -223,7 +223,7 @@ impl Interpreter<'_> {
                 Value::Tensor(array.into_tensor(shape))
             }
         };
-        let given = || port.beside.as_ref().map(|beside| self.part(beside));
+        let given = || port.companion.as_ref().map(|companion| self.part(companion));
         match &port.ty {
             Type::Optional(_) => {
                 let is_there = given() != Some(Array::Bool(vec![false]));

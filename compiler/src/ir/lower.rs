@@ -32,7 +32,7 @@ pub(super) trait Lowering {
     fn count(&mut self, macs: u64);
     fn draws(&mut self) -> usize;
     fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
-    fn beside(&mut self, value: ValueId) -> Option<Operand>;
+    fn companion(&mut self, value: ValueId) -> Option<Operand>;
     fn set_beside(&mut self, value: ValueId, operand: Operand);
     fn like(&mut self, name: &str, operand: &Operand) -> Operand;
     fn copy(&self, node: &str, from: Operand, to: Operand) -> Call;
@@ -261,13 +261,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the companion of input `i`: the flag of an optional, or the keys of a map.
-    pub fn beside(&mut self, i: usize) -> Option<Operand> {
-        self.state.beside(self.node.input(i)?)
+    pub fn companion(&mut self, i: usize) -> Option<Operand> {
+        self.state.companion(self.node.input(i)?)
     }
 
     /// Returns the companion of output `i`.
     pub fn output_beside(&mut self, i: usize) -> Option<Operand> {
-        self.state.beside(self.node.output(i)?)
+        self.state.companion(self.node.output(i)?)
     }
 
     /// Sets the companion of output `i`.
@@ -279,20 +279,20 @@ impl<'a> Lower<'a> {
 
     /// Returns the companion of input `j` of region `i`.
     pub fn region_input_beside(&mut self, i: usize, j: usize) -> Option<Operand> {
-        self.state.beside(self.graph[self.node.regions[i]].inputs[j])
+        self.state.companion(self.graph[self.node.regions[i]].inputs[j])
     }
 
     /// Returns whether input `i` has a value: the flag of an optional, true for other values.
     pub fn input_given(&mut self, i: usize) -> Operand {
-        let beside = self.beside(i);
-        beside.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
+        let companion = self.companion(i);
+        companion.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
     }
 
     /// Returns whether result `j` of region `i` has a value: the flag of an optional, true for
     /// other values.
     pub fn given(&mut self, i: usize, j: usize) -> Operand {
-        let beside = self.state.beside(self.graph[self.node.regions[i]].outputs[j]);
-        beside.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
+        let companion = self.state.companion(self.graph[self.node.regions[i]].outputs[j]);
+        companion.unwrap_or_else(|| self.weight(&Tensor::from_bool(true)))
     }
 
     /// Allocates memory of the kind and size of `operand`.

@@ -50,7 +50,7 @@ fn planned(
         plan: Plan::default(),
         homes: Homes::of(graph),
         buffers: Map::default(),
-        besides: Map::default(),
+        companions: Map::default(),
         weights: HashMap::new(),
         held: HashSet::new(),
     };
@@ -102,7 +102,7 @@ pub(super) struct State<'g> {
     homes: Homes,
     pub(super) buffers: Map<ValueId, BufferId>,
     /// The companion buffers of optionals and maps.
-    besides: Map<ValueId, Operand>,
+    companions: Map<ValueId, Operand>,
     /// The buffers of weights, by the key that equal weights share.
     weights: HashMap<Likeness, Vec<BufferId>>,
     /// The buffers of states.
@@ -122,7 +122,7 @@ impl State<'_> {
         let number = self.plan.inputs.len();
         let buffer = self.buffer(name, kind, dtype, len, Place::Input(number));
         self.buffers.insert(id, buffer);
-        let beside = match (ty, ty.content()) {
+        let companion = match (ty, ty.content()) {
             (Type::Map(key, _), _) => Some((" keys", *key, self.plan.buffers[buffer].len.clone())),
             (Type::Optional(_), Type::Tensor(_)) => Some((" given", DType::Bool, 1.into())),
             (Type::Optional(_), content) if content.element().is_some() => {
@@ -136,11 +136,11 @@ impl State<'_> {
                 return Err(Diagnostic::new(Code::Unsupported, message));
             }
         };
-        if let Some((suffix, dtype, len)) = beside {
+        if let Some((suffix, dtype, len)) = companion {
             let name = format!("{name}{suffix}");
             let place = Place::Input(number);
-            let beside = self.buffer(&name, Kind::Elements, dtype, len.clone(), place);
-            self.besides.insert(id, Operand::whole(beside, len));
+            let companion = self.buffer(&name, Kind::Elements, dtype, len.clone(), place);
+            self.companions.insert(id, Operand::whole(companion, len));
         }
         let mut port = self.port(name, id, None)?;
         port.default = self.default(i, name);
@@ -176,7 +176,7 @@ impl State<'_> {
     /// Refuses a map whose keys are not constants, because a module stores keys as text.
     fn says_keys(&mut self, name: &str, id: ValueId) -> Result {
         let ty = &self.graph[id].ty;
-        let Some(keys) = ty.key().and_then(|_| self.beside(id)) else { return Ok(()) };
+        let Some(keys) = ty.key().and_then(|_| self.companion(id)) else { return Ok(()) };
         match self.plan.buffers[keys.buffer].place {
             Place::Weight { .. } => Ok(()),
             _ => {
@@ -204,8 +204,8 @@ impl State<'_> {
             }
             ty => ty.clone(),
         };
-        let (name, beside) = (name.to_owned(), self.beside(id));
-        Ok(Port { name, doc, ty, operand, beside, default: None })
+        let (name, companion) = (name.to_owned(), self.companion(id));
+        Ok(Port { name, doc, ty, operand, companion, default: None })
     }
 
     pub(super) fn buffer(
@@ -338,7 +338,7 @@ impl Lowering for State<'_> {
         Operand::whole(self.constant(name, weight, parameters), len)
     }
 
-    fn beside(&mut self, value: ValueId) -> Option<Operand> {
+    fn companion(&mut self, value: ValueId) -> Option<Operand> {
         let (value, home) = (&self.graph[value], self.homes.find(value).0);
         if let Type::Optional(_) = &value.ty {
             let known = value.known.as_ref().and_then(|known| known.first()?.known());
@@ -347,21 +347,21 @@ impl Lowering for State<'_> {
                 return Some(self.weight("given", Tensor::from_bool(given != 0).into(), 0));
             }
         }
-        if let Some(beside) = self.besides.get(home) {
-            return Some(beside.clone());
+        if let Some(companion) = self.companions.get(home) {
+            return Some(companion.clone());
         }
         let (suffix, dtype, len) = match (&value.ty, value.ty.kept()) {
             (Type::Optional(_), _) => ("given", DType::Bool, 1.into()),
             (ty, Some(values)) => ("keys", ty.key()?, values.shape.last()?.clone()),
             _ => return None,
         };
-        let beside = self.scratch(&format!("{} {suffix}", self.graph[home].name), dtype, len);
-        self.besides.insert(home, beside.clone());
-        Some(beside)
+        let companion = self.scratch(&format!("{} {suffix}", self.graph[home].name), dtype, len);
+        self.companions.insert(home, companion.clone());
+        Some(companion)
     }
 
     fn set_beside(&mut self, value: ValueId, operand: Operand) {
-        self.besides.insert(self.homes.find(value).0, operand);
+        self.companions.insert(self.homes.find(value).0, operand);
     }
 
     fn like(&mut self, name: &str, operand: &Operand) -> Operand {

@@ -99,7 +99,7 @@ impl Op for OptionalGetElement {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let Some(flag) = cx.beside(0) else { return Ok(()) };
+        let Some(flag) = cx.companion(0) else { return Ok(()) };
         if cx.ints(0) == Some(vec![1]) {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Op for OptionalHasElement {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        if let Some(flag) = cx.beside(0) {
+        if let Some(flag) = cx.companion(0) {
             let y = cx.output(0)?;
             cx.copy(flag, y);
         }

@@ -21,10 +21,10 @@ use crate::{
 use std::{cell::Cell, rc::Rc};
 
 /// The greatest depth of nested splits. Each level doubles the code that follows the node.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// The most splits in all. It is enough for one full tree of splits, or for a long chain of nodes.
-const MOST: usize = (1 << DEEPEST) - 1;
+const MAX_SPLITS: usize = (1 << MAX_DEPTH) - 1;
 
 /// The state of one rewrite.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Branches {
         into: RegionId,
         outputs: &[ValueId],
     ) -> Next {
-        if let Some(next) = loops::write_out(cx, &self.known, id, into) {
+        if let Some(next) = loops::inline_short_loop(cx, &self.known, id, into) {
             return next;
         }
         let old = cx.old;
@@ -78,7 +78,7 @@ impl Branches {
     /// Inlines the branch of a decided `If`, or a loop of at most one iteration. It splits nothing,
     /// so only operators of ONNX are left.
     pub fn take(&self, cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Next {
-        if let Some(next) = loops::write_out(cx, &self.known, id, into) {
+        if let Some(next) = loops::inline_short_loop(cx, &self.known, id, into) {
             return next;
         }
         let node = &cx.old[id];
@@ -128,7 +128,7 @@ impl Branches {
     }
 
     fn may_split(&self) -> bool {
-        self.depth.get() < DEEPEST && self.total.get() < MOST
+        self.depth.get() < MAX_DEPTH && self.total.get() < MAX_SPLITS
     }
 
     /// Adds an `If` whose two branches each compute the rest of the region.

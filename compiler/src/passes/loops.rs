@@ -26,10 +26,10 @@ use crate::{
 
 /// The most nodes that are evaluated to find out whether a loop continues after its first
 /// iteration.
-const MOST_TRIED: usize = 16;
+const MAX_TRIED_NODES: usize = 16;
 
 /// Inlines a loop of at most one iteration.
-pub fn write_out(
+pub fn inline_short_loop(
     cx: &mut Rewrite<'_>,
     known: &KnownConditions,
     id: NodeId,
@@ -42,8 +42,8 @@ pub fn write_out(
     };
     let is_whole = node.fault.is_none() && !cx.old.is_faulty(iterations.body);
     let outputs = match iterations.count(cx, known, node).filter(|_| is_whole)? {
-        0 => iterations.none(cx, node)?,
-        _ => iterations.once(cx, node, into)?,
+        0 => iterations.empty_outputs(cx, node)?,
+        _ => iterations.inline_body(cx, node, into)?,
     };
     cx.stand_for(id, &outputs);
     Some(Next::Done)
@@ -111,17 +111,17 @@ impl Iterations {
             Todo::Node(id) => old[*id].regions.is_empty() && !old[*id].op.is_random(),
             Todo::Results(..) => false,
         };
-        if todo.len() > MOST_TRIED || !todo.iter().all(is_simple) {
+        if todo.len() > MAX_TRIED_NODES || !todo.iter().all(is_simple) {
             return None;
         }
-        self.give(cx, node, &[])?;
+        self.bind_inputs(cx, node, &[])?;
         let aside = cx.new.region("the first iteration");
         let result = *cx.rest(&todo, aside, &[result]).first()?;
         known.decide(&cx.new, result).map(|branch| branch == 1)
     }
 
     /// Binds the inputs of the body to those of the first iteration. `parts` are the scanned ones.
-    fn give(&self, cx: &mut Rewrite<'_>, node: &Node, parts: &[ValueId]) -> Option<()> {
+    fn bind_inputs(&self, cx: &mut Rewrite<'_>, node: &Node, parts: &[ValueId]) -> Option<()> {
         let carried = &node.inputs[self.input..][..self.carried];
         let mut given = match self.input {
             0 => Vec::new(),
@@ -139,7 +139,7 @@ impl Iterations {
     }
 
     /// The outputs of a loop without iterations.
-    fn none(&self, cx: &mut Rewrite<'_>, node: &Node) -> Option<Outputs> {
+    fn empty_outputs(&self, cx: &mut Rewrite<'_>, node: &Node) -> Option<Outputs> {
         let mut outputs = Outputs::new();
         for (i, output) in node.outputs.iter().enumerate() {
             let mut value = |output: ValueId| match i < self.carried {
@@ -167,7 +167,7 @@ impl Iterations {
     }
 
     /// Inlines the body of a loop of one iteration, and returns the node's outputs.
-    fn once(&self, cx: &mut Rewrite<'_>, node: &Node, into: RegionId) -> Option<Outputs> {
+    fn inline_body(&self, cx: &mut Rewrite<'_>, node: &Node, into: RegionId) -> Option<Outputs> {
         let old = cx.old;
         let results = &old[self.body].outputs[self.result..];
         let mut parts = Vec::new();
@@ -177,7 +177,7 @@ impl Iterations {
             let name = format!("{}/part", cx.new[whole].name);
             parts.push(cx.new.add(into, &name, Squeeze, &[whole, axes]).ok()?);
         }
-        self.give(cx, node, &parts)?;
+        self.bind_inputs(cx, node, &parts)?;
         let pairs = node.outputs.iter().zip(results);
         let wanted: Vec<ValueId> =
             pairs.filter(|(output, _)| output.is_some()).map(|(_, &result)| result).collect();
@@ -226,7 +226,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Ou
             None => None,
             Some(name) => {
                 let (&output, value) = found.next()?;
-                Some(written(site, &name, alone[output].ty.dtype()?, value)?)
+                Some(add_result(site, &name, alone[output].ty.dtype()?, value)?)
             }
         });
     }
@@ -261,7 +261,7 @@ fn is_closed(graph: &Graph, region: RegionId) -> bool {
 }
 
 /// Adds an evaluated result to the graph as a constant, or as a sequence of constants.
-fn written(site: &mut Site<'_>, name: &str, dtype: DType, found: Value) -> Option<ValueId> {
+fn add_result(site: &mut Site<'_>, name: &str, dtype: DType, found: Value) -> Option<ValueId> {
     let tensors = match found {
         Value::Tensor(tensor) => return Some(site.graph.constant(name, tensor.laid_aside())),
         Value::Sequence(tensors) => tensors,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     /// Runs a model of one loop with this trip count, condition and body.
-    fn turned(iterations: &str, body: &str) -> Run {
+    fn run_loop(iterations: &str, body: &str) -> Run {
         let body = format!("(int64 i, bool on, v) => (bool to, w, s) {{ {body} }}");
         run("last, all", &format!("last, all = Loop<body = b {body}>({iterations}, x)"))
     }
@@ -322,9 +322,9 @@ mod tests {
     const SAME: &str = "to = Identity(on) w = Add(v, x) s = Mul(v, v)";
 
     #[test]
-    fn a_loop_without_turns_gives_what_it_is_given() {
+    fn a_loop_without_iterations_returns_its_inputs() {
         for iterations in ["zero, c", "n, no", "\"\", no"] {
-            let (ops, found) = turned(iterations, SAME);
+            let (ops, found) = run_loop(iterations, SAME);
             assert_eq!(ops, [""; 0]);
             assert_eq!(found, [(vec![2], vec![1.0, 2.0]), (vec![0, 2], vec![])]);
         }
@@ -338,7 +338,7 @@ mod tests {
         for (iterations, body) in
             [("one, yes", SAME), ("three, yes", stops), (empty, stops), (empty, counts)]
         {
-            let (ops, found) = turned(iterations, body);
+            let (ops, found) = run_loop(iterations, body);
             assert_eq!(ops, ["Add", "Mul", "Unsqueeze"]);
             assert_eq!(found, [(vec![2], vec![2.0, 4.0]), (vec![1, 2], vec![1.0, 4.0])]);
         }
@@ -348,12 +348,12 @@ mod tests {
     fn any_other_stays() {
         let stops = "to = Identity(no) w = Add(v, x) s = Mul(v, v)";
         for (iterations, body) in [("one, c", SAME), ("n, yes", stops), ("three, yes", SAME)] {
-            assert_eq!(turned(iterations, body).0[0], "Loop", "{iterations} {body}");
+            assert_eq!(run_loop(iterations, body).0[0], "Loop", "{iterations} {body}");
         }
     }
 
     #[test]
-    fn what_is_not_wanted_of_a_iteration_is_not_computed() {
+    fn unused_outputs_of_an_iteration_are_not_computed() {
         let body =
             "(int64 i, bool on, v) => (bool to, w, s) { to = Identity(on) w = Neg(v) s = Exp(v) }";
         let (ops, found) = run("last", &format!("last = Loop<body = b {body}>(one, yes, x)"));
@@ -437,14 +437,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_iteration_gives_has_the_size_of_that_iteration() {
+    fn outputs_of_an_iteration_have_the_size_of_that_iteration() {
         // One iteration: a second one would have a larger input.
-        let (_, found) = turned("n, c", "to = Not(c) w = Concat<axis = 0>(v, x) s = Identity(v)");
+        let (_, found) = run_loop("n, c", "to = Not(c) w = Concat<axis = 0>(v, x) s = Identity(v)");
         assert_eq!(found, [(vec![4], vec![1.0, 2.0, 1.0, 2.0]), (vec![1, 2], vec![1.0, 2.0])]);
     }
 
     #[test]
-    fn parts_of_sizes_that_turns_settle_are_put_together_along_any_axis() {
+    fn scan_outputs_of_free_sizes_are_concatenated_along_any_axis() {
         let (_, found) = run(
             "last, columns, rows",
             "from = Constant<value_ints = [0]>() end = Unsqueeze(n, from)

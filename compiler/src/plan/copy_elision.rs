@@ -110,13 +110,13 @@ impl Moves {
                 Around::Model => is_last,
                 Around::Branch => is_last && is_local,
                 Around::Loop(step) => {
-                    let hands_on = |c: &Carried| c.value.buffer == from && c.next.buffer == to;
+                    let is_passed = |c: &Carried| c.value.buffer == from && c.next.buffer == to;
                     let named = |id| loop_operands(step).filter(|o| o.buffer == id).count();
-                    let handed_on = step.carried.iter().any(hands_on)
+                    let is_carried = step.carried.iter().any(is_passed)
                         && named(from) == 1
                         && named(to) == 1
                         && inside(to) + 1 == count(&self.uses, to);
-                    count(&after, from) == 0 && (handed_on || is_last && is_local)
+                    count(&after, from) == 0 && (is_carried || is_last && is_local)
                 }
             }
     }

@@ -212,7 +212,7 @@ pub fn strides(shape: &[Dim]) -> Vec<Dim> {
 }
 
 /// Returns the strides of a tensor of `shape` broadcast to the shape `to`: 0 along broadcast axes.
-pub fn stretched(shape: &[Dim], to: &[Dim]) -> Vec<Dim> {
+pub fn broadcast_strides(shape: &[Dim], to: &[Dim]) -> Vec<Dim> {
     let missing = to.len() - shape.len();
     let mut all = vec![Dim::from(0); missing];
     for ((stride, size), to) in strides(shape).into_iter().zip(shape).zip(&to[missing..]) {
@@ -269,7 +269,8 @@ impl Axis {
 impl Broadcast {
     /// Returns the geometry of operands of shapes `a` and `b`, broadcast to `shape`.
     pub fn of(shape: &[Dim], a: &[Dim], b: &[Dim]) -> Broadcast {
-        let (sizes, strides) = merged(shape, &[stretched(a, shape), stretched(b, shape)]);
+        let (sizes, strides) =
+            merged(shape, &[broadcast_strides(a, shape), broadcast_strides(b, shape)]);
         let [a, b] = <[_; 2]>::try_from(strides).expect("two operands");
         Broadcast { sizes, a, b }
     }
@@ -278,7 +279,7 @@ impl Broadcast {
 impl Broadcast3 {
     /// Returns the geometry of operands of shapes `a`, `b` and `c`, broadcast to `shape`.
     pub fn of(shape: &[Dim], a: &[Dim], b: &[Dim], c: &[Dim]) -> Broadcast3 {
-        let operands = [a, b, c].map(|operand| stretched(operand, shape));
+        let operands = [a, b, c].map(|operand| broadcast_strides(operand, shape));
         let (sizes, strides) = merged(shape, &operands);
         let [a, b, c] = <[_; 3]>::try_from(strides).expect("three operands");
         Broadcast3 { sizes, a, b, c }

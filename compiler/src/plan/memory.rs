@@ -29,7 +29,7 @@ pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     for plan in &mut *plans {
         fits(plan)?;
         reuse(plan);
-        super::state_memory::hand_on(plan);
+        super::state_memory::share_state_memory(plan);
         place_buffers(plan);
     }
     place_weights(plans);
@@ -81,7 +81,7 @@ pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
     let mut plan = plan.clone();
     fits(&plan)?;
     reuse(&mut plan);
-    super::state_memory::hand_on(&mut plan);
+    super::state_memory::share_state_memory(&mut plan);
     place_buffers(&mut plan);
     let boxes = boxes(&plan);
     let last = boxes.iter().map(|b| b.life.last).max().unwrap_or(0);

@@ -15,7 +15,7 @@ pub struct Port {
     /// The elements: those of an optional's value, or the values of a map.
     pub operand: Operand,
     /// The companion buffer: the flag of an optional, or the keys of a map.
-    pub beside: Option<Operand>,
+    pub companion: Option<Operand>,
     /// The default of an input: a constant.
     pub default: Option<Operand>,
 }
@@ -33,11 +33,11 @@ impl Port {
 
     /// Returns all operands of the value.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
-        std::iter::once(&self.operand).chain(&self.beside)
+        std::iter::once(&self.operand).chain(&self.companion)
     }
 
     /// Returns all operands of the value for modification.
     pub fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
-        std::iter::once(&mut self.operand).chain(&mut self.beside)
+        std::iter::once(&mut self.operand).chain(&mut self.companion)
     }
 }

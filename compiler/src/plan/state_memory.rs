@@ -4,7 +4,7 @@
 use super::{BufferId, Place, Plan, Port, State, Step, liveness::lives, step::rename};
 
 /// Shares memory between the old and the new state, where possible.
-pub fn hand_on(plan: &mut Plan) {
+pub fn share_state_memory(plan: &mut Plan) {
     for i in 0..plan.states.len() {
         let (from, to) = {
             let State { found, next, .. } = &plan.states[i];

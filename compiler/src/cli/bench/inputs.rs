@@ -21,12 +21,12 @@ pub fn of(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Dia
     if !given.is_empty() {
         return from_files(model, given, plan);
     }
-    let beside = match folder::first_inputs(model, plan)? {
+    let recorded = match folder::first_inputs(model, plan)? {
         None => learning::inputs_beside(model, plan, "infer/in")?,
         found => found,
     };
     // Ones are valid sizes, indices and masks for most models.
-    beside.map_or_else(|| made_up(plan, &|_| Some(Whole::One)), Ok)
+    recorded.map_or_else(|| generate_inputs(plan, &|_| Some(Whole::One)), Ok)
 }
 
 /// Returns the inputs of a training step in the same order of preference.
@@ -39,8 +39,9 @@ pub fn of_step(
     if !given.is_empty() {
         return from_files(model, given, plan);
     }
-    let beside = learning::inputs_beside(model, plan, "step00/in")?;
-    beside.map_or_else(|| made_up(plan, &|input| labels.classes(input).map(Whole::Below)), Ok)
+    let recorded = learning::inputs_beside(model, plan, "step00/in")?;
+    recorded
+        .map_or_else(|| generate_inputs(plan, &|input| labels.classes(input).map(Whole::Below)), Ok)
 }
 
 /// The integers of a generated input.
@@ -64,14 +65,21 @@ fn from_files(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>,
     inputs::in_order(plan, &runs[0])
 }
 
-fn made_up(plan: &Plan, whole: &dyn Fn(&str) -> Option<Whole>) -> Result<Vec<Value>, Diagnostics> {
+fn generate_inputs(
+    plan: &Plan,
+    whole: &dyn Fn(&str) -> Option<Whole>,
+) -> Result<Vec<Value>, Diagnostics> {
     let mut random = Random(1);
-    let made = plan.inputs.iter().map(|port| make(port, whole(&port.name), &mut random));
+    let made = plan.inputs.iter().map(|port| generate_input(port, whole(&port.name), &mut random));
     Ok(made.collect::<Result<Vec<Value>, Diagnostic>>()?)
 }
 
 /// Generates floating-point numbers from 0 to 1, or integers if it is known which ones are valid.
-fn make(port: &Port, whole: Option<Whole>, random: &mut Random) -> Result<Value, Diagnostic> {
+fn generate_input(
+    port: &Port,
+    whole: Option<Whole>,
+    random: &mut Random,
+) -> Result<Value, Diagnostic> {
     let refused = |what: &str| {
         let message = format!("the input {} {what}", quoted(&port.name));
         Diagnostic::new(Code::BadOption, message)
@@ -127,11 +135,12 @@ mod tests {
             }";
         let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
         let plan = planned.expect("the model is whole");
-        let made = made_up(&plan, &|_| Some(Whole::Below(3))).expect("all is known");
+        let made = generate_inputs(&plan, &|_| Some(Whole::Below(3))).expect("all is known");
         let drawn = made[1].tensor().and_then(Tensor::ints).expect("a label is a whole number");
         assert!((0..3).all(|class| drawn.contains(&class)), "{drawn:?}");
         assert!(drawn.iter().all(|label| (0..3).contains(label)), "{drawn:?}");
-        let refused = made_up(&plan, &|_| None).expect_err("the label may be anything").to_string();
+        let refused =
+            generate_inputs(&plan, &|_| None).expect_err("the label may be anything").to_string();
         assert!(refused.contains("--input label=FILE"), "{refused}");
     }
 }

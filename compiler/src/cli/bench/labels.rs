@@ -12,7 +12,7 @@ pub struct Labels(BTreeMap<String, usize>);
 
 impl Labels {
     /// Records the losses in a graph.
-    pub fn see(&mut self, graph: &Graph) {
+    pub fn record(&mut self, graph: &Graph) {
         let losses = graph.walk(graph.body).filter(|(_, node)| LOSSES.contains(&node.op.name()));
         for (_, node) in losses {
             let &[Some(scores), Some(label), ..] = &node.inputs[..] else { continue };
@@ -42,7 +42,7 @@ mod tests {
             }";
         let mut labels = Labels::default();
         onnxc::Compiler::new(&onnxc::Options::default())
-            .observe(|_, graph| labels.see(graph))
+            .observe(|_, graph| labels.record(graph))
             .plan(text.into())
             .expect("the model is whole");
         let found = ["la", "lb", "k"].map(|input| labels.classes(input));

@@ -106,7 +106,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     compile.weights = Weights::File;
     let mut labels = Labels::default();
     let mut output = onnxc::Compiler::new(&compile)
-        .observe(|_, graph| labels.see(graph))
+        .observe(|_, graph| labels.record(graph))
         .compile(&options.model)?;
     let CompiledModel { plans, module, .. } = &mut output;
     let plan = plans.infer();
@@ -146,7 +146,7 @@ fn inputs(
 
 /// The manifest of the project. `images` enables the decoders of images.
 fn manifest(options: &Options, images: bool) -> String {
-    let runtime = Runtime::said(options.runtime.as_deref()).dependency();
+    let runtime = Runtime::find(options.runtime.as_deref()).dependency();
     let images = if images { ", \"image\"" } else { "" };
     let threads = if options.threads.get() > 1 { ", \"threads\"" } else { "" };
     format!(

@@ -48,13 +48,13 @@ impl Process {
         let mut line = String::new();
         self.from.read_line(&mut line).map_err(|error| error.to_string())?;
         if line.is_empty() {
-            return Err(self.last_words());
+            return Err(self.final_errors());
         }
         serde_json::from_str(&line).map_err(|error| error.to_string())
     }
 
     /// The errors that the program printed before it ended.
-    fn last_words(&mut self) -> String {
+    fn final_errors(&mut self) -> String {
         let errors = self.child.stderr.take();
         let text = errors.and_then(|errors| std::io::read_to_string(errors).ok());
         text.filter(|text| !text.is_empty()).unwrap_or_else(|| "it ended".into())

@@ -40,7 +40,7 @@ fn main() -> Result<(), String> {
         let load = start.elapsed();
         call(false)?;
         let first = start.elapsed() - load;
-        say(&format!(
+        print_line(&format!(
             "\"ready\":true,\"load_ms\":{},\"first_ms\":{},\"rss_before_load_mb\":{before}",
             load.as_secs_f64() * 1e3,
             first.as_secs_f64() * 1e3
@@ -52,7 +52,7 @@ fn main() -> Result<(), String> {
             if word == "q" {
                 break;
             }
-            say(&answer(word, &rest, call)?);
+            print_line(&answer(word, &rest, call)?);
         }
         Ok(())
     })
@@ -124,7 +124,7 @@ fn micros(time: Duration, n: u64) -> f64 {
 
 /// Multiply-adds without memory accesses. Each lane counts as two operations.
 struct Peak {
-    turns: u32,
+    iterations: u32,
 }
 
 impl Peak {
@@ -140,14 +140,14 @@ impl WithSimd for Peak {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> f64 {
         let (x, y) = (s.splat(black_box(0.999)), s.splat(black_box(0.001)));
-        let mut sums = [y; Peak::CHAINS];
-        for _ in 0..self.turns {
-            for sum in &mut sums {
-                *sum = s.mul_add(*sum, x, y);
+        let mut accumulators = [y; Peak::CHAINS];
+        for _ in 0..self.iterations {
+            for accumulator in &mut accumulators {
+                *accumulator = s.mul_add(*accumulator, x, y);
             }
         }
-        black_box(sums.map(|sum| s.sum(sum)));
-        f64::from(self.turns) * (2 * Peak::CHAINS * S::LANES) as f64
+        black_box(accumulators.map(|accumulator| s.sum(accumulator)));
+        f64::from(self.iterations) * (2 * Peak::CHAINS * S::LANES) as f64
     }
 }
 
@@ -155,7 +155,7 @@ impl WithSimd for Peak {
 fn peak() -> f64 {
     let once = || {
         let start = Instant::now();
-        let operations = simd::dispatch(Peak { turns: black_box(1 << 20) });
+        let operations = simd::dispatch(Peak { iterations: black_box(1 << 20) });
         operations / start.elapsed().as_secs_f64() / 1e9
     };
     (0..5).map(|_| once()).fold(0.0, f64::max)
@@ -169,7 +169,7 @@ fn memory(key: &str) -> f64 {
     number.map_or(0.0, |kilobytes| kilobytes / 1024.0)
 }
 
-fn say(fields: &str) {
+fn print_line(fields: &str) {
     let mut out = io::stdout().lock();
     // If nobody reads the output, the next input line is missing and ends the program.
     drop(writeln!(out, "{{{fields}}}").and_then(|()| out.flush()));

@@ -31,7 +31,7 @@ impl<'o> Timed<'o> {
         name: Option<&str>,
         style: &Style,
     ) -> Result<Timed<'o>, Diagnostic> {
-        let training = training.ok_or_else(|| refused("the model learns nothing".into()))?;
+        let training = training.ok_or_else(|| bad_option("the model learns nothing".into()))?;
         let at = position(&training.steps, name)?;
         let mut methods = emit::signatures(training, style);
         let begin = glue::init(&methods[0]);
@@ -53,18 +53,18 @@ fn position(steps: &[Algorithm], name: Option<&str>) -> Result<usize, Diagnostic
     };
     match (name, steps) {
         (None, [_]) => Ok(0),
-        (None, []) => Err(refused("the model has no algorithm".into())),
+        (None, []) => Err(bad_option("the model has no algorithm".into())),
         (None, _) => {
-            let diagnostic = refused("the model has several algorithms".into()).note(names());
+            let diagnostic = bad_option("the model has several algorithms".into()).note(names());
             Err(diagnostic.help("say which: `--step=NAME`"))
         }
         (Some(name), _) => steps.iter().position(|step| step.name == name).ok_or_else(|| {
-            refused(format!("the model has no algorithm {}", quoted(name))).note(names())
+            bad_option(format!("the model has no algorithm {}", quoted(name))).note(names())
         }),
     }
 }
 
-fn refused(message: String) -> Diagnostic {
+fn bad_option(message: String) -> Diagnostic {
     Diagnostic::new(Code::BadOption, message)
 }
 

@@ -14,7 +14,7 @@ use onnxc::{
 /// The result for one version.
 pub struct Found {
     /// The implementation, or `None` if no sample compiles.
-    pub how: Option<&'static str>,
+    pub implementation: Option<&'static str>,
     /// The result for each constraint.
     pub constraints: Vec<Constraint>,
 }
@@ -39,18 +39,24 @@ const USUAL: [&str; 8] =
 /// Tests a version.
 pub fn probe(version: &Version, samples: &[Sample]) -> Found {
     if version.is_removal {
-        return Found { how: None, constraints: Vec::new() };
+        return Found { implementation: None, constraints: Vec::new() };
     }
     let samples = Sample::of(samples, version);
-    let usual = usual(version);
-    let mut how = first(&samples, version, std::slice::from_ref(&usual)).ok();
+    let usual = usual_types(version);
+    let mut implementation =
+        first_implementation(&samples, version, std::slice::from_ref(&usual)).ok();
     let constraint = |&(name, ref types): &(&'static str, Vec<&'static str>)| {
         let mut found = Constraint { name, accepted: Vec::new(), refused: Vec::new() };
         for &ty in types {
-            match first(&samples, version, &tries(version, &usual, name, ty)) {
+            match first_implementation(
+                &samples,
+                version,
+                &type_combinations(version, &usual, name, ty),
+            ) {
                 Ok(done) => {
                     // For some types there may be no code, such as a cast to the same type.
-                    how = how.filter(|&how| how != NO_CODE).or(Some(done));
+                    implementation =
+                        implementation.filter(|&found| found != NO_CODE).or(Some(done));
                     found.accepted.push(ty);
                 }
                 Err(reason) => found.refused.push((ty, reason)),
@@ -59,11 +65,11 @@ pub fn probe(version: &Version, samples: &[Sample]) -> Found {
         found
     };
     let constraints = version.constraints.iter().map(constraint).collect();
-    Found { how, constraints }
+    Found { implementation, constraints }
 }
 
 /// The usual type of each constraint.
-fn usual(version: &Version) -> Types<'static> {
+fn usual_types(version: &Version) -> Types<'static> {
     let one = |(name, types): &(&'static str, Vec<&'static str>)| {
         let usual = USUAL.iter().find(|ty| types.contains(ty));
         (*name, *usual.unwrap_or(&types[0]))
@@ -74,7 +80,7 @@ fn usual(version: &Version) -> Types<'static> {
 /// The combinations of types in which `ty` is tested for the constraint `name`: with the usual
 /// types of the others, with `ty` for the others if that is allowed, or with any other type for one
 /// of them.
-fn tries(
+fn type_combinations(
     version: &Version,
     usual: &Types<'static>,
     name: &'static str,
@@ -101,7 +107,7 @@ fn tries(
 
 /// The implementation of the first combination and sample that compile, or else the message for the
 /// very first.
-fn first(
+fn first_implementation(
     samples: &[&Sample],
     version: &Version,
     tries: &[Types<'static>],
@@ -110,7 +116,7 @@ fn first(
     for types in tries {
         for sample in samples {
             match compile(sample, version, types) {
-                Ok(plan) => return Ok(how(version, &plan)),
+                Ok(plan) => return Ok(implementation(version, &plan)),
                 Err(found) => drop(reason.get_or_insert(found)),
             }
         }
@@ -130,7 +136,7 @@ fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan
     for (i, port) in plan.outputs.iter().enumerate() {
         let Some(value) = version.output(i).filter(|value| !value.is_mixed) else { continue };
         let wanted = types.get(value.ty).copied().unwrap_or(value.ty);
-        let found = spelled(&port.ty);
+        let found = type_name(&port.ty);
         if found != wanted {
             return Err(format!("output {i} is {found}, not {wanted}"));
         }
@@ -139,13 +145,13 @@ fn compile(sample: &Sample, version: &Version, types: &Types<'_>) -> Result<Plan
 }
 
 /// The spelling of a type without sizes.
-fn spelled(ty: &Type) -> String {
+fn type_name(ty: &Type) -> String {
     match ty {
         Type::Tensor(ty) => ty.dtype.to_string(),
         Type::Unranked(dtype) | Type::Never(dtype) => dtype.to_string(),
-        Type::Sequence(ty) => format!("seq({})", spelled(ty)),
-        Type::Optional(ty) => format!("optional({})", spelled(ty)),
-        Type::Map(key, ty) => format!("map({key},{})", spelled(ty)),
+        Type::Sequence(ty) => format!("seq({})", type_name(ty)),
+        Type::Optional(ty) => format!("optional({})", type_name(ty)),
+        Type::Map(key, ty) => format!("map({key},{})", type_name(ty)),
         Type::Sparse(ty) => format!("sparse_tensor({})", ty.dtype),
         Type::Unknown => "unknown".to_owned(),
     }
@@ -162,7 +168,7 @@ fn is_work(plan: &Plan, step: &Step) -> bool {
 }
 
 /// The implementation of a version.
-fn how(version: &Version, plan: &Plan) -> &'static str {
+fn implementation(version: &Version, plan: &Plan) -> &'static str {
     let domain = onnxc::ir::Domain::from_name(version.domain);
     let entry = domain.and_then(|domain| ops::find(domain, version.name, version.since));
     match entry.map(|entry| entry.how) {

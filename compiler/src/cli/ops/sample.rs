@@ -123,13 +123,13 @@ impl Sample {
                     let ty = types.get(ty).copied().unwrap_or(ty);
                     match elements {
                         Some(elements) => constants.push(constant(ty, shape, &value, elements)),
-                        None => inputs.push(format!("{} {value}", shaped(ty, shape))),
+                        None => inputs.push(format!("{} {value}", shaped_type(ty, shape))),
                     }
                     names.push(value);
                 }
                 Input::Around { ty, shape } => {
                     let ty = types.get(ty).copied().unwrap_or(ty);
-                    inputs.push(format!("{} {value}", shaped(ty, shape)));
+                    inputs.push(format!("{} {value}", shaped_type(ty, shape)));
                 }
             }
         }
@@ -143,7 +143,7 @@ impl Sample {
             "ai.onnx" => (format!("\"\" : {since}"), String::new()),
             _ => (format!("\"\" : {newest}, \"{domain}\" : {since}"), format!("{domain}.")),
         };
-        let attributes = filled(self.attributes, types);
+        let attributes = substitute_types(self.attributes, types);
         format!(
             "<ir_version: 13, opset_import: [{sets}]>\n\
              sample ({inputs}) => ({outputs}) <{constants}> {{\n\
@@ -160,7 +160,7 @@ fn constant(ty: &str, shape: &str, name: &str, elements: &str) -> String {
         "[]" => String::new(),
         shape => shape.to_owned(),
     };
-    let elements = if ty == "string" { quoted(elements) } else { elements.to_owned() };
+    let elements = if ty == "string" { quote_elements(elements) } else { elements.to_owned() };
     format!("{ty}{shape} {name} = {elements}")
 }
 
@@ -170,14 +170,14 @@ fn count(elements: &str) -> usize {
 }
 
 /// Quotes the elements.
-fn quoted(elements: &str) -> String {
+fn quote_elements(elements: &str) -> String {
     let inner = elements.trim_matches(['{', '}']).split(", ");
     let inner: Vec<String> = inner.map(|element| format!("\"{element}\"")).collect();
     format!("{{{}}}", inner.join(", "))
 }
 
 /// A tensor type with a shape.
-fn shaped(ty: &str, shape: &str) -> String {
+fn shaped_type(ty: &str, shape: &str) -> String {
     // The shape of a scalar is omitted: `float[]` has an unknown rank.
     let shape = if shape == "[]" { "" } else { shape };
     let inside = ty.trim_end_matches(')');
@@ -185,7 +185,7 @@ fn shaped(ty: &str, shape: &str) -> String {
 }
 
 /// Replaces type variables in attributes, longer names first.
-fn filled(attributes: &str, types: &Types<'_>) -> String {
+fn substitute_types(attributes: &str, types: &Types<'_>) -> String {
     let mut text = attributes.to_owned();
     for (name, ty) in types.iter().rev() {
         let element = ty.trim_end_matches(')').rsplit(['(', ',']).next().unwrap_or(ty);

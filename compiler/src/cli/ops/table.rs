@@ -29,12 +29,12 @@ impl Operator<'_> {
     }
 
     /// The implementation of the newest version.
-    fn how(&self) -> &'static str {
-        self.newest().1.how.unwrap_or("refused")
+    fn implementation(&self) -> &'static str {
+        self.newest().1.implementation.unwrap_or("refused")
     }
 
     fn since(&self) -> String {
-        let versions = self.versions.iter().filter(|(_, found)| found.how.is_some());
+        let versions = self.versions.iter().filter(|(_, found)| found.implementation.is_some());
         join(versions.map(|(version, _)| version.since.to_string()), ", ")
     }
 
@@ -102,7 +102,7 @@ fn types(types: &[&str]) -> String {
     ] {
         let inner = |ty: &&str| ty.strip_prefix(before)?.strip_suffix(after).map(str::to_owned);
         let plain = types.iter().filter_map(inner).filter(|ty| !ty.contains('('));
-        let grouped = grouped(plain.collect());
+        let grouped = group_types(plain.collect());
         if !grouped.is_empty() {
             parts.push(format!("{lead}{}", grouped.join(", ")));
         }
@@ -112,7 +112,7 @@ fn types(types: &[&str]) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join("; ") }
 }
 
-fn grouped(mut types: Vec<String>) -> Vec<String> {
+fn group_types(mut types: Vec<String>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, group) in GROUPS {
         if group.iter().all(|ty| types.iter().any(|other| other == ty)) {
@@ -129,7 +129,7 @@ pub fn plain(operators: &[Operator<'_>]) -> String {
     let mut text = String::new();
     for operator in operators {
         let version = operator.newest().0;
-        let (name, since, how) = (version.name, operator.since(), operator.how());
+        let (name, since, how) = (version.name, operator.since(), operator.implementation());
         let types = operator.types();
         text.push_str(&format!("{name} ({}) {since}: {how}; {types}\n", version.domain));
         text.extend(operator.notes().iter().map(|note| format!("    {note}\n")));
@@ -150,7 +150,7 @@ pub fn markdown(operators: &[Operator<'_>]) -> String {
             domain = version.domain;
             text.push_str(&format!("\n## {domain}\n\n{COLUMNS}"));
         }
-        let how = operator.how();
+        let how = operator.implementation();
         let (name, since, types) = (version.name, operator.since(), operator.types());
         let notes = operator.notes().join("<br>").replace('|', "\\|");
         text.push_str(&format!("| {name} | {since} | {how} | {types} | {notes} |\n"));
@@ -160,9 +160,9 @@ pub fn markdown(operators: &[Operator<'_>]) -> String {
 
 fn summary(operators: &[Operator<'_>]) -> String {
     let versions = || operators.iter().flat_map(|operator| &operator.versions);
-    let done = versions().filter(|(_, found)| found.how.is_some()).count();
+    let done = versions().filter(|(_, found)| found.implementation.is_some()).count();
     let whole = versions().filter(|(_, found)| {
-        found.how.is_some() && found.constraints.iter().all(|c| c.refused.is_empty())
+        found.implementation.is_some() && found.constraints.iter().all(|c| c.refused.is_empty())
     });
     let removals = versions().filter(|(version, _)| version.is_removal).count();
     let (all, whole) = (versions().count(), whole.count());

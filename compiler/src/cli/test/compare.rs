@@ -49,7 +49,7 @@ pub fn value(
         }
         (Value::Sequence(found), Value::Sequence(expected)) => {
             let (found, expected) = (found.len(), expected.len());
-            so_far.say(format!("{at} has {found} elements, but {expected} are expected"));
+            so_far.record(format!("{at} has {found} elements, but {expected} are expected"));
         }
         (Value::Optional(None), Value::Optional(None)) => {}
         (Value::Optional(Some(found)), Value::Optional(Some(expected))) => {
@@ -60,7 +60,7 @@ pub fn value(
             output(at, values, expected_values, tolerance, so_far);
         }
         (found, expected) => {
-            so_far.say(format!("{at} is {}, but {} is expected", name(found), name(expected)));
+            so_far.record(format!("{at} is {}, but {} is expected", name(found), name(expected)));
         }
     }
 }
@@ -71,8 +71,8 @@ fn name(value: &Value) -> &'static str {
 
 impl Distance {
     /// Records the description of a wrong result, unless there is one already.
-    pub fn say(&mut self, what: String) {
-        self.wrong.get_or_insert(what);
+    pub fn record(&mut self, message: String) {
+        self.wrong.get_or_insert(message);
     }
 }
 
@@ -83,7 +83,7 @@ fn output(
     tolerance: Tolerance,
     so_far: &mut Distance,
 ) {
-    let mut wrong = |what: String| so_far.say(format!("{at}{what}"));
+    let mut wrong = |message: String| so_far.record(format!("{at}{message}"));
     if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
         wrong(format!(" is {}, but {} is expected", found.ty(), expected.ty()));
         return;

@@ -8,7 +8,7 @@ use onnxc::{
 
 /// Generates the function that runs a model on values from a file.
 pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
-    let Calls { before, arguments, refuse, outputs } = Calls::of(signature, types, shapes);
+    let Calls { before, arguments, propagate, outputs } = Calls::of(signature, types, shapes);
     let (name, arguments) = (&signature.model, arguments.join(", "));
     // A model with state lives from one data set to the next.
     let (held, model) = if signature.keeps_state {
@@ -20,14 +20,14 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
         (String::new(), format!("{name}::new()"))
     };
     format!(
-        "{held}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let mut model = {model};\n    let result = model.infer({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n"
+        "{held}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let mut model = {model};\n    let result = model.infer({arguments}){propagate};\n    Ok(vec![{outputs}])\n}}\n"
     )
 }
 
 /// Generates the function that passes to `with` a closure that calls a method of a model. `begin`
 /// runs once before.
 pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str) -> String {
-    let Calls { mut before, arguments, refuse, outputs } =
+    let Calls { mut before, arguments, propagate, outputs } =
         Calls::of(signature, &types(plan), &shapes(plan));
     let mut names = Vec::new();
     for (i, (argument, form)) in arguments.iter().zip(&signature.inputs).enumerate() {
@@ -39,22 +39,22 @@ pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str
     // A model with state starts from the same state in each call.
     let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
     format!(
-        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n{begin}    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.{method}({arguments}){refuse});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
+        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n{begin}    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.{method}({arguments}){propagate});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
     )
 }
 
 /// Generates the function that calls the methods of a trainable model. Numbers among the values
 /// select them: 0 is `init`, 1 is `reset`, 2 is `infer`, and the algorithms follow.
-pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) -> String {
+pub fn run_training(model: &str, training: &Training, methods: &[(String, Signature)]) -> String {
     let (mut functions, mut arms) = (String::new(), String::new());
     let plans =
         std::iter::once(&training.infer).chain(training.steps.iter().map(|step| &step.plan));
     for (i, (plan, (method, signature))) in plans.zip(&methods[1..]).enumerate() {
-        let Calls { before, arguments, refuse, outputs } =
+        let Calls { before, arguments, propagate, outputs } =
             Calls::of(signature, &types(plan), &shapes(plan));
         let arguments = arguments.join(", ");
         functions += &format!(
-            "\nfn call_{i}(model: &mut {model}, inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let result = model.{method}({arguments}){refuse};\n    Ok(vec![{outputs}])\n}}\n"
+            "\nfn call_{i}(model: &mut {model}, inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let result = model.{method}({arguments}){propagate};\n    Ok(vec![{outputs}])\n}}\n"
         );
         let (number, count) = (i + 2, plan.inputs.len());
         arms += &format!(
@@ -70,11 +70,11 @@ pub fn teach(model: &str, training: &Training, methods: &[(String, Signature)]) 
 
 /// Generates the line that initializes the variables of a trainable model.
 pub fn init((method, signature): &(String, Signature)) -> String {
-    format!("    model.{method}(){};\n", refuse(signature))
+    format!("    model.{method}(){};\n", error_propagation(signature))
 }
 
 /// The code that propagates the error of a method that may reject its inputs.
-fn refuse(signature: &Signature) -> &'static str {
+fn error_propagation(signature: &Signature) -> &'static str {
     if signature.refuses { ".map_err(|error| error.to_string())?" } else { "" }
 }
 
@@ -95,7 +95,7 @@ struct Calls {
     /// The arguments of the method.
     arguments: Vec<String>,
     /// The code that propagates the error of a method that may reject its inputs.
-    refuse: &'static str,
+    propagate: &'static str,
     /// The outputs as a list of values.
     outputs: String,
 }
@@ -109,7 +109,7 @@ impl Calls {
         let mut arguments = Vec::new();
         for (i, (form, dtype)) in signature.inputs.iter().zip(types).enumerate() {
             let (input, data) = (format!("&inputs[{i}]"), format!("x{i}"));
-            before += &format!("    let {data} = &{};\n", read(form, dtype.rust(), &input));
+            before += &format!("    let {data} = &{};\n", input_data(form, dtype.rust(), &input));
             arguments.push(argument(form, &input, &data));
         }
         let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
@@ -118,15 +118,15 @@ impl Calls {
             } else {
                 format!("result.{name}")
             };
-            taken(form, shape.as_deref(), &value)
+            output_value(form, shape.as_deref(), &value)
         });
         let outputs = outputs.collect::<Vec<_>>().join(", ");
-        Calls { before, arguments, refuse: refuse(signature), outputs }
+        Calls { before, arguments, propagate: error_propagation(signature), outputs }
     }
 }
 
 /// Generates the code that reads the data of the value `x`.
-fn read(form: &Form, ty: &str, x: &str) -> String {
+fn input_data(form: &Form, ty: &str, x: &str) -> String {
     match form {
         Form::Scalar | Form::Array(_) | Form::View(_) | Form::Heap(_) => {
             format!("({x}).elements::<{ty}>()?")
@@ -134,7 +134,7 @@ fn read(form: &Form, ty: &str, x: &str) -> String {
         Form::Sequence => format!("({x}).sequence::<{ty}>()?"),
         Form::Map(key) | Form::Maps(key, _) => format!("({x}).map::<{}, {ty}>()?", key.rust()),
         Form::Optional(form) => {
-            let content = read(form, ty, "x");
+            let content = input_data(form, ty, "x");
             format!("match ({x}).optional() {{ Some(x) => Some({content}), None => None }}")
         }
     }
@@ -166,7 +166,7 @@ fn argument(form: &Form, x: &str, data: &str) -> String {
 }
 
 /// Generates the value of an output.
-fn taken(form: &Form, shape: Option<&[usize]>, value: &str) -> String {
+fn output_value(form: &Form, shape: Option<&[usize]>, value: &str) -> String {
     match (form, shape) {
         (Form::Scalar, _) => format!("runner_io::Value::new(&[], &[{value}])"),
         (Form::Array(_), Some(shape)) => format!("runner_io::Value::new(&{shape:?}, {value})"),
@@ -181,7 +181,7 @@ fn taken(form: &Form, shape: Option<&[usize]>, value: &str) -> String {
             format!("runner_io::Value::of_maps({keys}, {value}.values())")
         }
         (Form::Optional(form), _) => {
-            let content = taken(form, shape, "value");
+            let content = output_value(form, shape, "value");
             format!("runner_io::Value::of_optional({value}.map(|value| {content}))")
         }
         (Form::Array(_) | Form::View(_) | Form::Heap(_), _) => {

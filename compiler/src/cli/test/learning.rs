@@ -31,7 +31,7 @@ pub struct Script {
 
 /// A method of a model.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Method {
     Init,
     Reset,
     Infer,
@@ -39,7 +39,7 @@ enum What {
 }
 
 struct Act {
-    what: What,
+    method: Method,
     /// The name of the action in messages.
     at: String,
     inputs: Vec<Value>,
@@ -50,23 +50,23 @@ struct Act {
     expected: Vec<(usize, Value, Tolerance)>,
 }
 
-impl What {
+impl Method {
     /// The number by which generated code selects the method.
     fn number(self) -> i64 {
         match self {
-            What::Init => 0,
-            What::Reset => 1,
-            What::Infer => 2,
-            What::Step(algorithm) => 3 + algorithm as i64,
+            Method::Init => 0,
+            Method::Reset => 1,
+            Method::Infer => 2,
+            Method::Step(algorithm) => 3 + algorithm as i64,
         }
     }
 
     /// The plan of the method, if it has inputs and outputs.
     fn plan(self, training: &Training) -> Option<&Plan> {
         match self {
-            What::Init | What::Reset => None,
-            What::Infer => Some(&training.infer),
-            What::Step(algorithm) => Some(&training.steps[algorithm].plan),
+            Method::Init | Method::Reset => None,
+            Method::Infer => Some(&training.infer),
+            Method::Step(algorithm) => Some(&training.steps[algorithm].plan),
         }
     }
 }
@@ -98,14 +98,14 @@ impl Script {
             .map_err(|error| Diagnostic::new(Code::Io, error.to_string()).within("meta.json"))?;
         let data = Data::read(&folder.path.join("data.npz"), meta)?;
         let mut acts = Vec::new();
-        acts.push(data.act(training, What::Reset, "reset", ["", "", "init"])?);
+        acts.push(data.act(training, Method::Reset, "reset", ["", "", "init"])?);
         // Initialization runs twice, and must have the same result.
         for _ in 0..2 {
-            acts.push(data.act(training, What::Init, "init", ["", "", "state0"])?);
+            acts.push(data.act(training, Method::Init, "init", ["", "", "state0"])?);
         }
         if data.has_all("infer/out0", &training.infer) {
             let keys = ["infer/in", "infer/out0", ""];
-            acts.push(data.act(training, What::Infer, "inference before", keys)?);
+            acts.push(data.act(training, Method::Infer, "inference before", keys)?);
         }
         let mut iteration = 0;
         while let Some(key) = data.iteration(iteration) {
@@ -114,14 +114,14 @@ impl Script {
             for algorithm in 0..training.steps.len() {
                 let state = if algorithm == last { format!("{key}/state") } else { String::new() };
                 let keys = [given.as_str(), &taken, &state];
-                acts.push(data.act(training, What::Step(algorithm), &key, keys)?);
+                acts.push(data.act(training, Method::Step(algorithm), &key, keys)?);
             }
             iteration += 1;
         }
         let after = format!("infer/out{iteration}");
         if data.has_all(&after, &training.infer) {
             let keys = ["infer/in", &after, ""];
-            acts.push(data.act(training, What::Infer, "inference after", keys)?);
+            acts.push(data.act(training, Method::Infer, "inference after", keys)?);
         }
         Ok(Script { acts, range: data.range() })
     }
@@ -130,7 +130,7 @@ impl Script {
     /// action.
     pub fn data_set(&self) -> DataSet {
         let each = self.acts.iter().flat_map(|act| {
-            let number = Value::Tensor(Tensor::from_int(act.what.number()));
+            let number = Value::Tensor(Tensor::from_int(act.method.number()));
             std::iter::once(number).chain(act.inputs.iter().cloned())
         });
         DataSet { inputs: each.collect(), outputs: Vec::new() }
@@ -153,7 +153,7 @@ impl Script {
     pub fn judge(&self, found: &[Value]) -> Distance {
         let mut distance = Distance::default();
         if found.len() != self.acts.iter().map(|act| act.names.len()).sum::<usize>() {
-            distance.say("there are not as many results as expected".into());
+            distance.record("there are not as many results as expected".into());
             return distance;
         }
         let mut rest = found;
@@ -167,14 +167,16 @@ impl Script {
             }
             self.judge_range(act, found, &mut distance);
             let before = before.replace((act, found));
-            match (before, act.what) {
-                (Some((Act { what: What::Init, .. }, first)), What::Init) if *first != *found => {
-                    distance.say("a second initialization gives something else".into());
+            match (before, act.method) {
+                (Some((Act { method: Method::Init, .. }, first)), Method::Init)
+                    if *first != *found =>
+                {
+                    distance.record("a second initialization gives something else".into());
                 }
-                (Some((_, old)), What::Infer)
+                (Some((_, old)), Method::Infer)
                     if old[old.len() - self.variables()..] != found[act.outputs..] =>
                 {
-                    distance.say("inference changes variables".into());
+                    distance.record("inference changes variables".into());
                 }
                 _ => {}
             }
@@ -192,21 +194,21 @@ impl Script {
         let at = act.names[..act.outputs].iter().position(|found| found == name);
         let number = at.and_then(|at| found[at].tensor()?.floats()?.first().copied());
         if act.at == "step00" && number.is_some_and(|number| number < *least || number > *most) {
-            distance.say(format!("{}: {name} is {number:?}, not in {least}..={most}", act.at));
+            distance.record(format!("{}: {name} is {number:?}, not in {least}..={most}", act.at));
         }
     }
 }
 
 impl Act {
     fn interpret(&self, learner: &mut Learner<'_>) -> onnxc_runtime::Result<Vec<Value>> {
-        match self.what {
-            What::Init => learner.init().map(|()| Vec::new()),
-            What::Reset => {
+        match self.method {
+            Method::Init => learner.init().map(|()| Vec::new()),
+            Method::Reset => {
                 learner.reset();
                 Ok(Vec::new())
             }
-            What::Infer => learner.infer(&self.inputs),
-            What::Step(algorithm) => learner.step(algorithm, &self.inputs),
+            Method::Infer => learner.infer(&self.inputs),
+            Method::Step(algorithm) => learner.step(algorithm, &self.inputs),
         }
     }
 }
@@ -255,11 +257,11 @@ impl Data {
     fn act(
         &self,
         training: &Training,
-        what: What,
+        method: Method,
         at: &str,
         [given, taken, state]: [&str; 3],
     ) -> Result<Act, Diagnostic> {
-        let plan = what.plan(training);
+        let plan = method.plan(training);
         let variables = || training.variables().map(|port| &port.name);
         let outputs = plan.map_or(&[][..], |plan| &plan.outputs);
         let inputs = plan.map_or(Ok(Vec::new()), |plan| self.inputs(plan, given))?;
@@ -270,13 +272,14 @@ impl Data {
             Some((i, self.find(folder, name)?.clone().into(), self.tolerance(name)))
         });
         let expected = expected.collect();
-        Ok(Act { what, at: at.to_owned(), inputs, names, outputs: outputs.len(), expected })
+        Ok(Act { method, at: at.to_owned(), inputs, names, outputs: outputs.len(), expected })
     }
 
     /// The tolerance of a value. Outputs of inference without one get a multiple of the largest
     /// tolerance of a variable.
     fn tolerance(&self, name: &str) -> Tolerance {
-        let atols = self.meta.get("tolerance").and_then(|said| said.get("atol")?.as_object());
+        let atols =
+            self.meta.get("tolerance").and_then(|tolerance| tolerance.get("atol")?.as_object());
         if let Some(atol) = atols.and_then(|all| all.get(name)?.as_f64()) {
             return Tolerance { atol, rtol: 0.0 };
         }

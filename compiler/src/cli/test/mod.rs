@@ -78,7 +78,8 @@ pub fn run(options: &Options) -> ExitCode {
 fn interpret(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
     let shared = options.shared.options()?;
     let one = |folder: &Folder| {
-        let outcome = interpret_one(folder, &shared).unwrap_or_else(|found| refused(&found));
+        let outcome =
+            interpret_one(folder, &shared).unwrap_or_else(|found| compiler_outcome(&found));
         report::line(&folder.path, &outcome, options.json);
         outcome
     };
@@ -90,9 +91,9 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     options.settings.directory = Some(folder.path.clone());
     if folder.learns() {
         let training = onnxc::Compiler::new(&options).training_plans(folder.model()?)?;
-        let training = training.ok_or_else(learns_nothing)?;
+        let training = training.ok_or_else(not_trainable)?;
         let script = Script::of(folder, &training)?;
-        return Ok(judged(script.interpret(&training), &script));
+        return Ok(judge_outcome(script.interpret(&training), &script));
     }
     let plan = onnxc::Compiler::new(&options).plan(folder.model()?)?;
     let sets = folder.data_sets(&plan)?;
@@ -101,7 +102,7 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     let mut session = interpreter::Session::new(&plan);
     let results = sets.iter().map(|set| {
         let found = session.run(&set.inputs).map_err(|error| error.to_string());
-        compared(found, set, folder)
+        compare_outcome(found, set, folder)
     });
     Ok(worst(results))
 }
@@ -112,7 +113,7 @@ fn compile(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagno
     let root = options.scratch.clone().unwrap_or_else(|| temporary.clone());
     // Cargo and the runner have another current directory.
     let root = std::path::absolute(&root).unwrap_or(root);
-    let runtime = Runtime::said(options.runtime.as_deref());
+    let runtime = Runtime::find(options.runtime.as_deref());
     let result = compile_in(Project::new(root, runtime, options.release), options, folders);
     if options.scratch.is_none() {
         // The system cleans up its temporary directory.
@@ -138,7 +139,7 @@ fn compile_in(
         let data = added.and_then(|output| {
             if folder.learns() {
                 let script =
-                    Script::of(folder, output.plans.training().ok_or_else(learns_nothing)?)?;
+                    Script::of(folder, output.plans.training().ok_or_else(not_trainable)?)?;
                 let set = script.data_set();
                 scripts.insert(number, script);
                 return Ok(vec![set]);
@@ -147,7 +148,7 @@ fn compile_in(
             folder.data_sets(output.plans.infer())
         });
         sets.push(data.unwrap_or_else(|diagnostics| {
-            outcomes[number] = Some(refused(&diagnostics));
+            outcomes[number] = Some(compiler_outcome(&diagnostics));
             Vec::new()
         }));
     }
@@ -164,8 +165,8 @@ fn compile_in(
     let mut results: Vec<Vec<Outcome>> = folders.iter().map(|_| Vec::new()).collect();
     for ((number, set), found) in jobs.into_iter().zip(found) {
         results[number].push(match scripts.get(&number) {
-            Some(script) => judged(found, script),
-            None => compared(found, set, &folders[number]),
+            Some(script) => judge_outcome(found, script),
+            None => compare_outcome(found, set, &folders[number]),
         });
     }
     let mut finished = Vec::new();
@@ -177,15 +178,15 @@ fn compile_in(
     Ok(finished)
 }
 
-fn judged(found: Result<Vec<Value>, String>, script: &Script) -> Outcome {
+fn judge_outcome(found: Result<Vec<Value>, String>, script: &Script) -> Outcome {
     found.map_or_else(Outcome::Failed, |found| Outcome::of(script.judge(&found)))
 }
 
-fn learns_nothing() -> Diagnostic {
+fn not_trainable() -> Diagnostic {
     Diagnostic::new(Code::BadOption, "the folder has `data.npz`, but the model learns nothing")
 }
 
-fn compared(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -> Outcome {
+fn compare_outcome(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -> Outcome {
     match found {
         Ok(found) => Outcome::of(compare::compare(&found, &set.outputs, folder.tolerance)),
         Err(error) => Outcome::Failed(error),
@@ -200,7 +201,7 @@ fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 }
 
 /// The outcome for diagnostics of the compiler.
-fn refused(diagnostics: &Diagnostics) -> Outcome {
+fn compiler_outcome(diagnostics: &Diagnostics) -> Outcome {
     let unsupported = diagnostics.0.iter().all(|diagnostic| !diagnostic.code.is_invalidity());
     let text = diagnostics.to_string();
     if unsupported { Outcome::Unsupported(text) } else { Outcome::Failed(text) }

@@ -44,12 +44,12 @@ pub enum Runtime {
 impl Runtime {
     /// The runtime library that the user names, or else its source in the workspace around this
     /// program or the current directory, or else the version in the registry.
-    pub fn said(said: Option<&str>) -> Runtime {
-        if let Some(said) = said {
-            let path = Path::new(said);
+    pub fn find(wanted: Option<&str>) -> Runtime {
+        if let Some(wanted) = wanted {
+            let path = Path::new(wanted);
             return match path.canonicalize() {
                 Ok(path) if path.is_dir() => Runtime::Path(path),
-                _ => Runtime::Version(said.to_owned()),
+                _ => Runtime::Version(wanted.to_owned()),
             };
         }
         let from = [std::env::current_exe().ok(), std::env::current_dir().ok()];
@@ -98,7 +98,7 @@ impl Project {
         self.images |= module.code.contains("image_decoder::");
         module.code += &match plans.training() {
             Some(training) if learns => {
-                glue::teach(&signature.model, training, &emit::signatures(training, &style))
+                glue::run_training(&signature.model, training, &emit::signatures(training, &style))
             }
             _ => glue(&signature, &glue::types(plan), &glue::shapes(plan)),
         };

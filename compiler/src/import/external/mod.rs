@@ -167,8 +167,8 @@ fn inside(location: &str) -> Option<PathBuf> {
     Some(path).filter(|path| !path.as_os_str().is_empty())
 }
 
-fn bad(what: &str) -> Diagnostic {
-    Diagnostic::new(Code::BadExternalData, what)
+fn bad(reason: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadExternalData, reason)
 }
 
 fn system(error: &io::Error) -> Diagnostic {

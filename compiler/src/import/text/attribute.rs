@@ -2,7 +2,7 @@
 
 use super::{
     cursor::{Cursor, is_special},
-    lexer::Word,
+    lexer::Token,
 };
 use crate::diag::Result;
 use onnxc_proto::{
@@ -81,11 +81,11 @@ impl Cursor<'_> {
     }
 
     fn kind(&mut self) -> Result<(AttributeType, Option<AttributeType>)> {
-        let row = match self.word() {
-            Word::Name(found) => KINDS.iter().find(|(name, ..)| name == found),
+        let row = match self.token() {
+            Token::Name(found) => KINDS.iter().find(|(name, ..)| name == found),
             _ => None,
         };
-        let &(_, kind, element) = row.ok_or_else(|| self.wanted("a type of attributes"))?;
+        let &(_, kind, element) = row.ok_or_else(|| self.expected("a type of attributes"))?;
         self.take()?;
         Ok((kind, element))
     }
@@ -123,23 +123,23 @@ impl Cursor<'_> {
     /// Parses one value, of the declared kind if there is one.
     fn single(&mut self, said: Option<AttributeType>) -> Result<Single> {
         let place = self.place();
-        let value = match self.word() {
+        let value = match self.token() {
             _ if self.at_type() => self.tensor_or_type()?,
-            Word::Name(name) if is_special(name) => Single::Float(self.float()?),
-            Word::Name(_) => Single::Graph(self.deeper(Cursor::graph)?),
-            Word::Quoted(_) => {
+            Token::Name(name) if is_special(name) => Single::Float(self.float()?),
+            Token::Name(_) => Single::Graph(self.with_depth(Cursor::graph)?),
+            Token::Quoted(_) => {
                 let text = self.quoted()?;
                 // Only the name of a graph is followed by inputs.
                 if self.at('(') {
-                    Single::Graph(self.deeper(|cursor| cursor.graph_called(text))?)
+                    Single::Graph(self.with_depth(|cursor| cursor.graph_called(text))?)
                 } else {
                     Single::String(text)
                 }
             }
-            Word::Float(_) => Single::Float(self.float()?),
-            Word::Int(_) if said == Some(AttributeType::Float) => Single::Float(self.float()?),
-            Word::Int(_) => Single::Int(self.int()?),
-            Word::Mark(_) | Word::Arrow | Word::End => return Err(self.wanted("a value")),
+            Token::Float(_) => Single::Float(self.float()?),
+            Token::Int(_) if said == Some(AttributeType::Float) => Single::Float(self.float()?),
+            Token::Int(_) => Single::Int(self.int()?),
+            Token::Mark(_) | Token::Arrow | Token::End => return Err(self.expected("a value")),
         };
         match said {
             Some(said) if said != value.kind() => {

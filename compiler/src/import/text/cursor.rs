@@ -1,16 +1,16 @@
 //! Reads the tokens of a text in order, with a lookahead of one.
 
-use super::lexer::{Lexer, Place, Word};
+use super::lexer::{Lexer, Place, Token};
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
 /// The greatest depth of nested graphs and types. It is close to that of the binary format, whose
 /// limit is 100 messages, and where a nested graph takes three.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// A text, and the position up to which it was read.
 pub struct Cursor<'t> {
     lexer: Lexer<'t>,
-    word: Word<'t>,
+    token: Token<'t>,
     place: Place,
     depth: usize,
 }
@@ -19,13 +19,13 @@ impl<'t> Cursor<'t> {
     /// Starts at the beginning of `text`.
     pub fn new(text: &'t str) -> Result<Cursor<'t>> {
         let mut lexer = Lexer::new(text);
-        let (word, place) = lexer.next()?;
-        Ok(Cursor { lexer, word, place, depth: 0 })
+        let (token, place) = lexer.next()?;
+        Ok(Cursor { lexer, token, place, depth: 0 })
     }
 
     /// The next token.
-    pub fn word(&self) -> &Word<'t> {
-        &self.word
+    pub fn token(&self) -> &Token<'t> {
+        &self.token
     }
 
     /// The position of the next token.
@@ -34,15 +34,15 @@ impl<'t> Cursor<'t> {
     }
 
     /// Consumes the next token.
-    pub fn take(&mut self) -> Result<Word<'t>> {
-        let (word, place) = self.lexer.next()?;
+    pub fn take(&mut self) -> Result<Token<'t>> {
+        let (token, place) = self.lexer.next()?;
         self.place = place;
-        Ok(std::mem::replace(&mut self.word, word))
+        Ok(std::mem::replace(&mut self.token, token))
     }
 
     /// Whether the next token is `mark`.
     pub fn at(&self, mark: char) -> bool {
-        self.word == Word::Mark(mark)
+        self.token == Token::Mark(mark)
     }
 
     /// Consumes `mark` if it is next.
@@ -56,22 +56,22 @@ impl<'t> Cursor<'t> {
 
     /// Consumes `mark`, or returns an error.
     pub fn expect(&mut self, mark: char) -> Result {
-        if self.accept(mark)? { Ok(()) } else { Err(self.wanted(&format!("`{mark}`"))) }
+        if self.accept(mark)? { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
     }
 
     /// Consumes `=>`, or returns an error.
     pub fn expect_arrow(&mut self) -> Result {
-        if self.word != Word::Arrow {
-            return Err(self.wanted("`=>`"));
+        if self.token != Token::Arrow {
+            return Err(self.expected("`=>`"));
         }
         self.take().map(drop)
     }
 
     /// Consumes a name, with or without quotes, if one is next.
     pub fn maybe_name(&mut self) -> Result<Option<String>> {
-        let name = match &self.word {
-            Word::Name(name) => (*name).to_owned(),
-            Word::Quoted(name) => name.clone(),
+        let name = match &self.token {
+            Token::Name(name) => (*name).to_owned(),
+            Token::Quoted(name) => name.clone(),
             _ => return Ok(None),
         };
         self.take()?;
@@ -82,25 +82,25 @@ impl<'t> Cursor<'t> {
     pub fn name(&mut self, what: &str) -> Result<String> {
         match self.maybe_name()? {
             Some(name) => Ok(name),
-            None => Err(self.wanted(what)),
+            None => Err(self.expected(what)),
         }
     }
 
     /// Consumes text in quotes.
     pub fn quoted(&mut self) -> Result<String> {
-        match &self.word {
-            Word::Quoted(text) => {
+        match &self.token {
+            Token::Quoted(text) => {
                 let text = text.clone();
                 self.take()?;
                 Ok(text)
             }
-            _ => Err(self.wanted("text in quotes")),
+            _ => Err(self.expected("text in quotes")),
         }
     }
 
     /// Consumes an integer.
     pub fn int<T: std::str::FromStr>(&mut self) -> Result<T> {
-        let Word::Int(text) = self.word else { return Err(self.wanted("a whole number")) };
+        let Token::Int(text) = self.token else { return Err(self.expected("a whole number")) };
         let number = text.parse().map_err(|_| self.out_of_range(text))?;
         self.take()?;
         Ok(number)
@@ -108,12 +108,12 @@ impl<'t> Cursor<'t> {
 
     /// Consumes a number.
     pub fn float<T: std::str::FromStr + PartialEq + Into<f64> + Copy>(&mut self) -> Result<T> {
-        let text = match self.word {
-            Word::Int(text) | Word::Float(text) => text,
-            Word::Name(text) if is_special(text) => text,
-            _ => return Err(self.wanted("a number")),
+        let text = match self.token {
+            Token::Int(text) | Token::Float(text) => text,
+            Token::Name(text) if is_special(text) => text,
+            _ => return Err(self.expected("a number")),
         };
-        let number: T = text.parse().map_err(|_| self.wanted("a number"))?;
+        let number: T = text.parse().map_err(|_| self.expected("a number"))?;
         let letters = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic());
         if number.into().is_infinite() && !letters {
             return Err(self.out_of_range(text));
@@ -142,9 +142,9 @@ impl<'t> Cursor<'t> {
     }
 
     /// Calls `then` one level deeper, which may recurse up to the limit.
-    pub fn deeper<T>(&mut self, then: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth == DEEPEST {
-            let diagnostic = self.error(format!("this lies more than {DEEPEST} deep"));
+    pub fn with_depth<T>(&mut self, then: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth == MAX_DEPTH {
+            let diagnostic = self.error(format!("this lies more than {MAX_DEPTH} deep"));
             return Err(Diagnostic { code: Code::TooDeep, ..diagnostic });
         }
         self.depth += 1;
@@ -154,13 +154,13 @@ impl<'t> Cursor<'t> {
     }
 
     /// The error that the next token is not `what`.
-    pub fn wanted(&self, what: &str) -> Diagnostic {
-        let found = match &self.word {
-            Word::Name(text) | Word::Int(text) | Word::Float(text) => quoted(text),
-            Word::Quoted(text) => format!("the text {}", quoted(text)),
-            Word::Mark(mark) => format!("`{mark}`"),
-            Word::Arrow => "`=>`".into(),
-            Word::End => "the end of the text".into(),
+    pub fn expected(&self, what: &str) -> Diagnostic {
+        let found = match &self.token {
+            Token::Name(text) | Token::Int(text) | Token::Float(text) => quoted(text),
+            Token::Quoted(text) => format!("the text {}", quoted(text)),
+            Token::Mark(mark) => format!("`{mark}`"),
+            Token::Arrow => "`=>`".into(),
+            Token::End => "the end of the text".into(),
         };
         self.error(format!("expected {what}, but found {found}"))
     }

@@ -4,7 +4,7 @@ use crate::diag::{Code, Diagnostic, Result, quoted};
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Word<'t> {
+pub enum Token<'t> {
     /// A name: letters, digits and underscores, and no digit in front.
     Name(&'t str),
     /// Text in quotes, without the quotes and with escapes resolved.
@@ -38,31 +38,31 @@ impl<'t> Lexer<'t> {
     }
 
     /// Returns the next token and its position.
-    pub fn next(&mut self) -> Result<(Word<'t>, Place)> {
+    pub fn next(&mut self) -> Result<(Token<'t>, Place)> {
         self.skip_blank();
         let start = self.at;
-        let word = match self.peek() {
-            None => Word::End,
+        let token = match self.peek() {
+            None => Token::End,
             Some('"') => self.quoted()?,
             Some(c) if is_letter(c) => {
                 self.skip_while(|c| is_letter(c) || c.is_ascii_digit());
-                Word::Name(&self.text[start..self.at])
+                Token::Name(&self.text[start..self.at])
             }
             Some(c) if c.is_ascii_digit() || c == '-' => self.number()?,
             Some('=') if self.text[start..].starts_with("=>") => {
                 self.at += "=>".len();
-                Word::Arrow
+                Token::Arrow
             }
             Some(c) if "<>()[]{},:=@.?".contains(c) => {
                 self.at += 1;
-                Word::Mark(c)
+                Token::Mark(c)
             }
             Some(c) => {
-                let message = format!("no word starts with {}", quoted(&c.to_string()));
+                let message = format!("no token starts with {}", quoted(&c.to_string()));
                 return Err(self.error(Place(start), message));
             }
         };
-        Ok((word, Place(start)))
+        Ok((token, Place(start)))
     }
 
     /// An error at a position of the text.
@@ -97,7 +97,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn quoted(&mut self) -> Result<Word<'t>> {
+    fn quoted(&mut self) -> Result<Token<'t>> {
         let start = Place(self.at);
         let mut value = String::new();
         let mut chars = self.text[self.at..].char_indices().skip(1);
@@ -105,7 +105,7 @@ impl<'t> Lexer<'t> {
             match c {
                 '"' => {
                     self.at += i + 1;
-                    return Ok(Word::Quoted(value));
+                    return Ok(Token::Quoted(value));
                 }
                 '\\' => value.extend(chars.next().map(|(_, escaped)| escaped)),
                 _ => value.push(c),
@@ -114,7 +114,7 @@ impl<'t> Lexer<'t> {
         Err(self.error(start, "the quotes are not closed"))
     }
 
-    fn number(&mut self) -> Result<Word<'t>> {
+    fn number(&mut self) -> Result<Token<'t>> {
         let start = self.at;
         if self.peek() == Some('-') {
             self.at += 1;
@@ -130,10 +130,10 @@ impl<'t> Lexer<'t> {
         let text = &self.text[start..self.at];
         let unsigned = &self.text[digits..self.at];
         if !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit()) {
-            return Ok(Word::Int(text));
+            return Ok(Token::Int(text));
         }
         if text.parse::<f64>().is_ok() {
-            return Ok(Word::Float(text));
+            return Ok(Token::Float(text));
         }
         Err(self.error(Place(start), format!("{} is not a number", quoted(text))))
     }
@@ -147,13 +147,13 @@ fn is_letter(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Result<Vec<Word<'_>>> {
+    fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
         let mut lexer = Lexer::new(text);
-        let mut words = Vec::new();
+        let mut tokens = Vec::new();
         loop {
             match lexer.next()?.0 {
-                Word::End => return Ok(words),
-                word => words.push(word),
+                Token::End => return Ok(tokens),
+                token => tokens.push(token),
             }
         }
     }
@@ -162,31 +162,31 @@ mod tests {
     fn a_text_falls_into_words() {
         let text = "y_1=Op<a=-1.5e-3,b=[-7, 2.]># y\n(\"a \\\"b\\\\\")=>@c -inf";
         let expected = [
-            Word::Name("y_1"),
-            Word::Mark('='),
-            Word::Name("Op"),
-            Word::Mark('<'),
-            Word::Name("a"),
-            Word::Mark('='),
-            Word::Float("-1.5e-3"),
-            Word::Mark(','),
-            Word::Name("b"),
-            Word::Mark('='),
-            Word::Mark('['),
-            Word::Int("-7"),
-            Word::Mark(','),
-            Word::Float("2."),
-            Word::Mark(']'),
-            Word::Mark('>'),
-            Word::Mark('('),
-            Word::Quoted("a \"b\\".into()),
-            Word::Mark(')'),
-            Word::Arrow,
-            Word::Mark('@'),
-            Word::Name("c"),
-            Word::Float("-inf"),
+            Token::Name("y_1"),
+            Token::Mark('='),
+            Token::Name("Op"),
+            Token::Mark('<'),
+            Token::Name("a"),
+            Token::Mark('='),
+            Token::Float("-1.5e-3"),
+            Token::Mark(','),
+            Token::Name("b"),
+            Token::Mark('='),
+            Token::Mark('['),
+            Token::Int("-7"),
+            Token::Mark(','),
+            Token::Float("2."),
+            Token::Mark(']'),
+            Token::Mark('>'),
+            Token::Mark('('),
+            Token::Quoted("a \"b\\".into()),
+            Token::Mark(')'),
+            Token::Arrow,
+            Token::Mark('@'),
+            Token::Name("c"),
+            Token::Float("-inf"),
         ];
-        assert_eq!(words(text).expect("every word is one"), expected);
+        assert_eq!(tokens(text).expect("every token is one"), expected);
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
             ("x -nano", "line 1, column 3"),
             ("1e", "line 1, column 1"),
         ] {
-            let diagnostic = words(text).expect_err(text);
+            let diagnostic = tokens(text).expect_err(text);
             assert_eq!((diagnostic.code, diagnostic.at), (Code::BadSyntax, vec![place.to_owned()]));
         }
     }

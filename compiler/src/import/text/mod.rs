@@ -20,7 +20,7 @@ pub(super) use ty::CONTAINERS;
 
 use crate::diag::Result;
 use cursor::Cursor;
-use lexer::Word;
+use lexer::Token;
 use onnxc_proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     TypeProto, ValueInfoProto, type_proto::Value,
@@ -32,7 +32,7 @@ use onnxc_proto::{
 ///
 /// Returns the first syntax error, with its line and column.
 pub fn model(text: &str) -> Result<ModelProto> {
-    whole(text, Cursor::model)
+    parse_all(text, Cursor::model)
 }
 
 /// Parses a graph.
@@ -41,7 +41,7 @@ pub fn model(text: &str) -> Result<ModelProto> {
 ///
 /// Returns the first syntax error, with its line and column.
 pub fn graph(text: &str) -> Result<GraphProto> {
-    whole(text, Cursor::graph)
+    parse_all(text, Cursor::graph)
 }
 
 /// Parses a function.
@@ -50,7 +50,7 @@ pub fn graph(text: &str) -> Result<GraphProto> {
 ///
 /// Returns the first syntax error, with its line and column.
 pub fn function(text: &str) -> Result<FunctionProto> {
-    whole(text, Cursor::function)
+    parse_all(text, Cursor::function)
 }
 
 /// Parses a type.
@@ -59,14 +59,18 @@ pub fn function(text: &str) -> Result<FunctionProto> {
 ///
 /// Returns the first syntax error, with its line and column.
 pub fn ty(text: &str) -> Result<TypeProto> {
-    whole(text, Cursor::ty)
+    parse_all(text, Cursor::ty)
 }
 
 /// Parses all of `text` with `read`.
-fn whole<'t, T>(text: &'t str, read: impl FnOnce(&mut Cursor<'t>) -> Result<T>) -> Result<T> {
+fn parse_all<'t, T>(text: &'t str, read: impl FnOnce(&mut Cursor<'t>) -> Result<T>) -> Result<T> {
     let mut cursor = Cursor::new(text)?;
     let found = read(&mut cursor)?;
-    if *cursor.word() == Word::End { Ok(found) } else { Err(cursor.wanted("the end of the text")) }
+    if *cursor.token() == Token::End {
+        Ok(found)
+    } else {
+        Err(cursor.expected("the end of the text"))
+    }
 }
 
 impl Cursor<'_> {
@@ -90,7 +94,7 @@ impl Cursor<'_> {
             Ok(true)
         })?;
         model.graph = Some(self.graph()?);
-        while *self.word() != Word::End {
+        while *self.token() != Token::End {
             model.functions.push(self.function()?);
         }
         Ok(model)

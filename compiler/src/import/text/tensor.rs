@@ -1,6 +1,6 @@
 //! Parses constant tensors.
 
-use super::{cursor::Cursor, lexer::Word};
+use super::{cursor::Cursor, lexer::Token};
 use crate::{
     diag::{Result, quoted},
     dtype::DType,
@@ -14,9 +14,9 @@ use onnxc_proto::{
 impl Cursor<'_> {
     /// Whether the data of a constant is next, possibly after a name or `=`.
     pub fn at_constant(&self) -> bool {
-        match self.word() {
-            Word::Name(_) | Word::Quoted(_) => true,
-            Word::Mark(mark) => matches!(mark, '=' | '{'),
+        match self.token() {
+            Token::Name(_) | Token::Quoted(_) => true,
+            Token::Mark(mark) => matches!(mark, '=' | '{'),
             _ => false,
         }
     }
@@ -48,8 +48,8 @@ impl Cursor<'_> {
         let mut values = TensorProto { name, ..Default::default() };
         let values_count = self.elements(dtype, &mut values)?;
         values.dims = vec![values_count];
-        if *self.word() != Word::Name("at") {
-            return Err(self.wanted("`at`"));
+        if *self.token() != Token::Name("at") {
+            return Err(self.expected("`at`"));
         }
         self.take()?;
         let mut indices = TensorProto::default();
@@ -93,7 +93,7 @@ impl Cursor<'_> {
             }
             _ => {
                 let elements = self.list('}', |cursor| cursor.narrow(dtype))?;
-                tensor.int32_data = packed(dtype, &elements);
+                tensor.int32_data = pack(dtype, &elements);
                 elements.len()
             }
         };
@@ -126,7 +126,7 @@ impl Cursor<'_> {
 }
 
 /// The entries of `int32_data`, each of which holds several elements of less than a byte.
-fn packed(dtype: DType, elements: &[i32]) -> Vec<i32> {
+fn pack(dtype: DType, elements: &[i32]) -> Vec<i32> {
     let bits = dtype.bits();
     if bits >= 8 {
         return elements.to_vec();

@@ -1,6 +1,6 @@
 //! Parses types, and values with their types.
 
-use super::{cursor::Cursor, lexer::Word};
+use super::{cursor::Cursor, lexer::Token};
 use crate::{
     diag::{Result, quoted},
     dtype::DType,
@@ -17,25 +17,25 @@ pub const CONTAINERS: &[&str] = &["seq", "map", "optional", "sparse_tensor", "op
 impl Cursor<'_> {
     /// Whether a type is next.
     pub fn at_type(&self) -> bool {
-        match self.word() {
-            Word::Name(name) => DType::from_name(name).is_some() || CONTAINERS.contains(name),
+        match self.token() {
+            Token::Name(name) => DType::from_name(name).is_some() || CONTAINERS.contains(name),
             _ => false,
         }
     }
 
     /// Parses a type.
     pub fn ty(&mut self) -> Result<TypeProto> {
-        let value = self.deeper(Cursor::type_value)?;
+        let value = self.with_depth(Cursor::type_value)?;
         Ok(TypeProto { value: Some(value), denotation: None })
     }
 
     fn type_value(&mut self) -> Result<Value> {
-        let Word::Name(name) = *self.word() else { return Err(self.wanted("a type")) };
+        let Token::Name(name) = *self.token() else { return Err(self.expected("a type")) };
         if DType::from_name(name).is_some() {
             return self.tensor_type().map(Value::TensorType);
         }
         if !CONTAINERS.contains(&name) {
-            return Err(self.wanted("a type"));
+            return Err(self.expected("a type"));
         }
         self.take()?;
         self.expect('(')?;
@@ -77,11 +77,11 @@ impl Cursor<'_> {
     }
 
     fn dtype(&mut self) -> Result<DType> {
-        let found = match self.word() {
-            Word::Name(name) => DType::from_name(name),
+        let found = match self.token() {
+            Token::Name(name) => DType::from_name(name),
             _ => None,
         };
-        let dtype = found.ok_or_else(|| self.wanted("an element type"))?;
+        let dtype = found.ok_or_else(|| self.expected("an element type"))?;
         self.take()?;
         Ok(dtype)
     }

@@ -364,7 +364,7 @@ impl Attention {
                 let shape = &cx.ty(3)?.shape;
                 let len = shape.last().cloned().unwrap_or_else(|| 1.into());
                 let scores = [batch, heads, queries, &len].map(Clone::clone);
-                let all = geometry::stretched(shape, &scores);
+                let all = geometry::broadcast_strides(shape, &scores);
                 ([all[0].clone(), all[1].clone(), all[2].clone()], len)
             }
         };

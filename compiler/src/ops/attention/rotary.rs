@@ -151,10 +151,10 @@ impl Op for RotaryEmbedding {
         let cos = &cx.ty(1)?.shape;
         let rows = [batch.clone(), len.clone()];
         let (places, angles) = match cx.has(3) {
-            true => (geometry::stretched(&cx.ty(3)?.shape, &rows), cos[0].clone()),
+            true => (geometry::broadcast_strides(&cx.ty(3)?.shape, &rows), cos[0].clone()),
             false => {
                 let all = [&rows[..], &cos[2..]].concat();
-                (geometry::stretched(cos, &all), 0.into())
+                (geometry::broadcast_strides(cos, &all), 0.into())
             }
         };
         let geometry = Rotary {

@@ -125,7 +125,7 @@ fn geometry(cx: &Lower<'_>, operands: [usize; 2], zeros: [usize; 2]) -> Result<I
     let shape = &cx.output_ty(0)?.shape;
     let batch = &shape[..batch_a.len().max(batch_b.len())];
     let strides_over = |operand: &[Dim], rows: &Dim, columns: &Dim| {
-        geometry::stretched(operand, &[batch, &[rows.clone(), columns.clone()]].concat())
+        geometry::broadcast_strides(operand, &[batch, &[rows.clone(), columns.clone()]].concat())
     };
     let one = Dim::from(1);
     let zero = |i: usize, operand: &[Dim], left: bool| -> Result<Vec<Dim>> {

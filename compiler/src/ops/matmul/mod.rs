@@ -248,7 +248,7 @@ impl Op for Gemm {
             false => Layout::Strides(shape[1].clone(), 1.into()),
         };
         let c = match cx.has(2) {
-            true => geometry::stretched(&cx.ty(2)?.shape, &[m.clone(), n.clone()]),
+            true => geometry::broadcast_strides(&cx.ty(2)?.shape, &[m.clone(), n.clone()]),
             false => vec![0.into(); 2],
         };
         cx.macs(&(&m * &n * &k));
@@ -386,7 +386,7 @@ impl Op for MatMul {
         let batch = &shape[..batch_a.len().max(batch_b.len())];
         let strides_over = |operand: &[Dim], [rows, columns]: [&Dim; 2]| {
             let to = [batch, &[rows.clone(), columns.clone()]].concat();
-            geometry::stretched(operand, &to)
+            geometry::broadcast_strides(operand, &to)
         };
         let a = strides_over(&[batch_a, &[m.clone(), k.clone()]].concat(), [&m, &k]);
         let b = strides_over(&[batch_b, &[k.clone(), n.clone()]].concat(), [&k, &n]);

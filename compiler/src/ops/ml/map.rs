@@ -182,7 +182,7 @@ impl Op for MapValues {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let TensorType { dtype, shape } = cx.output_ty(0)?;
         let indices = cx.scratch(DType::I64, shape[1].clone());
-        let keys = cx.beside(0).ok_or_else(|| cx.unsupported("a map without keys"))?;
+        let keys = cx.companion(0).ok_or_else(|| cx.unsupported("a map without keys"))?;
         let mut inputs = vec![Arg::from(keys)];
         for i in 1..cx.node().inputs.len() {
             inputs.push(cx.input(i)?.into());

@@ -29,11 +29,11 @@ use onnxc_runtime::kernels::{
 use std::rc::Rc;
 
 /// The fewest output channels. Fewer leave too much of a block empty.
-const FEW: usize = 8;
+const MIN_FILTERS: usize = 8;
 /// The fewest output channels of one group, which has blocks that hold no other group's channels.
-const FEW_OF_GROUP: usize = 4;
+const MIN_FILTERS_OF_GROUP: usize = 4;
 /// The depth of a dot product below which a convolution gains less than `Unblock` costs.
-const SHALLOW: usize = 128;
+const MIN_DEPTH: usize = 128;
 
 /// The blocked value that `Unblock` turns into `value`.
 pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
@@ -116,13 +116,13 @@ pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
     let fits = if is_depthwise(graph, node, conv) {
         nchwc
     } else {
-        group == 1 || is_constant(graph, node, 1) && *filters >= FEW_OF_GROUP * group
+        group == 1 || is_constant(graph, node, 1) && *filters >= MIN_FILTERS_OF_GROUP * group
     };
     weights.dtype == DType::F32
         && has_blocks(kernel)
         && depth * kernel.iter().product::<usize>() > 0
         && fits
-        && *filters >= FEW
+        && *filters >= MIN_FILTERS
 }
 
 /// Whether each channel is convolved separately.
@@ -256,13 +256,13 @@ pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Restores a small convolution whose neighbors are in NCHW.
-pub fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn restore(site: &mut Site<'_>, node: &Node) -> Replaced {
     let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
     let sum = site.producer(x)?;
     let BlockedConv { conv, nchwc, .. } = sum.op.downcast()?;
     let weights = tensor(site.graph, sum.input(1)?)?;
     let depth = weights.shape[1..].iter().product::<Dim>().known()?;
-    if *nchwc || site.uses(0) > 1 || sum.input(3).is_some() || depth >= SHALLOW as i64 {
+    if *nchwc || site.uses(0) > 1 || sum.input(3).is_some() || depth >= MIN_DEPTH as i64 {
         return None;
     }
     let (op, inputs) = (conv.clone(), sum.inputs.clone());
@@ -277,7 +277,7 @@ mod tests {
             activation,
             window::{AutoPad, Window},
         },
-        passes::layout::{BLOCKED, BLOCKED_ALONE, spread},
+        passes::layout::{BLOCKED, RESTORE_NCHW, spread},
         ty::Type,
     };
 
@@ -303,20 +303,20 @@ mod tests {
     }
 
     /// The operators left of a graph with one input of this many channels.
-    fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
+    fn after_layout(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
         let mut graph = Graph::new(Rc::default());
         let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        let graph = spread(&graph, BLOCKED, BLOCKED_ALONE).expect("nothing is wrong with it");
+        let graph = spread(&graph, BLOCKED, RESTORE_NCHW).expect("nothing is wrong with it");
         let nodes = graph[graph.body].nodes.iter();
         nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn blocks_end_once() {
-        let found = laid_out(3, |graph, x| {
+        let found = after_layout(3, |graph, x| {
             let a = conv(graph, x, [24, 3], 3);
             let a = graph.add(graph.body, "f", activation::Activation::sigmoid(), &[a]);
             let a = a.expect("any numbers do");
@@ -328,15 +328,15 @@ mod tests {
 
     #[test]
     fn a_small_convolution_alone_stays() {
-        assert_eq!(laid_out(3, |graph, x| conv(graph, x, [16, 3], 3)), "Conv");
-        assert_eq!(laid_out(16, |graph, x| conv(graph, x, [16, 16], 3)), "BlockedConv Unblock");
-        assert_eq!(laid_out(16, |graph, x| conv(graph, x, [4, 16], 3)), "Conv");
+        assert_eq!(after_layout(3, |graph, x| conv(graph, x, [16, 3], 3)), "Conv");
+        assert_eq!(after_layout(16, |graph, x| conv(graph, x, [16, 16], 3)), "BlockedConv Unblock");
+        assert_eq!(after_layout(16, |graph, x| conv(graph, x, [4, 16], 3)), "Conv");
     }
 
     #[test]
     fn blocks_end_before_a_number_of_more_axes() {
         let times = |axes: usize| {
-            laid_out(16, move |graph, x| {
+            after_layout(16, move |graph, x| {
                 let a = conv(graph, x, [16, 16], 3);
                 let two = Tensor::from_numbers(DType::F32, vec![1; axes], &[2.0]).expect("one");
                 let two = graph.constant("two", two);
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn whole_blocks_can_be_joined() {
         let joined = |first| {
-            laid_out(16, move |graph, x| {
+            after_layout(16, move |graph, x| {
                 let (a, b) = (conv(graph, x, [first, 16], 3), conv(graph, x, [20, 16], 3));
                 graph.add(graph.body, "all", Concat { axis: -3 }, &[a, b]).expect("they fit")
             })

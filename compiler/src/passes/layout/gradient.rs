@@ -61,7 +61,7 @@ pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Converts a transposed convolution: the gradient of a convolution with respect to its input.
 /// Constant weights are excluded: they are not trained, and other kernels read them packed.
-pub fn transposed(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn conv_transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
     let transpose = node.op.downcast::<ConvTranspose>()?;
     let x = nchwc(site, node.input(0)?)?;
     let weights = node.input(1)?;
@@ -107,7 +107,7 @@ pub fn max_pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     let MaxPoolGrad { pool } = node.op.downcast()?;
     let x = nchwc(site, node.input(0)?)?;
     let channels = channels_of(site, node.input(0)?)?;
-    let dy = stretched(site, node, node.input(1)?)?;
+    let dy = operand_to_nchwc(site, node, node.input(1)?)?;
     let op = Rc::new(BlockedMaxPoolGrad { pool: pool.clone() });
     replace(site, node, op, vec![Some(x), Some(dy)], channels)
 }
@@ -122,7 +122,7 @@ pub fn gate(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let channels = channels_of(site, x)?;
-    let (x, gate) = (stretched(site, node, x)?, to_nchwc(site, node, gate)?);
+    let (x, gate) = (operand_to_nchwc(site, node, x)?, to_nchwc(site, node, gate)?);
     let mut inputs = vec![Some(x), Some(gate)];
     inputs.extend(&node.inputs[2..]);
     replace(site, node, node.op.clone(), inputs, channels)
@@ -148,7 +148,7 @@ pub fn sum(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// `value` in NCHWc. If `value` expands one pixel per channel, blocks the pixel first and expands
 /// it then.
-pub fn stretched(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+pub fn operand_to_nchwc(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
     let Some((pixel, shape)) = pixel(site, value) else { return to_nchwc(site, node, value) };
     let block = site.before(node, Rc::new(Block), vec![Some(pixel)])?;
     let shape = site.graph.constant(&format!("{} shape", node.name), Tensor::from_ints(&shape));

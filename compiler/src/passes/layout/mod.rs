@@ -15,11 +15,11 @@ use crate::{
 
 /// The rules that spread NCHWc, in order.
 const BLOCKED: &[Rule<'_>] = &[
-    &shuffle::recognized,
-    &shuffle::behind_channels,
+    &shuffle::recognize,
+    &shuffle::move_past_depthwise,
     &blocked::conv,
     &blocked::scale,
-    &normalization::given,
+    &normalization::inference,
     &normalization::training,
     &normalization::moments,
     &normalization::sums,
@@ -29,26 +29,26 @@ const BLOCKED: &[Rule<'_>] = &[
     &blocked::pool,
     &blocked::concat,
     &gradient::conv_weight_grad,
-    &gradient::transposed,
+    &gradient::conv_transpose,
     &gradient::max_pool,
     &gradient::gate,
     &gradient::sum,
 ];
 
 /// The rules that undo a conversion which gains nothing.
-const BLOCKED_ALONE: &[Rule<'_>] = &[&blocked::alone];
+const RESTORE_NCHW: &[Rule<'_>] = &[&blocked::restore];
 
 /// Stores images in the layouts that their kernels read fastest.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let blocked = spread(graph, BLOCKED, BLOCKED_ALONE)?;
-    spread(&blocked, nhwc::RULES, nhwc::ALONE)
+    let blocked = spread(graph, BLOCKED, RESTORE_NCHW)?;
+    spread(&blocked, nhwc::RULES, nhwc::RESTORE)
 }
 
-/// Applies `rules`, and then `alone`, which undo what gained nothing.
-fn spread(graph: &Graph, rules: &[Rule<'_>], alone: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
+/// Applies `rules`, and then `restore`, which undo what gained nothing.
+fn spread(graph: &Graph, rules: &[Rule<'_>], restore: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
     let spread = rewrite(graph, &copy_node, rules)?;
-    // Dead nodes count as uses, so they are removed before `alone` is applied.
+    // Dead nodes count as uses, so they are removed before `restore` is applied.
     let needed = rewrite(&spread, &copy_node, &[])?;
-    let sensible = rewrite(&needed, &copy_node, alone)?;
+    let sensible = rewrite(&needed, &copy_node, restore)?;
     rewrite(&sensible, &copy_node, &[])
 }

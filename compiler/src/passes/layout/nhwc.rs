@@ -32,17 +32,17 @@ use std::rc::Rc;
 pub const RULES: &[Rule<'_>] = &[&conv, &binary, &table, &pool, &concat];
 
 /// The rules that undo a conversion which gains nothing.
-pub const ALONE: &[Rule<'_>] = &[&alone];
+pub const RESTORE: &[Rule<'_>] = &[&restore];
 
 /// The NHWC value that `ToNchw` turns into `value`.
-fn in_last(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
+fn nhwc_source(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let first = site.producer(value).filter(|node| node.op.is::<ToNchw>())?;
     first.input(0)
 }
 
 /// `value` in NHWC. Adds a `ToNhwc` if no such value exists yet.
-fn into_last(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
-    match in_last(site, value) {
+fn to_nhwc(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
+    match nhwc_source(site, value) {
         Some(value) => Some(value),
         None => site.before(node, Rc::new(ToNhwc), vec![Some(value)]),
     }
@@ -75,7 +75,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let weights = &tensor(site.graph, w)?.shape;
     let (filters, depth) = (weights[0].known()?, weights[1].known()?);
     // The depthwise kernel reads four channels at once.
-    let is_depthwise = depth == 1 && filters == *group && filters > 3 && in_last(site, x).is_some();
+    let is_depthwise =
+        depth == 1 && filters == *group && filters > 3 && nhwc_source(site, x).is_some();
     let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MOST_AXES;
     if !fits || filters == 0 {
         return None;
@@ -83,7 +84,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let to_last = to_unsigned(*to, dtype);
     let conv = NhwcConv { window: window.clone(), group: *group, to: to_last, added: None };
     let mut inputs = node.inputs.clone();
-    inputs[0] = Some(into_last(site, node, x)?);
+    inputs[0] = Some(to_nhwc(site, node, x)?);
     replace(site, node, Rc::new(conv), inputs, (to.dtype, filters))
 }
 
@@ -91,7 +92,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
 fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let QuantizedBinary { form, of, to } = node.op.downcast()?;
     let given = [node.input(0)?, node.input(1)?];
-    if given.iter().all(|&id| in_last(site, id).is_none()) {
+    if given.iter().all(|&id| nhwc_source(site, id).is_none()) {
         return None;
     }
     let channels = bytes(site, given[0])?.1;
@@ -103,11 +104,11 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
             continue;
         }
         of.zeros[i] += unsigned_offset(bytes(site, id)?.0);
-        inputs.push(Some(into_last(site, node, id)?));
+        inputs.push(Some(to_nhwc(site, node, id)?));
     }
     let made = to_unsigned(*to, DType::U8);
     if let (Form::Add, true, &[Some(a), Some(b)]) = (form, alike, &inputs[..])
-        && let Some((op, inputs)) = added(site, [a, b], of, made)
+        && let Some((op, inputs)) = fuse_into_conv(site, [a, b], of, made)
     {
         return replace(site, node, Rc::new(op), inputs, (to.dtype, channels));
     }
@@ -117,7 +118,7 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Fuses a sum into the convolution that computes one of its operands, if nothing else uses that
 /// operand. Of two such convolutions, the later one.
-fn added(
+fn fuse_into_conv(
     site: &Site<'_>,
     operands: [ValueId; 2],
     of: Blend,
@@ -145,7 +146,7 @@ fn added(
 /// Converts a function of each byte.
 fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<QuantizedTable>()?;
-    let (x, (_, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
+    let (x, (_, channels)) = (nhwc_source(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
     let constant = site.graph[node.input(1)?].constant.as_ref()?;
     let dtype = constant.dtype;
     let offset = i64::from(unsigned_offset(dtype));
@@ -158,7 +159,7 @@ fn table(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Converts pools.
 fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let (x, (dtype, channels)) = (in_last(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
+    let (x, (dtype, channels)) = (nhwc_source(site, node.input(0)?)?, bytes(site, node.input(0)?)?);
     let pool = NhwcPool::from_op(&*node.op, dtype)?;
     if node.output(1).is_some() {
         return None;
@@ -183,14 +184,14 @@ fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
         if !nhwc::can_concat(channels, is_last) {
             return None;
         }
-        inputs.push(Some(in_last(site, (*id)?)?));
+        inputs.push(Some(nhwc_source(site, (*id)?)?));
         (all, dtype) = (all + channels, of);
     }
     replace(site, node, Rc::new(Concat { axis: rank - 1 }), inputs, (dtype, all))
 }
 
 /// Restores a convolution whose neighbors are in NCHW.
-fn alone(site: &mut Site<'_>, node: &Node) -> Replaced {
+fn restore(site: &mut Site<'_>, node: &Node) -> Replaced {
     let ToNchw { dtype, .. } = *node.op.downcast()?;
     let sum = site.producer(node.input(0)?)?;
     let NhwcConv { window, group, to, added: None } = sum.op.downcast()? else {
@@ -250,13 +251,13 @@ mod tests {
     }
 
     /// The graph of `build` with one input of this many channels, after the pass.
-    fn laid_out(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
+    fn after_layout(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> Graph {
         let mut graph = Graph::new(Rc::default());
         let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
         let x = graph.input(graph.body, "x", Type::tensor(DType::I8, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        spread(&graph, RULES, ALONE).expect("nothing is wrong with it")
+        spread(&graph, RULES, RESTORE).expect("nothing is wrong with it")
     }
 
     fn names(graph: &Graph) -> String {
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn channels_go_last_and_come_back_once() {
-        let graph = laid_out(5, |graph, x| {
+        let graph = after_layout(5, |graph, x| {
             let a = conv(graph, x, [24, 5], 1);
             let b = conv(graph, a, [24, 1], 24);
             let of =
@@ -290,7 +291,7 @@ mod tests {
         let of =
             Blend { zeros: [1, 2], scales: [0.5, 0.125], scale: 0.25, one: false, factors: None };
         let of_both = |swapped: bool| {
-            laid_out(8, move |graph, x| {
+            after_layout(8, move |graph, x| {
                 let mut both = [conv(graph, x, [8, 8], 1), conv(graph, x, [8, 8], 1)];
                 if swapped {
                     both.swap(0, 1);
@@ -317,10 +318,10 @@ mod tests {
 
     #[test]
     fn a_convolution_alone_stays() {
-        let graph = laid_out(8, |graph, x| conv(graph, x, [16, 8], 1));
+        let graph = after_layout(8, |graph, x| conv(graph, x, [16, 8], 1));
         assert_eq!(names(&graph), "QuantizedConv");
         let op = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedConv>());
         assert_eq!(op.expect("it was seen above").to, TO);
-        assert_eq!(names(&laid_out(8, |graph, x| conv(graph, x, [8, 1], 8))), "QuantizedConv");
+        assert_eq!(names(&after_layout(8, |graph, x| conv(graph, x, [8, 1], 8))), "QuantizedConv");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     blocked::{channels_of, nchwc, replace},
-    gradient::stretched,
+    gradient::operand_to_nchwc,
 };
 use crate::{
     dtype::DType,
@@ -21,7 +21,7 @@ use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 /// Converts batch normalization with the running statistics.
-pub fn given(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn inference(site: &mut Site<'_>, node: &Node) -> Replaced {
     let op = node.op.downcast::<BatchNormalization>().filter(|op| !op.training_mode)?;
     let x = nchwc(site, node.input(0)?)?;
     let numbers = parameters(site, node)?;
@@ -74,7 +74,7 @@ pub fn sums(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let channels = channels_of(site, x)?;
-    let [x, dy] = [stretched(site, node, x)?, stretched(site, node, dy)?];
+    let [x, dy] = [operand_to_nchwc(site, node, x)?, operand_to_nchwc(site, node, dy)?];
     let op = Rc::new(ChannelSums { blocked: Some(channels) });
     site.replace(node, op, vec![Some(x), Some(dy), Some(mean)])
 }
@@ -88,8 +88,8 @@ pub fn gradient(site: &mut Site<'_>, node: &Node) -> Replaced {
     }
     let channels = channels_of(site, x)?;
     let mut inputs = node.inputs.clone();
-    inputs[0] = Some(stretched(site, node, dy)?);
-    inputs[1] = Some(stretched(site, node, x)?);
+    inputs[0] = Some(operand_to_nchwc(site, node, dy)?);
+    inputs[1] = Some(operand_to_nchwc(site, node, x)?);
     let op = Rc::new(ChannelGrad { epsilon: op.epsilon, blocked: Some(channels) });
     let [dx, by_scale] = site.several_before(node, op, inputs)?;
     let dx = site.before(node, Rc::new(Unblock { channels }), vec![Some(dx)])?;
@@ -134,7 +134,7 @@ mod tests {
 
     /// The operators left of a convolution followed by `build`, which gets four inputs of 24
     /// elements, one per channel.
-    fn laid_out(build: impl Fn(&mut Graph, ValueId, [ValueId; 4])) -> String {
+    fn after_layout(build: impl Fn(&mut Graph, ValueId, [ValueId; 4])) -> String {
         let mut graph = Graph::new(Rc::default());
         let mut input = |shape: &[usize]| {
             let ty = Type::tensor(DType::F32, shape.to_vec());
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn learned_numbers_stay_in_blocks() {
-        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+        let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             last(graph, norm(false), &[x, scale, bias, mean, variance], 1);
         });
         assert_eq!(found, "BlockedConv ChannelFactors Affine Unblock");
-        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+        let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             last(graph, norm(true), &[x, scale, bias, mean, variance], 3);
         });
         let statistics = "BlockedConv ChannelMoments ChannelFactors Affine";
@@ -189,16 +189,17 @@ mod tests {
 
     #[test]
     fn sums_are_of_blocks() {
-        let found = laid_out(|graph, x, [mean, ..]| {
+        let found = after_layout(|graph, x, [mean, ..]| {
             last(graph, ChannelSums { blocked: None }, &[x, x, mean], 2);
         });
         assert_eq!(found, "BlockedConv ChannelSums");
-        let found = laid_out(|graph, x, [scale, bias, mean, variance]| {
+        let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             let op = ChannelGrad { epsilon: 1e-5, blocked: None };
             last(graph, op, &[x, x, scale, bias, mean, variance, mean], 2);
         });
         assert_eq!(found, "BlockedConv ChannelGrad Unblock");
-        let found = laid_out(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
+        let found =
+            after_layout(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
         assert_eq!(found, "BlockedConv ChannelMoments");
     }
 }

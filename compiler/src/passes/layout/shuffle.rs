@@ -19,7 +19,7 @@ use crate::{
 use std::rc::Rc;
 
 /// Replaces `Reshape`, `Transpose` and `Reshape` that together shuffle channels by `Shuffle`.
-pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn recognize(site: &mut Site<'_>, node: &Node) -> Replaced {
     let Reshape { allowzero } = *node.op.downcast()?;
     let transposed = site.producer(node.input(0)?)?;
     let perm = transposed.op.downcast::<Transpose>()?.perm.as_ref()?;
@@ -55,7 +55,7 @@ pub fn recognized(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Moves a depthwise convolution before the shuffle of its input.
-pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
+pub fn move_past_depthwise(site: &mut Site<'_>, node: &Node) -> Replaced {
     let conv = node.op.downcast::<Conv>()?;
     let of_constants = |i: usize| node.input(i).is_none() || is_constant(site.graph, node, i);
     if !is_depthwise(site.graph, node, conv)
@@ -71,7 +71,7 @@ pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
     let mut inputs = vec![Some(x)];
     for i in 1..node.inputs.len().min(3) {
         inputs.push(match node.input(i) {
-            Some(id) => Some(gathered(site, id, &shuffle)?),
+            Some(id) => Some(permute_channels(site, id, &shuffle)?),
             None => None,
         });
     }
@@ -82,7 +82,7 @@ pub fn behind_channels(site: &mut Site<'_>, node: &Node) -> Replaced {
 
 /// Permutes the constant `id`, which has a slice per shuffled channel, to the order before the
 /// shuffle.
-fn gathered(site: &mut Site<'_>, id: ValueId, shuffle: &Shuffle) -> Option<ValueId> {
+fn permute_channels(site: &mut Site<'_>, id: ValueId, shuffle: &Shuffle) -> Option<ValueId> {
     let value = &site.graph[id];
     let (name, constant) = (value.name.clone(), value.constant.as_ref()?);
     let each = constant.len() / constant.shape[0];
@@ -93,8 +93,8 @@ fn gathered(site: &mut Site<'_>, id: ValueId, shuffle: &Shuffle) -> Option<Value
     let places = order.into_iter().flat_map(|channel| channel * each..(channel + 1) * each);
     let places: Vec<usize> = places.collect();
     let (shape, bytes) = (constant.shape.clone(), constant.take(&places).raw());
-    let gathered = Tensor::from_raw(constant.dtype, shape, bytes);
-    Some(site.graph.constant(&name, gathered))
+    let permuted = Tensor::from_raw(constant.dtype, shape, bytes);
+    Some(site.graph.constant(&name, permuted))
 }
 
 #[cfg(test)]

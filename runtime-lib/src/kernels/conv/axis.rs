@@ -117,24 +117,24 @@ impl Axis {
 
     /// The outputs from `first` on, but not from `end` on, whose windows see the same elements of the
     /// kernel. Those that are `inside` see all.
-    pub fn stretch(&self, inside: &Range<usize>, first: usize, end: usize) -> Stretch {
+    pub fn tap_run(&self, inside: &Range<usize>, first: usize, end: usize) -> TapRun {
         let start = first * self.stride;
         if inside.contains(&first) {
             let count = inside.end.min(end) - first;
-            return Stretch { count, from: start - self.pad, taps: 0..self.kernel };
+            return TapRun { count, from: start - self.pad, taps: 0..self.kernel };
         }
         // Divisions take longer than a short stretch.
         let steps = |len: usize| if self.dilation == 1 { len } else { len.div_ceil(self.dilation) };
         let before = steps(self.pad.saturating_sub(start)).min(self.kernel);
         let seen = steps((self.pad + self.size).saturating_sub(start)).min(self.kernel);
         let from = (start + before * self.dilation).saturating_sub(self.pad);
-        Stretch { count: 1, from, taps: before..seen }
+        TapRun { count: 1, from, taps: before..seen }
     }
 }
 
 /// Neighboring outputs, along one axis, whose windows see the same elements of the kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct TapRun {
     /// How many they are.
     pub count: usize,
     /// Where in the image the first of them begins to see it.

@@ -23,7 +23,7 @@ mod tests;
 mod transpose;
 mod weight_grad;
 
-pub(crate) use axis::{Axis, Stretch};
+pub(crate) use axis::{Axis, TapRun};
 pub use blocked::{
     MAX_SHUFFLED, Reading, Tile, conv_nchw_to_nchwc, conv_nchw_to_nchwc_scratch, conv_nchwc,
     conv_nchwc_scratch, conv_transpose_nchwc, conv_transpose_nchwc_scratch,

@@ -1,7 +1,7 @@
 //! Pools of images whose channels stand side by side.
 
 use super::{BLOCK, QUAD};
-use crate::kernels::conv::{Axis, Stretch};
+use crate::kernels::conv::{Axis, TapRun};
 use crate::kernels::pool::Pool;
 use crate::kernels::quantized::{Requantize, requantized};
 use crate::loops::window::Taps;
@@ -247,8 +247,8 @@ impl Places<'_> {
     #[inline(always)]
     fn next(&mut self) -> (usize, usize) {
         if self.next == self.end {
-            let Stretch { count, from, taps } =
-                self.axis.stretch(self.inside, self.next, self.axis.out);
+            let TapRun { count, from, taps } =
+                self.axis.tap_run(self.inside, self.next, self.axis.out);
             (self.end, self.from, self.taps) = (self.next + count, from, taps.len());
         } else {
             self.from += self.axis.stride;

@@ -3,7 +3,7 @@
 use super::Pool;
 use super::fold::{Counted, Largest, Mean};
 use super::vectors::FoldVectors;
-use crate::kernels::conv::{Axis, Stretch};
+use crate::kernels::conv::{Axis, TapRun};
 use crate::loops::window::Taps;
 use crate::microkernel::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
@@ -102,8 +102,8 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
     fn take(&self, x: &[f32], lines: &[usize], are_there: bool, y: &mut [f32]) {
         let mut place = 0;
         while place < self.axis.out {
-            let Stretch { count, mut from, taps } =
-                self.axis.stretch(&self.inside, place, self.axis.out);
+            let TapRun { count, mut from, taps } =
+                self.axis.tap_run(&self.inside, place, self.axis.out);
             let (of, mut y) =
                 ((lines, taps.len(), are_there), &mut y[place * BLOCK..][..count * BLOCK]);
             while !y.is_empty() {

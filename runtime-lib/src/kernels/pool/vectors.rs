@@ -4,7 +4,7 @@
 
 use super::Pool;
 use super::fold::{Counted, Fold, Largest, Mean};
-use crate::kernels::conv::{Axis, Stretch};
+use crate::kernels::conv::{Axis, TapRun};
 use crate::loops::window::Taps;
 use crate::simd::Simd;
 use core::ops::Range;
@@ -124,7 +124,7 @@ impl<F: FoldVectors> Windows<'_, F> {
                 }
                 if STRIDE == 2 && self.are_pairs(&part) {
                     for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
-                        let (high, rows) = (self.high(i, &inside), h.stretch(&inside, i, i + 1));
+                        let (high, rows) = (self.high(i, &inside), h.tap_run(&inside, i, i + 1));
                         let y = &mut y[part.first..][..part.count];
                         self.join_pairs(s, x, &rows, &part, (high, &scratch.counts), y);
                     }
@@ -135,7 +135,7 @@ impl<F: FoldVectors> Windows<'_, F> {
                     let row = |i: usize| band * rows + i;
                     let lines = scratch.columns.chunks_exact_mut(part.pitch);
                     for (i, line) in lines.enumerate().take(y.len() / w.out) {
-                        self.gather(s, x, &h.stretch(&inside, row(i), row(i) + 1), &part, line);
+                        self.gather(s, x, &h.tap_run(&inside, row(i), row(i) + 1), &part, line);
                     }
                     let lines = scratch.columns.chunks_exact(part.pitch);
                     for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
@@ -228,7 +228,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         &self,
         s: S,
         x: &[f32],
-        rows: &Stretch,
+        rows: &TapRun,
         part: &Part,
         (high, counts): (f32, &[f32; PLACES]),
         y: &mut [f32],
@@ -247,7 +247,7 @@ impl<F: FoldVectors> Windows<'_, F> {
 
     /// Folds rows of the image at one vector of columns.
     #[inline(always)]
-    fn column<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, from: usize) -> S::F32 {
+    fn column<S: Simd>(&self, s: S, x: &[f32], rows: &TapRun, from: usize) -> S::F32 {
         let Windows { h, w, fold, .. } = *self;
         let (first, step) = (rows.from * w.size + from, h.dilation * w.size);
         let mut state = s.splat(fold.start());
@@ -259,7 +259,7 @@ impl<F: FoldVectors> Windows<'_, F> {
 
     /// Folds the rows of the windows of a row of outputs.
     #[inline(always)]
-    fn gather<S: Simd>(&self, s: S, x: &[f32], rows: &Stretch, part: &Part, line: &mut [f32]) {
+    fn gather<S: Simd>(&self, s: S, x: &[f32], rows: &TapRun, part: &Part, line: &mut [f32]) {
         let line = &mut line[part.skip..][..part.seen];
         for i in (0..part.seen).step_by(S::LANES) {
             let i = again::<S>(i, part.seen);

@@ -1,6 +1,6 @@
 //! Depthwise convolutions: each channel with its own window.
 
-use super::super::axis::{Axis, Stretch};
+use super::super::axis::{Axis, TapRun};
 use super::{ConvOperands, product};
 use crate::Number;
 use crate::arena::Aligned;
@@ -166,7 +166,7 @@ impl Slide<'_> {
 
     /// Some rows and columns, from a row and a column on, whose windows see the same elements.
     #[inline(always)]
-    fn part(&mut self, [row, col]: [usize; 2], [down, along]: [&Stretch; 2]) -> Depthwise<'_> {
+    fn part(&mut self, [row, col]: [usize; 2], [down, along]: [&TapRun; 2]) -> Depthwise<'_> {
         let [h, w] = self.axes;
         let [x_row_stride, w_row_stride] = [w.size, w.kernel].map(|size| size * BLOCK);
         let at = (row - self.rows.start) * self.y_strides[0] + col * self.y_strides[1];
@@ -200,10 +200,10 @@ impl WithSimd for Slide<'_> {
         let inside = [h.inside(), w.inside()];
         let (mut row, end) = (self.rows.start, self.rows.end);
         while row < end {
-            let down = h.stretch(&inside[0], row, end);
+            let down = h.tap_run(&inside[0], row, end);
             let mut col = 0;
             while col < w.out {
-                let along = w.stretch(&inside[1], col, w.out);
+                let along = w.tap_run(&inside[1], col, w.out);
                 self.part([row, col], [&down, &along]).run(s);
                 col += along.count;
             }
