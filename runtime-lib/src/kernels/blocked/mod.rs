@@ -1,5 +1,5 @@
-//! Channels in blocks: `[batch, channels…]` as `[batch, channels / 16, …, 16]`, the layout of the
-//! convolutions that are told so. Channels that are missing to a whole block are zeros.
+//! Conversions to and from NCHWc: `[batch, channels…]` as `[batch, channels / 16, …, 16]`, the
+//! layout of the convolutions in blocks. The padding channels of the last block are zeros.
 
 mod channel;
 
@@ -13,14 +13,14 @@ pub use channel::{
     blocked_channel_sums, channel_factors,
 };
 
-/// Images of some channels.
+/// The geometry of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
-    /// How many images there are.
+    /// The number of images.
     pub batch: usize,
-    /// Channels.
+    /// The number of channels.
     pub channels: usize,
-    /// Elements of a channel.
+    /// The elements of a channel.
     pub pixels: usize,
 }
 
@@ -29,7 +29,8 @@ impl Channels {
         self.channels.div_ceil(BLOCK)
     }
 
-    /// The channels of block `index` of all images: where they start, and how many they are.
+    /// Returns the offset of the first channel of block `index`, counted through all images, and
+    /// the number of channels.
     fn block(&self, index: usize) -> (usize, usize) {
         let (image, block) = (index / self.blocks(), index % self.blocks());
         let first = block * BLOCK;
@@ -38,10 +39,10 @@ impl Channels {
     }
 }
 
-/// Pixels that are moved at once.
+/// The number of pixels that are copied at once.
 const PIXELS: usize = 16;
 
-/// Puts the channels of `x` into blocks.
+/// Converts `x` from NCHW to NCHWc.
 #[inline(never)]
 pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
     let (pixels, cost) = (geometry.pixels, y.len());
@@ -63,7 +64,7 @@ pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
     });
 }
 
-/// Takes the channels of `x` out of their blocks.
+/// Converts `x` from NCHWc to NCHW.
 #[inline(never)]
 pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
     let (pixels, cost) = (geometry.pixels, y.len());
@@ -87,8 +88,8 @@ pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
     });
 }
 
-/// Deals out the channels of `x` from so many groups, both in blocks: first the first of each group,
-/// then the second of each, and so on.
+/// Shuffles the channels of `x`, in NCHWc, from `groups` groups: takes the first channel of each
+/// group, then the second of each, and so on.
 #[inline(never)]
 pub fn shuffle(x: &[f32], y: &mut [f32], geometry: Channels, groups: usize) {
     let Channels { channels, pixels, .. } = geometry;
@@ -109,7 +110,7 @@ pub fn shuffle(x: &[f32], y: &mut [f32], geometry: Channels, groups: usize) {
     }
 }
 
-/// Numbers for each channel, with zeros for those that are missing to a whole block.
+/// Pads a number for each channel with zeros to whole blocks.
 #[inline(never)]
 pub fn pad_channels(x: &[f32], y: &mut [f32]) {
     let (numbers, missing) = y.split_at_mut(x.len());
@@ -117,9 +118,9 @@ pub fn pad_channels(x: &[f32], y: &mut [f32]) {
     missing.fill(0.0);
 }
 
-/// `y = f(scale · x + shift)`, with a number for each channel of the blocks; `x` and `y` are in
-/// blocks.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(scale · x + shift)`, with a number for each channel of the blocks. `x` and `y`
+/// are NCHWc.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn affine(
     x: &[f32],
@@ -152,8 +153,8 @@ fn affine_apart(
     });
 }
 
-/// `y = f(scale · y + shift)` likewise.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(scale · y + shift)`, with a number for each channel of the blocks. `y` is NCHWc.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn affine_in_place(
     y: &mut [f32],
@@ -184,7 +185,7 @@ fn affine_there(
 }
 
 impl Channels {
-    /// What is done to block `index` of all images.
+    /// Returns the operation on block `index`, counted through all images.
     fn affine<'a>(
         &self,
         index: usize,
@@ -198,7 +199,7 @@ impl Channels {
     }
 }
 
-/// What is done to a block of an image.
+/// The operation on a block of an image.
 #[derive(Clone, Copy)]
 struct Affine<'a> {
     scale: &'a [f32],
@@ -207,7 +208,7 @@ struct Affine<'a> {
 }
 
 impl Affine<'_> {
-    /// Applies what is more than to cap numbers at zero.
+    /// Applies the activation, unless it is Relu, which is already applied.
     fn finish(self, y: &mut [f32], f: FusedActivation<f32>) {
         if !self.relu {
             let len = y.len();
@@ -215,7 +216,8 @@ impl Affine<'_> {
         }
     }
 
-    /// The factors and addends of the channels from `first` on, and the least that a result may be.
+    /// Returns the scales and shifts of the channels from `first` on, and the minimum of the
+    /// results.
     #[inline(always)]
     fn numbers<S: Simd>(self, s: S, first: usize) -> [S::F32; 3] {
         let least = s.splat(if self.relu { 0.0 } else { f32::NEG_INFINITY });

@@ -1,4 +1,4 @@
-//! The axes of a convolution, one by one.
+//! The geometry of a convolution along one axis.
 
 use super::Conv;
 use crate::loops::window::Taps;
@@ -13,19 +13,19 @@ pub(crate) struct Axis {
     pub out: usize,
     /// The size of the kernel.
     pub kernel: usize,
-    /// How far apart windows start.
+    /// The distance of neighboring windows.
     pub stride: usize,
-    /// How far apart the elements of a window are.
+    /// The distance of neighboring elements of a window.
     pub dilation: usize,
-    /// How many elements are missing in front of the image.
+    /// The number of elements of padding before the image.
     pub pad: usize,
 }
 
 impl Axis {
-    /// An axis that is not there.
+    /// An axis of size 1, in place of a missing one.
     pub const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
 
-    /// Axis `i` of a convolution.
+    /// Returns axis `i` of a convolution.
     pub const fn of(conv: &Conv<'_>, i: usize) -> Axis {
         Axis {
             size: conv.size[i],
@@ -37,19 +37,20 @@ impl Axis {
         }
     }
 
-    /// The last axis of windows.
+    /// Returns the last axis of windows.
     pub fn last_of(taps: &Taps<'_>) -> Axis {
         let [size, out, kernel, stride, dilation, pad] = taps.last();
         Axis { size, out, kernel, stride, dilation, pad }
     }
 
-    /// The two last axes of a convolution; [`Axis::NONE`] and the only one, where there is one.
+    /// Returns the two last axes of a convolution; [`Axis::NONE`] and the only axis if there is
+    /// one.
     pub const fn last_two(conv: &Conv<'_>) -> [Axis; 2] {
         let last = conv.size.len() - 1;
         [if last > 0 { Axis::of(conv, last - 1) } else { Axis::NONE }, Axis::of(conv, last)]
     }
 
-    /// The axes of a convolution that has three at most, behind those that are not there.
+    /// Returns the axes of a convolution with at most three, after [`Axis::NONE`] for missing ones.
     pub const fn all(conv: &Conv<'_>) -> Option<[Axis; 3]> {
         let rank = conv.size.len();
         if rank > 3 {
@@ -63,67 +64,68 @@ impl Axis {
         Some(axes)
     }
 
-    /// Whether no window reaches behind the image.
+    /// Returns whether no window reaches behind the image.
     pub const fn fits(&self) -> bool {
         self.out == 0 || (self.out - 1) * self.stride + self.reach() < self.pad + self.size
     }
 
-    /// How far the kernel reaches past its first element.
+    /// Returns the distance from the kernel's first element to its last.
     pub const fn reach(&self) -> usize {
         self.kernel.saturating_sub(1) * self.dilation
     }
 
-    /// How much of the padded image the windows see.
+    /// Returns the size of the part of the padded image that the windows read.
     pub const fn extent(&self) -> usize {
         self.out.saturating_sub(1) * self.stride + self.reach() + 1
     }
 
-    /// Whether they see nothing but the image.
+    /// Returns whether the windows read no padding.
     pub const fn is_inside(&self) -> bool {
         self.pad == 0 && self.extent() <= self.size
     }
 
-    /// How many phases of the stride the kernel reads.
+    /// Returns the number of phases of the stride that the kernel reads.
     pub const fn phases(&self) -> usize {
         if self.reach() < self.stride { self.reach() + 1 } else { self.stride }
     }
 
-    /// How many more elements of a phase are read than there are outputs.
+    /// Returns the number of elements of a phase that are read in addition to one per output.
     pub const fn extra(&self) -> usize {
         self.reach() / self.stride
     }
 
-    /// How many elements of a phase are read.
+    /// Returns the number of elements of a phase that are read.
     pub const fn plane(&self) -> usize {
         self.out + self.extra()
     }
 
-    /// The phase that an element of the kernel reads, and from where on.
+    /// Returns the phase that an element of the kernel reads, and its offset in the phase.
     pub const fn tap(&self, at: usize) -> (usize, usize) {
         let place = at * self.dilation;
         (place % self.stride, place / self.stride)
     }
 
-    /// Where the element of a phase for output `o` is in the image, if it is not padding.
+    /// Returns the position in the image of the element of a phase for output `o`; `None` for
+    /// padding.
     pub fn input(&self, o: usize, phase: usize) -> Option<usize> {
         let place = (o * self.stride + phase).checked_sub(self.pad)?;
         (place < self.size).then_some(place)
     }
-    /// The outputs whose windows see nothing but the image.
+    /// Returns the outputs whose windows read no padding.
     pub fn inside(&self) -> Range<usize> {
         let room = (self.pad + self.size).saturating_sub(self.reach());
         self.pad.div_ceil(self.stride)..room.div_ceil(self.stride).min(self.out)
     }
 
-    /// The outputs from `first` on, but not from `end` on, whose windows see the same elements of the
-    /// kernel. Those that are `inside` see all.
+    /// Returns the longest run of outputs from `first` on, below `end`, whose windows use the same
+    /// elements of the kernel. Those that are `inside` use all.
     pub fn tap_run(&self, inside: &Range<usize>, first: usize, end: usize) -> TapRun {
         let start = first * self.stride;
         if inside.contains(&first) {
             let count = inside.end.min(end) - first;
             return TapRun { count, from: start - self.pad, taps: 0..self.kernel };
         }
-        // Divisions take longer than a short stretch.
+        // Divisions take longer than a short run.
         let steps = |len: usize| if self.dilation == 1 { len } else { len.div_ceil(self.dilation) };
         let before = steps(self.pad.saturating_sub(start)).min(self.kernel);
         let seen = steps((self.pad + self.size).saturating_sub(start)).min(self.kernel);
@@ -132,12 +134,12 @@ impl Axis {
     }
 }
 
-/// Neighboring outputs, along one axis, whose windows see the same elements of the kernel.
+/// Neighboring outputs, along one axis, whose windows use the same elements of the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct TapRun {
-    /// How many they are.
+    /// The number of outputs.
     pub count: usize,
-    /// Where in the image the first of them begins to see it.
+    /// The first position in the image that the first output reads.
     pub from: usize,
     /// The elements of the kernel.
     pub taps: Range<usize>,

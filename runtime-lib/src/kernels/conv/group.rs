@@ -1,4 +1,4 @@
-//! Convolutions as products: one for each group, and for each band of the output.
+//! Convolutions as GEMMs: one for each group, and for each band of the output.
 
 use super::plain::sums;
 use super::planes::{Band, Window};
@@ -9,7 +9,7 @@ use crate::kernels::matmul::packed_a_len;
 use crate::microkernel::{Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target};
 use crate::threads::{self, Scratch};
 
-/// `y = f(w ∗ x + bias + add)`.
+/// Computes `y = f(w ∗ x + bias + add)`.
 pub(super) fn conv_real<T: GemmElem>(
     operands: &ConvOperands<'_, T>,
     y: &mut [T],
@@ -51,22 +51,22 @@ pub(super) fn conv_real<T: GemmElem>(
 
 /// One group of one input.
 struct Group<'a, T> {
-    /// Its input channels.
+    /// The input channels of the group.
     x: &'a [T],
-    /// Its weights: one row for each of its output channels.
+    /// The weights of the group: one row for each output channel.
     w: Operand<'a, T>,
-    /// What is added to all of an output channel; nothing where empty.
+    /// The bias of each output channel; empty for none.
     bias: &'a [T],
-    /// What is added to each element of the output; nothing where empty.
+    /// The residual of the group; empty for none.
     add: &'a [T],
     filters: usize,
     depth: usize,
-    /// Elements of an output channel.
+    /// The elements of an output channel.
     pixels: usize,
 }
 
 impl<'a, T: GemmElem> Group<'a, T> {
-    /// The group of the image and the channels that `index` counts.
+    /// Returns the group of image `index / groups`, number `index % groups`.
     fn of(operands: &ConvOperands<'a, T>, index: usize, geometry: &Conv<'_>) -> Group<'a, T> {
         let ConvOperands { x, w, bias, add } = *operands;
         let Conv { groups, channels, filters, .. } = *geometry;
@@ -94,13 +94,13 @@ impl<'a, T: GemmElem> Group<'a, T> {
         }
     }
 
-    /// Computes the output where each of its elements reads the input at its own place only.
+    /// Computes the output of a pointwise convolution.
     fn pointwise(&self, y: &mut [T], scratch: &mut [T], f: FusedActivation<T>) {
         let b = Operand::Matrix(Matrix { data: self.x, row: self.pixels, col: 1 });
         self.product(b, self.pixels, 0, f).run(y, Target::whole(self.pixels), scratch);
     }
 
-    /// The product that makes `n` columns of the output, from element `at` of each channel on.
+    /// Returns the product of `n` columns of the output, from element `at` of each channel on.
     fn product(
         &self,
         b: Operand<'a, T>,
@@ -124,19 +124,19 @@ impl<'a, T: GemmElem> Group<'a, T> {
     }
 }
 
-/// Where the bands of a convolution are computed.
+/// The bands of a convolution, and their memory.
 struct Bands<'s, T> {
     window: Window,
     band: Band,
     starts: &'s [T],
     planes: &'s mut [T],
-    /// For the products.
+    /// The scratch memory of the products.
     scratch: &'s mut [T],
     f: FusedActivation<T>,
 }
 
 impl<'s, T: GemmElem> Bands<'s, T> {
-    /// Divides the scratch memory, of which products want `rest` elements.
+    /// Divides the scratch memory: `rest` elements are for the products.
     fn new(
         window: Window,
         scratch: &'s mut [T],

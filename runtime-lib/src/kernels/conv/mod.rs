@@ -1,13 +1,13 @@
 //! `Conv`: convolutions over any number of axes, `y = f(w ∗ x + bias + add)`.
 //!
-//! The kernel of `f32` first lays the input out anew in scratch memory, padded, with one *plane*
-//! for each phase of the strides, so that what one weight is multiplied with lies in one piece;
-//! the rest is a product of matrices whose right rows are places in the planes. It works on as
-//! many rows of the output at once as the scratch memory has room for: [`conv_scratch`] says what
-//! serves best, [`conv_least_scratch`] what is needed.
+//! The kernels of `f32` and `f64` copy the input to scratch memory, padded, with one *plane* for
+//! each phase of the strides, so that the elements that one weight multiplies are contiguous. The
+//! rest is a GEMM whose right operand has its rows at offsets in the planes. A *band* of the output
+//! is computed at once, as large as the scratch memory allows: [`conv_scratch`] returns the best
+//! size, [`conv_least_scratch`] the smallest.
 //!
-//! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, by every
-//! kernel and at every level; where terms cancel, it is that of the sum of their sizes.
+//! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, for every
+//! kernel and level; if terms cancel, it is relative to the sum of their absolute values.
 
 mod axis;
 mod blocked;
@@ -68,13 +68,13 @@ use planes::Window;
 /// A convolution of `[batch, groups · channels, size…]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conv<'a> {
-    /// How many inputs there are.
+    /// The number of inputs.
     pub batch: usize,
-    /// How many groups of channels are convolved apart.
+    /// The number of groups of channels.
     pub groups: usize,
-    /// Input channels of a group.
+    /// The input channels of a group.
     pub channels: usize,
-    /// Output channels of a group.
+    /// The output channels of a group.
     pub filters: usize,
     /// The sizes of the input.
     pub size: &'a [usize],
@@ -82,13 +82,13 @@ pub struct Conv<'a> {
     pub out: &'a [usize],
     /// The sizes of the kernel.
     pub kernel: &'a [usize],
-    /// The steps of the kernel.
+    /// The strides of the window.
     pub strides: &'a [usize],
-    /// The distances of the kernel's elements.
+    /// The dilations of the kernel.
     pub dilations: &'a [usize],
-    /// The zeros before the input. Those behind it follow from the sizes.
+    /// The padding before the input. The padding behind it follows from the sizes.
     pub pads: &'a [usize],
-    /// How the weights stand in memory.
+    /// The layout of the weights.
     pub weights: WeightLayout,
 }
 
@@ -101,42 +101,42 @@ pub struct ConvOperands<'a, T, W = T> {
     pub w: &'a [W],
     /// One element for each output channel.
     pub bias: Option<&'a [T]>,
-    /// As many elements as the output has.
+    /// The residual, with the shape of the output.
     pub add: Option<&'a [T]>,
 }
 
-/// How the weights of a convolution stand in memory.
+/// The layout of the weights of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightLayout {
-    /// `[groups · filters, channels, kernel…]`, as in ONNX: for depthwise convolutions, for
-    /// outputs of one element, and for weights that are not constant.
+    /// `[groups · filters, channels, kernel…]`, as in ONNX: for depthwise convolutions, for outputs
+    /// of one element, and for weights that are not constant.
     Plain,
-    /// As [`pack_weights`] leaves them.
+    /// As packed by [`pack_weights`].
     Packed,
 }
 
-/// Elements of scratch memory for planes that leave room in a second-level cache.
+/// The size of the planes, in elements, that leaves space for weights in an L2 cache.
 const PLANES: usize = 96 * 1024;
 
-/// Fewer filters of a group are not worth packing: panels have many rows.
+/// The fewest filters of a group that are worth packing, since panels have many rows.
 const FEW_FILTERS: usize = 4;
 
-/// Columns that are worth the reading of all weights.
+/// The fewest columns that are worth reading all weights.
 const COLUMNS: usize = 64;
 
 impl<'a> Conv<'a> {
-    /// The window that slides over each channel.
+    /// Returns the window that slides over each channel.
     pub(crate) fn window(&self) -> Taps<'a> {
         let Conv { size, out, kernel, strides, dilations, pads, .. } = *self;
         Taps { size, out, kernel, strides, dilations, pads }
     }
 
-    /// How many weights one output element is the sum of.
+    /// Returns the number of products that an output element accumulates.
     pub(crate) const fn depth(&self) -> usize {
         self.channels * product(self.kernel)
     }
 
-    /// Whether each output element reads the input elements at its own place only.
+    /// Returns whether each output element reads only the input elements at its own position.
     const fn is_pointwise(&self) -> bool {
         let mut axis = 0;
         while axis < self.size.len() {
@@ -156,7 +156,7 @@ impl<'a> Conv<'a> {
         Packing { rows: self.filters, cols: depth, strides: [depth, 1] }
     }
 
-    /// The product that a group is.
+    /// Returns the scratch memory of the product of a group, in elements.
     const fn scratch_of_product(&self, columns: usize) -> usize {
         let plain = matches!(self.weights, WeightLayout::Plain);
         scratch(self.filters, columns, self.depth(), plain, self.is_pointwise())
@@ -173,13 +173,13 @@ const fn product(sizes: &[usize]) -> usize {
     product
 }
 
-/// How many elements of scratch memory the convolution of `f32` or `f64` wants, to be fastest.
+/// Returns the best size of the scratch memory of the convolution of `f32` or `f64`, in elements.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
     scratch_for(geometry, PLANES) + packed_at_first(geometry)
 }
 
-/// How many elements weights have that are packed once when the convolution runs, rather than for each
-/// product; none where that does not pay.
+/// Returns the size of weights that are packed once per call instead of for each product, in
+/// elements; 0 if that does not pay.
 const fn packed_at_first(geometry: &Conv<'_>) -> usize {
     let plain = matches!(geometry.weights, WeightLayout::Plain);
     if plain && geometry.filters >= FEW_FILTERS && product(geometry.out) > 1 {
@@ -189,7 +189,7 @@ const fn packed_at_first(geometry: &Conv<'_>) -> usize {
     }
 }
 
-/// How many elements of scratch memory the convolution of `f32` or `f64` needs.
+/// Returns the smallest scratch memory of the convolution of `f32` or `f64`, in elements.
 pub const fn conv_least_scratch(geometry: &Conv<'_>) -> usize {
     scratch_for(geometry, 0)
 }
@@ -203,12 +203,12 @@ const fn scratch_for(geometry: &Conv<'_>, planes: usize) -> usize {
     window.starts_len() + band.planes_len::<f32>() + geometry.scratch_of_product(0)
 }
 
-/// How many elements [`pack_weights`] writes.
+/// Returns the number of elements that [`pack_weights`] writes.
 pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
     geometry.groups * packed_a_len(&geometry.packing())
 }
 
-/// Packs the weights of a convolution; what is packed is best placed at a multiple of 64 bytes.
+/// Packs the weights of a convolution. The result is best aligned to 64 bytes.
 pub fn pack_weights<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
     let packing = geometry.packing();
     let (from, to) = (packing.rows * packing.cols, packed_a_len(&packing));
@@ -218,8 +218,8 @@ pub fn pack_weights<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
     }
 }
 
-/// `y = f(w ∗ x + bias + add)`.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(w ∗ x + bias + add)`.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv_f32(
     operands: ConvOperands<'_, f32>,
@@ -242,8 +242,8 @@ fn products_f32(
     conv_real(operands, y, scratch, geometry, f);
 }
 
-/// `y = f(w ∗ x + bias + add)`.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(w ∗ x + bias + add)`.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv_f64(
     operands: ConvOperands<'_, f64>,

@@ -1,11 +1,12 @@
-//! Convolutions of any element type, over any number of axes.
+//! Scalar convolutions of any element type, over any number of axes.
 
 use super::{Conv, ConvOperands};
 use crate::loops::epilogue::Activation;
 use crate::{Float, Number};
 
-/// `y = f(w ∗ x + bias + add)`; sums are gathered in the wide type. The weights are plain.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(w ∗ x + bias + add)`, with accumulators of the wide type. The weights have the
+/// plain layout.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv<T: Float>(
     operands: ConvOperands<'_, T>,
@@ -17,7 +18,7 @@ pub fn conv<T: Float>(
     f.apply_each(y.iter_mut());
 }
 
-/// `y = w ∗ x + bias + add`.
+/// Computes `y = w ∗ x + bias + add`.
 #[inline(never)]
 pub(super) fn sums<T: Float>(
     ConvOperands { x, w, bias, add }: ConvOperands<'_, T>,

@@ -1,14 +1,14 @@
-//! The input of a convolution, laid out anew.
+//! Copies the input of a convolution to planes.
 //!
-//! Along an axis with stride `s`, the kernel's elements see the padded input at places
-//! `s · o + p` only, for `p` one of few *phases*. Each phase of each channel becomes a plane of
-//! its own, in which neighboring outputs read neighboring elements.
+//! Along an axis with stride `s`, the kernel's elements read the padded input only at positions `s
+//! · o + p`, for a few *phases* `p`. Each phase of each channel becomes a plane, in which
+//! neighboring outputs read neighboring elements.
 
 use super::Conv;
 use super::axis::Axis;
 use crate::microkernel::{GemmElem, panel_cols};
 
-/// The three last axes of a group, where there are no more.
+/// The channels and the three last axes of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub channels: usize,
@@ -18,20 +18,20 @@ pub(crate) struct Window {
 /// The part of the output that is computed at once: rows and columns of one depth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Band {
-    /// Rows of the output.
+    /// The rows of the output.
     pub rows: usize,
-    /// Columns of the output.
+    /// The columns of the output.
     pub cols: usize,
-    /// Columns of a plane.
+    /// The row stride of a plane, in elements.
     pub pitch: usize,
-    /// Elements of a plane.
+    /// The elements of a plane.
     plane: usize,
-    /// How many planes there are.
+    /// The number of planes.
     planes: usize,
 }
 
 impl Window {
-    /// The window of a convolution with at most three axes.
+    /// Returns the window of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>) -> Option<Window> {
         match Axis::all(conv) {
             Some(axes) => Some(Window { channels: conv.channels, axes }),
@@ -39,13 +39,14 @@ impl Window {
         }
     }
 
-    /// How many planes a band has.
+    /// Returns the number of planes of a band.
     const fn planes(&self) -> usize {
         let [d, h, w] = &self.axes;
         self.channels * d.kernel * h.phases() * w.phases()
     }
 
-    /// The band with as many rows, or else columns, as fit in `limit` elements; one at least.
+    /// Returns the band with as many rows as fit in `limit` elements, or else columns; at least
+    /// one.
     pub const fn band(&self, limit: usize) -> Band {
         let [_, h, w] = &self.axes;
         let each = limit / at_least(self.planes(), 1);
@@ -57,27 +58,27 @@ impl Window {
         self.band_of(1, part(w.out, at_least(cols, 1)))
     }
 
-    /// The band of so many rows and columns.
+    /// Returns the band of `rows` rows and `cols` columns.
     const fn band_of(&self, rows: usize, cols: usize) -> Band {
         let [_, h, w] = &self.axes;
         let pitch = cols + w.extra();
         Band { rows, cols, pitch, plane: (rows + h.extra()) * pitch, planes: self.planes() }
     }
 
-    /// The band that fits in `limit` elements, or one of so many columns if that is larger.
+    /// Returns the band that fits in `limit` elements, or one of `cols` columns if that is larger.
     pub const fn band_of_at_least(&self, cols: usize, limit: usize) -> Band {
         let band = self.band(limit);
         let cols = if self.axes[2].out < cols { self.axes[2].out } else { cols };
         if band.cols < cols { self.band_of(1, cols) } else { band }
     }
 
-    /// How many elements [`Window::starts`] writes.
+    /// Returns the number of elements that [`Window::starts`] writes.
     pub const fn starts_len(&self) -> usize {
         let [d, h, w] = &self.axes;
         self.channels * d.kernel * h.kernel * w.kernel
     }
 
-    /// Writes where in the planes each weight's row starts, as bits.
+    /// Writes the offset in the planes of each weight's row, as bits.
     pub fn starts<T: GemmElem>(&self, band: &Band, starts: &mut [T]) {
         let [d, h, w] = self.axes;
         let mut starts = starts.iter_mut();
@@ -103,7 +104,8 @@ impl Window {
                 for row_phase in 0..h.phases() {
                     for (col_phase, plane) in (0..w.phases()).zip(&mut planes) {
                         let line = Line::of(&w, at[2], col_phase, band.pitch);
-                        // At once, for padding of single elements would take a call each.
+                        // One fill of the plane, because padding single elements would take a call
+                        // each.
                         let is_padded = line.count < band.pitch;
                         if is_padded {
                             plane.fill(T::ZERO);
@@ -125,38 +127,39 @@ impl Window {
 }
 
 impl Band {
-    /// How many elements the planes have, with room for a panel behind them.
+    /// Returns the number of elements of the planes, including a panel behind them.
     pub const fn planes_len<T>(&self) -> usize {
         self.planes * self.plane + Band::behind::<T>()
     }
 
-    /// How much room is behind the planes.
+    /// Returns the number of elements behind the planes that products may read.
     pub const fn behind<T>() -> usize {
         panel_cols::<T>()
     }
 
-    /// How many columns a product has that computes so many rows and columns of the output.
+    /// Returns the number of columns of the product that computes `rows` rows and `cols` columns of
+    /// the output.
     pub fn columns(&self, rows: usize, cols: usize) -> usize {
         (rows - 1) * self.pitch + cols
     }
 }
 
-/// What a row of a plane has of a row of the image.
+/// The part of an image's row that a row of a plane contains.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
-    /// Where in the plane it starts.
+    /// The offset in the plane's row.
     to: usize,
-    /// Where in the image it starts.
+    /// The offset in the image's row.
     from: usize,
-    /// How many elements it has.
+    /// The number of elements.
     count: usize,
 }
 
 impl Line {
-    /// For the outputs from `first` on, so many elements of a phase.
+    /// Returns the part for the outputs from `first` on, with `pitch` elements of a phase.
     pub(super) fn of(axis: &Axis, first: usize, phase: usize, pitch: usize) -> Line {
         let start = first * axis.stride + phase;
-        // Divisions take longer than to copy a short row.
+        // Divisions take longer than copying a short row.
         let steps = |len: usize| if axis.stride == 1 { len } else { len.div_ceil(axis.stride) };
         let to = steps(axis.pad.saturating_sub(start)).min(pitch);
         let from = (start + to * axis.stride).saturating_sub(axis.pad);
@@ -164,8 +167,9 @@ impl Line {
         Line { to, from: from.min(axis.size), count: there.min(pitch - to) }
     }
 
-    /// Lays that part of a row, with zeros around it, where an element is `from` numbers of the image
-    /// and `to` of the band. `copy` is given the row from the first one on, and room for all of them.
+    /// Copies the part of a row, with zeros around it. An element has `from` numbers in the image
+    /// and `to` in the band. `copy` gets the row from the first element on, and the memory for all
+    /// of them.
     #[inline(always)]
     pub(super) fn lay(
         self,
@@ -181,13 +185,13 @@ impl Line {
         clear(behind);
     }
 
-    /// Copies that part of the row.
+    /// Copies the part of the row.
     #[inline(always)]
     fn copy<T: Copy>(self, row: &[T], stride: usize, plane: &mut [T]) {
         let (row, plane) = (&row[self.from..], &mut plane[self.to..][..self.count]);
         match stride {
             1 => copy(&row[..plane.len()], plane),
-            // The last pair may lack its second.
+            // The last pair may lack its second element.
             2 if row.len() >= 2 * plane.len() => {
                 plane.iter_mut().zip(row.as_chunks::<2>().0).for_each(|(to, &[x, _])| *to = x);
             }
@@ -196,7 +200,7 @@ impl Line {
     }
 }
 
-/// Fills a part of a row with zeros. Most are empty, or so short that a call takes longer.
+/// Fills a part of a row with zeros. Most parts are empty, or so short that a call takes longer.
 #[inline(always)]
 fn clear(x: &mut [f32]) {
     match x.len() {
@@ -207,7 +211,7 @@ fn clear(x: &mut [f32]) {
     }
 }
 
-/// Copies a row. Most are so short that a call takes longer.
+/// Copies a row. Most rows are so short that a call takes longer.
 #[inline(always)]
 fn copy<T: Copy>(x: &[T], y: &mut [T]) {
     match x.len() {
@@ -218,7 +222,7 @@ fn copy<T: Copy>(x: &[T], y: &mut [T]) {
     }
 }
 
-/// Copies the first and the last `N` elements, which are all.
+/// Copies the first and the last `N` elements, which overlap or are all.
 #[inline(always)]
 fn both_ends<T: Copy, const N: usize>(x: &[T], y: &mut [T]) {
     if let (Some(from), Some(to)) = (x.first_chunk::<N>(), y.first_chunk_mut()) {
@@ -233,7 +237,7 @@ const fn at_least(x: usize, least: usize) -> usize {
     if x < least { least } else { x }
 }
 
-/// The length of the parts of `x`, when it is cut in equal ones that are at most `most` long.
+/// Returns the length of the parts of `x`, cut into equal parts of at most `most`.
 const fn part(x: usize, most: usize) -> usize {
     if x <= most { x } else { x.div_ceil(x.div_ceil(most)) }
 }

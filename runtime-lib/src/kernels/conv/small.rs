@@ -1,21 +1,21 @@
-//! Convolutions in few instructions, for where space matters more than time: one loop gathers what a
-//! window sees, another one multiplies it with the weights of each filter.
+//! Convolutions with little code, for programs where size matters more than time: one loop gathers
+//! the elements of a window, another one multiplies them with the weights of each filter.
 
 use super::{Conv, ConvOperands, product};
 use crate::loops::epilogue::Activation;
 use crate::simd::dot::dot;
 
-/// Where windows are gathered.
+/// The memory for the elements of a window.
 pub(crate) struct WindowScratch<'a, T> {
-    /// For the elements of a window of one channel.
+    /// The offsets of the elements of one channel.
     pub starts: &'a mut [u32],
-    /// For those of all channels.
+    /// The elements of all channels.
     pub window: &'a mut [T],
 }
 
-/// `y = f(w ∗ x + bias + add)`. The weights are plain. `starts` and `window` are for the elements of a
-/// window of one channel, and of all channels.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(w ∗ x + bias + add)`. The weights have the plain layout. `starts` has an element
+/// for each element of a window of one channel, `window` for those of all channels.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn small_conv(
     operands: ConvOperands<'_, f32>,
@@ -55,7 +55,7 @@ fn convolve(
             let (mut weights, mut bias) = (w.chunks_exact(depth), bias.iter());
             let mut windows = window.chunks_exact(depth);
             for _ in 0..groups {
-                // No weights, no window: a sum of nothing.
+                // If there are no weights, the window is empty.
                 let window = windows.next().unwrap_or_default();
                 for _ in 0..filters {
                     let w = weights.next().unwrap_or_default();
@@ -75,8 +75,8 @@ fn add_each(y: &mut [f32], add: &[f32]) {
     y.iter_mut().zip(add).for_each(|(y, add)| *y += add);
 }
 
-/// Gathers what `map` makes of the elements that windows see of all channels; beyond the image these are
-/// `outside`. `then` is given it, and where the result of the first filter belongs.
+/// Gathers the elements of each window, of all channels, mapped by `map`; `outside` for padding.
+/// Calls `then` with the window and the index of the first filter's result.
 #[inline(always)]
 pub(crate) fn each_window<T: Copy>(
     x: &[T],
@@ -105,12 +105,12 @@ pub(crate) fn each_window<T: Copy>(
     }
 }
 
-/// Where the elements of a window are that lie outside of the image.
+/// The offset of elements outside the image.
 const OUTSIDE: u32 = u32::MAX;
 
 impl Conv<'_> {
-    /// Which element of the image lies under each element of the window at a place; [`OUTSIDE`] where
-    /// none does.
+    /// Writes the offset in the image of each element of the window at `place`; [`OUTSIDE`] for
+    /// padding.
     #[inline(never)]
     fn starts(&self, mut place: usize, starts: &mut [u32]) {
         let (mut places, mut known) = (product(self.out), 1);
@@ -123,8 +123,8 @@ impl Conv<'_> {
             let first = first.wrapping_sub(along(self.pads, axis));
             let (size, kernel) = (along(self.size, axis), along(self.kernel, axis));
             let dilation = along(self.dilations, axis);
-            // What is known of the axes before is spread over the elements along this one, from the
-            // last on, so that nothing is overwritten that is still to be read.
+            // The offsets along the axes before are expanded by the elements along this one, from
+            // the last on, so that none is overwritten before it is read.
             for before in (0..known).rev() {
                 let Some(&row) = starts.get(before) else { return };
                 let mut at = first;
@@ -139,7 +139,7 @@ impl Conv<'_> {
     }
 }
 
-/// The size along an axis. There is one for each; so said, no panic is left.
+/// Returns the size along an axis, without a panic in the code.
 #[inline(never)]
 fn along(sizes: &[usize], axis: usize) -> usize {
     sizes.get(axis).copied().unwrap_or(1)

@@ -1,4 +1,4 @@
-//! Convolutions against their definition.
+//! Compares convolutions with their definition.
 
 use super::*;
 use crate::kernels::matmul::tests::numbers;
@@ -11,7 +11,7 @@ fn cast<T: Number>(n: usize, seed: u64) -> Vec<T> {
     numbers(n, seed).into_iter().map(T::from_f64).collect()
 }
 
-/// The definition, over three axes, in `f64`.
+/// The definition of a convolution, over three axes, in `f64`.
 fn truth(x: &[f64], w: &[f64], geometry: &Conv<'_>) -> Vec<f64> {
     let Conv { groups, channels, filters, size, out, kernel, .. } = *geometry;
     let mut y = vec![];
@@ -44,7 +44,7 @@ fn cube(sizes: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..a * b * c).map(move |i| (i / (b * c), i / c % b, i % c))
 }
 
-/// All of a case but the sizes that follow.
+/// A convolution, without the sizes that follow from the others.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     batch: usize,
@@ -55,7 +55,7 @@ struct Case {
     kernel: [usize; 3],
     strides: [usize; 3],
     dilations: [usize; 3],
-    /// Zeros before and after.
+    /// The zeros before and behind.
     pads: [[usize; 2]; 3],
 }
 
@@ -72,7 +72,8 @@ const CASE: Case = Case {
 };
 
 impl Case {
-    /// Holds all kernels against the definition, the fast ones with all and little memory.
+    /// Compares all kernels with the definition, the fast ones with the best and the smallest
+    /// memory.
     fn check(self) {
         let out: Vec<usize> = (0..3)
             .map(|i| {
@@ -112,7 +113,7 @@ impl Case {
         self.check_small(geometry, &y);
     }
 
-    /// The kernel for small programs.
+    /// Checks the kernel for small programs.
     fn check_small(self, geometry: Conv<'_>, truth: &[f64]) {
         let (filters, depth) = (self.groups * self.filters, geometry.depth());
         let inputs = self.batch * self.groups * self.channels * product(&self.size);
@@ -137,7 +138,7 @@ impl Case {
         for (y, truth) in run(bias, add, Activation::Relu).iter().zip(truth) {
             assert!((f64::from(*y) - truth).abs() <= tolerance, "{self:?}: {y}, not {truth}");
         }
-        // Functions with bounds and without are applied once.
+        // Activations are applied once, with bounds and without.
         let plain = run(bias, None, Activation::Identity);
         for f in [Activation::Clip { min: -0.25, max: 0.5 }, Activation::LeakyRelu { alpha: 0.5 }] {
             assert!(
@@ -194,8 +195,8 @@ impl Case {
     }
 }
 
-/// The derivative by the weights: each is the result of a convolution with that weight alone, times
-/// the derivatives.
+/// Compares the weight gradient with its definition: each element is the sum of the results of a
+/// convolution with only that weight, times the gradient.
 type ConvWeightGrad<T> = fn(&[T], &[T], &mut [T], &mut [T], Conv<'_>);
 
 fn correlates<T: GemmElem>(geometry: Conv<'_>, fast: ConvWeightGrad<T>) {
@@ -325,7 +326,8 @@ fn sizes_of_real_models() {
     Case { kernel: [1, 7, 7], strides: [1, 2, 2], pads, ..first }.check();
 }
 
-/// The definition of the transposed convolution, over three axes: what each input element adds.
+/// The definition of the transposed convolution, over three axes: each input element adds the
+/// kernel.
 fn transposed_truth(x: &[f64], w: &[f64], geometry: &ConvTranspose<'_>) -> Vec<f64> {
     let ConvTranspose { batch, groups, channels, filters, size, out, kernel, .. } = *geometry;
     let mut y = vec![0.0; batch * groups * filters * product(out)];
@@ -421,7 +423,7 @@ fn transposed_windows_of_every_kind() {
                     for dilation in 1..3 {
                         for pad in 0..3usize {
                             let reach: usize = (size - 1) * stride + (kernel - 1) * dilation + 1;
-                            // Cut off behind, or padded there.
+                            // The output is cut off behind, or padded there.
                             for out in
                                 [reach.saturating_sub(2 * pad), (reach + 1).saturating_sub(pad)]
                             {

@@ -1,4 +1,4 @@
-//! `ConvTranspose`: each input element adds the kernel, times itself, to the output.
+//! `ConvTranspose`: each input element adds the kernel, times the element, to the output.
 
 use super::ConvOperands;
 use super::{WeightLayout, product};
@@ -13,13 +13,13 @@ use crate::{Float, Number};
 /// A transposed convolution of `[batch, groups · channels, size…]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConvTranspose<'a> {
-    /// How many inputs there are.
+    /// The number of inputs.
     pub batch: usize,
-    /// How many groups of channels are convolved apart.
+    /// The number of groups of channels.
     pub groups: usize,
-    /// Input channels of a group.
+    /// The input channels of a group.
     pub channels: usize,
-    /// Output channels of a group.
+    /// The output channels of a group.
     pub filters: usize,
     /// The sizes of the input.
     pub size: &'a [usize],
@@ -27,46 +27,47 @@ pub struct ConvTranspose<'a> {
     pub out: &'a [usize],
     /// The sizes of the kernel.
     pub kernel: &'a [usize],
-    /// How far the kernel moves in the output for each input element.
+    /// The distance in the output of the kernels of neighboring input elements.
     pub strides: &'a [usize],
-    /// The distances of the kernel's elements.
+    /// The dilations of the kernel.
     pub dilations: &'a [usize],
-    /// How much is cut off before the output. What is cut off behind it follows from the sizes.
+    /// The number of elements cut off before the output. The number behind it follows from the
+    /// sizes.
     pub pads: &'a [usize],
-    /// How the weights stand in memory: `[groups · channels, filters, kernel…]`, or packed.
+    /// The layout of the weights: `[groups · channels, filters, kernel…]`, or packed.
     pub weights: WeightLayout,
 }
 
-/// Elements of scratch memory for products that leave room in a second-level cache.
+/// The size of the products, in elements, that leaves space in an L2 cache.
 const PRODUCTS: usize = 64 * 1024;
-/// Columns that are worth the reading of all weights.
+/// The fewest columns that are worth reading all weights.
 const FEW_COLUMNS: usize = 64;
 
 impl<'a> ConvTranspose<'a> {
-    /// The window that slides over the output: its places are the elements of the input.
+    /// Returns the window that slides over the output; its positions are the elements of the input.
     fn window(&self) -> Taps<'a> {
         let ConvTranspose { size, out, kernel, strides, dilations, pads, .. } = *self;
         Taps { size: out, out: size, kernel, strides, dilations, pads }
     }
 
-    /// How many products each input element gives.
+    /// Returns the number of products of each input element.
     const fn height(&self) -> usize {
         self.filters * product(self.kernel)
     }
 
-    /// The weights of a group, as a left factor.
+    /// Returns the packing of the weights of a group as a left operand.
     const fn packing(&self) -> Packing {
         let rows = self.height();
         Packing { rows, cols: self.channels, strides: [1, rows] }
     }
 
-    /// How many elements of scratch memory a product of `n` columns wants.
+    /// Returns the scratch memory of a product of `n` columns, in elements.
     const fn scratch_of_product(&self, n: usize) -> usize {
         let plain = matches!(self.weights, WeightLayout::Plain);
         scratch(self.height(), n, self.channels, plain, true)
     }
 
-    /// How many input elements of a channel are best multiplied at once.
+    /// Returns the best number of input elements of a channel to multiply at once.
     const fn columns(&self) -> usize {
         let pixels = product(self.size);
         match PRODUCTS.checked_div(self.height()) {
@@ -77,19 +78,19 @@ impl<'a> ConvTranspose<'a> {
         }
     }
 
-    /// How many elements of scratch memory it takes to multiply so many at once.
+    /// Returns the scratch memory to multiply `columns` elements at once, in elements.
     const fn scratch(&self, columns: usize) -> usize {
         columns * self.height() + self.scratch_of_product(columns)
     }
 }
 
-/// How many elements of scratch memory the kernel of `f32` or `f64` wants, to be fastest.
+/// Returns the best size of the scratch memory of the kernel of `f32` or `f64`, in elements.
 pub const fn conv_transpose_scratch(geometry: &ConvTranspose<'_>) -> usize {
     geometry.scratch(geometry.columns()) + packed_at_first(geometry)
 }
 
-/// How many elements weights have that are packed once when the kernel runs, rather than for each
-/// product; none where that does not pay.
+/// Returns the size of weights that are packed once per call instead of for each product, in
+/// elements; 0 if that does not pay.
 const fn packed_at_first(geometry: &ConvTranspose<'_>) -> usize {
     let plain = matches!(geometry.weights, WeightLayout::Plain);
     if plain && geometry.height() >= PANEL_ROWS {
@@ -99,17 +100,17 @@ const fn packed_at_first(geometry: &ConvTranspose<'_>) -> usize {
     }
 }
 
-/// How many elements of scratch memory the kernel of `f32` or `f64` needs.
+/// Returns the smallest scratch memory of the kernel of `f32` or `f64`, in elements.
 pub const fn conv_transpose_least_scratch(geometry: &ConvTranspose<'_>) -> usize {
     geometry.scratch(1)
 }
 
-/// How many elements [`pack_transpose_weights`] writes.
+/// Returns the number of elements that [`pack_transpose_weights`] writes.
 pub const fn packed_transpose_weights_len(geometry: &ConvTranspose<'_>) -> usize {
     geometry.groups * packed_a_len(&geometry.packing())
 }
 
-/// Packs the weights; what is packed is best placed at a multiple of 64 bytes.
+/// Packs the weights. The result is best aligned to 64 bytes.
 pub fn pack_transpose_weights<T: Number>(w: &[T], y: &mut [T], geometry: &ConvTranspose<'_>) {
     let packing = geometry.packing();
     let (from, to) = (packing.rows * packing.cols, packed_a_len(&packing));
@@ -119,8 +120,8 @@ pub fn pack_transpose_weights<T: Number>(w: &[T], y: &mut [T], geometry: &ConvTr
     }
 }
 
-/// `y = f(transposed convolution + bias + add)`.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(transposed convolution + bias + add)`.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv_transpose_f32(
     operands: ConvOperands<'_, f32>,
@@ -143,8 +144,8 @@ fn transposed_f32(
     transposed(operands, y, scratch, geometry, f);
 }
 
-/// `y = f(transposed convolution + bias + add)`.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes `y = f(transposed convolution + bias + add)`.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv_transpose_f64(
     operands: ConvOperands<'_, f64>,
@@ -167,8 +168,8 @@ fn transposed_f64(
     transposed(operands, y, scratch, geometry, f);
 }
 
-/// `y = f(transposed convolution + bias + add)`, for any real numbers; sums are gathered in the
-/// wide type. The weights are plain.
+/// Computes `y = f(transposed convolution + bias + add)` for any real numbers, with accumulators of
+/// the wide type. The weights have the plain layout.
 pub fn conv_transpose<T: Float>(
     operands: ConvOperands<'_, T>,
     y: &mut [T],
@@ -197,7 +198,7 @@ pub fn conv_transpose<T: Float>(
     }
 }
 
-/// `y = f(transposed convolution + bias + add)`.
+/// Computes `y = f(transposed convolution + bias + add)`.
 fn transposed<T: GemmElem>(
     operands: &ConvOperands<'_, T>,
     y: &mut [T],
@@ -247,7 +248,7 @@ fn transposed<T: GemmElem>(
 }
 
 impl ConvTranspose<'_> {
-    /// The weights of a group.
+    /// Returns the weights of a group.
     fn factor<'w, T>(&self, w: &'w [T], group: usize) -> Operand<'w, T> {
         let packing = self.packing();
         match self.weights {
@@ -259,8 +260,8 @@ impl ConvTranspose<'_> {
         }
     }
 
-    /// The products of the weights with `n` elements of each channel, one row for each filter
-    /// and element of the kernel.
+    /// Computes the products of the weights with `n` elements of each channel: one row for each
+    /// filter and element of the kernel.
     fn multiply<T: GemmElem>(
         &self,
         w: Operand<'_, T>,
@@ -278,7 +279,7 @@ impl ConvTranspose<'_> {
     }
 }
 
-/// Adds the products of the places from `first` on to the output elements that they belong to.
+/// Adds the products of the positions from `first` on to their output elements.
 fn add_products<T: GemmElem>(
     window: &Taps<'_>,
     (first, n): (usize, usize),
@@ -289,7 +290,7 @@ fn add_products<T: GemmElem>(
     let (rows, pixels) = (window.without_last(), window.elements());
     let mut at = first;
     while at < first + n {
-        // The places of one row.
+        // The positions of one row.
         let (row, start) = (at / row_places, at % row_places);
         let count = (row_places - start).min(first + n - at);
         for tap in 0..rows.taps() {
@@ -299,7 +300,7 @@ fn add_products<T: GemmElem>(
                 for last in 0..kernel {
                     let product = (filter * rows.taps() + tap) * kernel + last;
                     let from = &products[product * n + at - first..][..count];
-                    // The first place that does not lie before the row.
+                    // The first position whose element is not before the row.
                     let place = start * stride + last * dilation;
                     let skip = pad.saturating_sub(place).div_ceil(stride);
                     let to = (place + skip * stride).saturating_sub(pad);
@@ -313,7 +314,7 @@ fn add_products<T: GemmElem>(
     }
 }
 
-/// Adds numbers to every so many elements.
+/// Adds numbers to every `stride`-th element.
 fn add_every<T: GemmElem>(stride: usize, from: &[T], to: &mut [T]) {
     if stride == 1 {
         to.iter_mut().zip(from).for_each(|(to, &from)| *to = to.add(from));

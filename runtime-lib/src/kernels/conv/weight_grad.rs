@@ -1,8 +1,9 @@
-//! The derivative of a convolution by its weights: what is multiplied with a weight in each window,
-//! times the derivative by the window's sum, summed over all windows.
+//! The weight gradient of a convolution: for each weight, the sum over all windows of its input
+//! element times the gradient of the window's output.
 //!
-//! The kernel of `f32` takes a few hundred windows at a time. It writes what each weight is
-//! multiplied with as panels of a right factor, and the derivatives as rows of a left one.
+//! The kernels of `f32` and `f64` process a few hundred windows at a time: they pack the input
+//! elements of each weight as panels of a right operand, and copy the gradients as rows of a left
+//! one.
 
 use super::{Conv, product};
 use crate::loops::window::Taps;
@@ -11,10 +12,10 @@ use crate::microkernel::{
 };
 use crate::{Float, Number};
 
-/// Windows that are worth the reading of all weights' derivatives.
+/// The fewest windows that are worth reading and writing all weights' gradients.
 const WINDOWS: usize = 256;
 
-/// `dw = x ∗ dy`; sums are gathered in the wide type.
+/// Computes `dw = x ∗ dy`, with accumulators of the wide type.
 #[inline(never)]
 pub fn conv_weight_grad<T: Float>(x: &[T], dy: &[T], dw: &mut [T], geometry: Conv<'_>) {
     let Conv { batch, groups, channels, filters, .. } = geometry;
@@ -36,28 +37,29 @@ pub fn conv_weight_grad<T: Float>(x: &[T], dy: &[T], dw: &mut [T], geometry: Con
     }
 }
 
-/// How many elements of scratch memory [`conv_weight_grad_f32`] and [`conv_weight_grad_f64`] want, to be fastest.
+/// Returns the best size of the scratch memory of [`conv_weight_grad_f32`] and
+/// [`conv_weight_grad_f64`], in elements.
 pub const fn conv_weight_grad_scratch(geometry: &Conv<'_>) -> usize {
     fixed_scratch(geometry) + WINDOWS * scratch_of_window(geometry)
 }
 
-/// How many they need.
+/// Returns the smallest scratch memory of these kernels, in elements.
 pub const fn correlate_least_scratch(geometry: &Conv<'_>) -> usize {
     fixed_scratch(geometry) + scratch_of_window(geometry)
 }
 
-/// A product, and the scratch memory that it wants.
+/// Returns the size of a product and of its scratch memory, in elements.
 const fn fixed_scratch(geometry: &Conv<'_>) -> usize {
     let columns = geometry.depth();
     geometry.filters * columns + scratch(geometry.filters, columns, WINDOWS, true, false)
 }
 
-/// A row of the right factor, and a column of the left one.
+/// Returns the size of a row of the right operand and a column of the left one, in elements.
 const fn scratch_of_window(geometry: &Conv<'_>) -> usize {
     geometry.depth().next_multiple_of(panel_cols::<f32>()) + geometry.filters
 }
 
-/// `dw = x ∗ dy`.
+/// Computes `dw = x ∗ dy`.
 #[inline(never)]
 pub fn conv_weight_grad_f32(
     x: &[f32],
@@ -69,7 +71,7 @@ pub fn conv_weight_grad_f32(
     correlate_real(x, dy, dw, scratch, &geometry);
 }
 
-/// `dw = x ∗ dy`.
+/// Computes `dw = x ∗ dy`.
 #[inline(never)]
 pub fn conv_weight_grad_f64(
     x: &[f64],
@@ -125,7 +127,7 @@ fn correlate_real<T: GemmElem>(
     }
 }
 
-/// Some windows of a group, one after another, in one image after another.
+/// A range of the windows of a group, counted through all images.
 struct Windows<'a> {
     geometry: &'a Conv<'a>,
     group: usize,
@@ -133,7 +135,8 @@ struct Windows<'a> {
     k: usize,
 }
 
-/// Windows that stand in one row: which, from where on in it, how many, and which they are of all.
+/// A range of windows in one row: the row, the position in it, the number of windows, and the index
+/// of the first among all.
 struct Run {
     row: usize,
     start: usize,
@@ -142,7 +145,7 @@ struct Run {
 }
 
 impl Windows<'_> {
-    /// The windows, in rows of so many.
+    /// Splits the windows into runs, in rows of `width`.
     fn runs(&self, width: usize) -> impl Iterator<Item = Run> {
         let (first, k) = (self.first, self.k);
         let mut at = 0;
@@ -155,7 +158,7 @@ impl Windows<'_> {
         })
     }
 
-    /// Writes the derivatives by the windows' sums: a row for each filter.
+    /// Copies the gradients of the windows' outputs: a row for each filter.
     fn derivatives<T: GemmElem>(&self, dy: &[T], to: &mut [T]) {
         let Conv { groups, filters, out, .. } = *self.geometry;
         let pixels = product(out);
@@ -167,13 +170,13 @@ impl Windows<'_> {
         }
     }
 
-    /// Writes what the weights are multiplied with, as panels of columns, one for each weight.
+    /// Packs the input elements of the weights as panels of columns, one column for each weight.
     fn images<T: GemmElem>(&self, x: &[T], panels: &mut [T]) {
         let Conv { groups, channels, .. } = *self.geometry;
         let window = self.geometry.window();
         let (rows, [width, out, kernel, ..]) = (window.without_last(), window.last());
         let (size, lines) = (window.elements(), rows.places());
-        // What fills the last panel is multiplied with nothing that is read.
+        // The padding of the last panel is multiplied, but its results are not read.
         let columns = self.geometry.depth();
         let cols = panel_cols::<T>();
         panels[columns / cols * cols * self.k..].fill(T::ZERO);
@@ -195,12 +198,12 @@ impl Windows<'_> {
     }
 }
 
-/// Writes what an element of the window sees of a row of an image, at every place of a run, a panel's
-/// width apart.
+/// Writes the elements of a row of an image that an element of the window reads, at every position
+/// of a run, with the stride of a panel's columns.
 fn column_of<T: GemmElem>(window: &Taps<'_>, row: &[T], last: usize, run: &Run, to: &mut [T]) {
     let [_, _, _, stride, dilation, pad] = window.last();
     let cols = panel_cols::<T>();
-    // The places before the image, and in it.
+    // The positions before the image, and those in it.
     let start = run.start * stride + last * dilation;
     let skip = pad.saturating_sub(start).div_ceil(stride).min(run.len);
     let first = (start + skip * stride).saturating_sub(pad);

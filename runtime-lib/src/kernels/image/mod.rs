@@ -1,35 +1,36 @@
-//! `ImageDecoder`: the pixels of an image file. Behind the feature `image`, as the decoders are
-//! other people's crates; they want the standard library.
+//! `ImageDecoder`: the pixels of an image file. It needs the feature `image`, because the decoders
+//! are third-party crates that need the standard library.
 //!
-//! JPEG files are read by a decoder of our own, as the pixels of others differ in their last bits.
+//! JPEG files are read by the decoder of this module, because other decoders differ in the last
+//! bits of pixels.
 
 mod jpeg;
 
 use alloc::vec::Vec;
 use hayro_jpeg2000::{ColorSpace, DecodeSettings};
 
-/// Writes the height and the width of the image; zeros where the file cannot be decoded.
+/// Writes the height and the width of the image; zeros if the file cannot be decoded.
 ///
-/// A file says its sizes first and may be broken behind, so all of it is decoded to know.
+/// The sizes are at the start of a file, but the rest may be invalid, so the whole file is decoded.
 pub fn decode_sizes(sizes: &mut [usize], file: &[u8]) {
     let (height, width) = decode(file).map_or((0, 0), |image| (image.height, image.width));
     sizes.copy_from_slice(&[height, width]);
 }
 
-/// Red, green and blue of each pixel.
+/// Writes red, green and blue of each pixel.
 pub fn decode_rgb(file: &[u8], y: &mut [u8]) {
     if let Some(image) = decode(file) {
         y.copy_from_slice(&image.pixels);
     }
 }
 
-/// Blue, green and red of each pixel.
+/// Writes blue, green and red of each pixel.
 pub fn decode_bgr(file: &[u8], y: &mut [u8]) {
     decode_rgb(file, y);
     y.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| pixel.swap(0, 2));
 }
 
-/// The brightness of each pixel.
+/// Writes the luma of each pixel.
 pub fn decode_grayscale(file: &[u8], y: &mut [u8]) {
     if let Some(image) = decode(file) {
         for (y, pixel) in y.iter_mut().zip(image.pixels.as_chunks().0) {
@@ -38,13 +39,13 @@ pub fn decode_grayscale(file: &[u8], y: &mut [u8]) {
     }
 }
 
-/// The brightness by the factors of ITU-R 601, 0.299, 0.587 and 0.114, in parts of 2¹⁶.
+/// Returns the luma by ITU-R BT.601, with the weights 0.299, 0.587 and 0.114 in units of 2⁻¹⁶.
 fn luma([r, g, b]: [u8; 3]) -> u8 {
     let sum = u32::from(r) * 19_595 + u32::from(g) * 38_470 + u32::from(b) * 7_471 + 0x8000;
     sum.to_be_bytes()[1]
 }
 
-/// An image, decoded.
+/// A decoded image.
 pub(crate) struct Image {
     pub height: usize,
     pub width: usize,
@@ -90,7 +91,7 @@ fn decode_jpeg_2000(file: &[u8]) -> Option<Image> {
 mod tests {
     use super::*;
 
-    /// A picture of two pixels: red and a light gray.
+    /// An image of two pixels: red and a light gray.
     const FILE: &[u8] = b"P6 2 1 255\n\xff\0\0\xc8\xc8\xc8";
 
     #[test]

@@ -1,23 +1,23 @@
-//! Copies of what windows see of some channels: for a few rows of the output at a time, so that they
-//! stay in a first-level cache.
+//! Copies the input of a few rows of the output at a time, for some channels, so that it stays in
+//! an L1 cache.
 
 use super::windows::Windows;
 use crate::kernels::conv::Axis;
 use crate::simd::int8::{Bytes, MAX_BYTES};
 
-/// So many bytes of a band are worth more rows than one.
+/// The size of a band, in bytes, up to which it has several rows.
 const BAND: usize = 48 << 10;
 
-/// Some channels of what the windows of a band see, with padding: rows of pixels that are so many bytes
-/// each. What the planes of a kernel see stands one behind the other.
+/// The layout of a band: the input of some rows of the output, with padding, for some channels. The
+/// inputs of the planes of a kernel follow each other. The methods take the bytes of a pixel.
 pub(super) struct Band {
     axes: [Axis; 3],
-    /// The most rows of the output that it is for.
+    /// The largest number of rows of the output.
     pub rows: usize,
 }
 
 impl Band {
-    /// For pixels of so many bytes at most.
+    /// Returns the band for pixels of at most `pixel` bytes.
     pub const fn of(windows: &Windows, pixel: usize) -> Band {
         let axes = *windows.axes();
         let [d, h, w] = &axes;
@@ -27,35 +27,35 @@ impl Band {
         Band { axes, rows: if rows < h.out { rows } else { h.out } }
     }
 
-    /// How many bytes it has: a vector may be read from where its last pixel starts.
+    /// Returns the bytes of the band, including a vector that is read from its last pixel on.
     pub const fn len(&self, pixel: usize) -> usize {
         self.axes[0].kernel * self.lines() * self.line(pixel) + MAX_BYTES
     }
 
-    /// How many rows of the image it has for each plane of the kernel.
+    /// Returns the rows of the image for each plane of the kernel.
     const fn lines(&self) -> usize {
         let h = &self.axes[1];
         self.rows.saturating_sub(1) * h.stride + h.reach() + 1
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     pub const fn line(&self, pixel: usize) -> usize {
         self.axes[2].extent() * pixel
     }
 
-    /// How far apart the windows of neighboring rows of the output start.
+    /// Returns the distance of the windows of neighboring rows of the output, in bytes.
     pub const fn step(&self, pixel: usize) -> usize {
         self.axes[1].stride * self.line(pixel)
     }
 
-    /// How many pixels behind the first element of a window another one lies.
+    /// Returns the offset of an element of a window from its first element, in pixels.
     pub const fn tap(&self, [i, j, k]: [usize; 3]) -> usize {
         let [_, h, w] = &self.axes;
         (i * self.lines() + j * h.dilation) * w.extent() + k * w.dilation
     }
 
-    /// Copies what the windows of some rows of the output see, from `row` on of all rows of all planes:
-    /// `n` channels from `channel` on of an image whose pixels are `pixel` bytes.
+    /// Copies the input of `rows` rows of the output, from `row` on among the rows of all planes:
+    /// `n` channels from `channel` on of an image whose pixels have `pixel` bytes.
     #[inline(always)]
     pub fn fill<S: Bytes>(
         &self,
@@ -91,7 +91,7 @@ impl Band {
     }
 }
 
-/// Some channels of pixels, side by side.
+/// Copies some channels of pixels, without gaps.
 #[inline(always)]
 fn copy_channels<S: Bytes>(
     s: S,

@@ -1,11 +1,10 @@
-//! Images of bytes whose channels stand side by side: `[batch, size…, channels]`, where the
-//! channels of a pixel are filled up to a multiple of four with bytes that mean nothing, unless there
-//! are only one to three. Bytes have no sign here: those that had one have moved by 128, and so has
-//! their zero point.
+//! NHWC images of bytes: `[batch, size…, channels]`, where the channels of a pixel are padded to a
+//! multiple of four with arbitrary bytes, unless there are only one to three. Bytes are unsigned:
+//! 128 is added to signed ones and to their zero point.
 //!
-//! What a convolution multiplies with four neighboring weights lies in one piece as it is, so that
-//! nothing is laid out anew; only where windows reach over the border of the image is it copied,
-//! with its padding.
+//! The bytes that a convolution multiplies with four neighboring weights are contiguous in this
+//! layout, so nothing is packed. The image is only copied, with its padding, if windows reach over
+//! its border.
 
 mod band;
 mod conv;
@@ -31,17 +30,17 @@ pub use depthwise::{
 pub use moves::{from_channels_first, to_channels_first};
 pub use pool::{average_pool, max_pool};
 
-/// How many bytes a pixel of so many channels has. One to three are not filled up: rows of their
-/// pixels are quads as they are.
+/// Returns the bytes of a pixel. One to three channels are not padded, because rows of these pixels
+/// form quads without padding.
 pub const fn pixel_len(channels: usize) -> usize {
     if channels < QUAD { channels } else { channels.next_multiple_of(QUAD) }
 }
 
-/// So many neighboring bytes are multiplied at once.
+/// The number of neighboring bytes that are multiplied at once.
 const QUAD: usize = 4;
 
-/// Channels come in blocks of so many: those that four vectors of sums hold at the widest level.
+/// The channels of a block: those of four vectors of accumulators at the widest level.
 pub const BLOCK: usize = 64;
 
-/// The most axes that an image may have.
+/// The largest number of axes of an image.
 pub const MOST_AXES: usize = 3;

@@ -1,17 +1,17 @@
-//! Into this layout, and out of it.
+//! Conversions to NHWC bytes and back.
 
 use super::{QUAD, pixel_len};
 use crate::kernels::blocked::Channels;
 use crate::simd::int8::{Byte, Bytes, WithBytes, dispatch_bytes};
 
-/// `x`, of layout `[batch, channels, pixels]`, with its channels side by side and without a sign.
-/// What fills a pixel up is zero.
+/// Converts `x` from `[batch, channels, pixels]` to NHWC, as unsigned bytes. The padding of a pixel
+/// is zero.
 #[inline(never)]
 pub fn from_channels_first<T: Byte>(x: &[T], y: &mut [u8], shape: Channels) {
     dispatch_bytes(Gather { x: T::bits(x), y, shape, flip: T::FLIP });
 }
 
-/// `x` with its channels one after the other, with the sign that `T` has.
+/// Converts `x` from NHWC to `[batch, channels, pixels]`, with the signedness of `T`.
 #[inline(never)]
 pub fn to_channels_first<T: Byte>(x: &[u8], y: &mut [T], shape: Channels) {
     let Channels { channels, pixels, .. } = shape;
@@ -57,7 +57,7 @@ impl WithBytes for Gather<'_> {
     }
 }
 
-/// Writes one channel, two or three.
+/// Converts one to three channels.
 #[inline(always)]
 fn gather_few(x: &[u8], pixels: usize, flip: u8, y: &mut [u8]) {
     let (first, rest) = x.split_at(pixels);
@@ -76,11 +76,11 @@ fn gather_few(x: &[u8], pixels: usize, flip: u8, y: &mut [u8]) {
     }
 }
 
-/// Writes four channels, or as many as there are, as quads that lie `step` apart.
+/// Converts up to four channels to quads with the stride `step`.
 #[inline(always)]
 fn gather(x: &[u8], pixels: usize, flip: u8, y: &mut [[u8; QUAD]], step: usize) {
     let channels = x.len() / pixels;
-    // What is missing is read somewhere, and becomes zero.
+    // A missing channel reads another one, and is masked to zero.
     let row = |i: usize| &x[if i < channels { i * pixels } else { 0 }..][..pixels];
     let mask: [u8; QUAD] = core::array::from_fn(|i| if i < channels { 0xff } else { 0 });
     let rows = row(0).iter().zip(row(1)).zip(row(2).iter().zip(row(3)));

@@ -6,7 +6,7 @@ use crate::kernels::quantized::{Channels, Requantize};
 
 /// The operands of a convolution of one image.
 pub(super) struct ConvOperands<'a> {
-    /// What the windows see.
+    /// The padded input of the windows.
     pub x: &'a [u8],
     pub w: &'a [u8],
     pub starts: &'a [u32],
@@ -18,14 +18,15 @@ pub(super) struct ConvOperands<'a> {
 
 /// The operands of a depthwise convolution of one image.
 pub(super) struct DepthwiseOperands<'a> {
-    /// The image; where no vectors are, what the windows see.
+    /// The image; at a level without vectors, the padded input of the windows.
     pub x: &'a [u8],
     pub w: &'a [u8],
-    /// Where the elements of a window are, in pixels of a band; where no vectors are, in bytes of `x`.
+    /// The offset of each element of a window, in pixels of a band; at a level without vectors, in
+    /// bytes of `x`.
     pub starts: &'a [[u32; QUAD]],
     pub channels: Channels<'a>,
     pub windows: Windows,
-    /// Bytes of a pixel.
+    /// The bytes of a pixel.
     pub pixel: usize,
     pub to: Requantize,
 }

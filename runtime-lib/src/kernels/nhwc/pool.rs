@@ -1,4 +1,4 @@
-//! Pools of images whose channels stand side by side.
+//! Pooling of NHWC bytes.
 
 use super::{BLOCK, QUAD};
 use crate::kernels::conv::{Axis, TapRun};
@@ -12,9 +12,8 @@ use crate::threads;
 use core::array::from_fn;
 use core::ops::Range;
 
-/// The mean of each window, requantized: `factor` is what a mean is multiplied with. Where `padded`,
-/// zeros of the padding are counted, else what lies in the image. There is a plane of `geometry`
-/// for each image.
+/// Computes the mean of each window, requantized by `factor`. If `padded`, the zeros of the padding
+/// are counted, otherwise only elements of the image. `geometry` has a plane for each image.
 #[inline(never)]
 pub fn average_pool(
     x: &[u8],
@@ -28,7 +27,7 @@ pub fn average_pool(
     share(x, y, geometry, each);
 }
 
-/// The largest byte of each window. There is a plane of `geometry` for each image.
+/// Computes the maximum of each window. `geometry` has a plane for each image.
 #[inline(never)]
 pub fn max_pool(x: &[u8], y: &mut [u8], geometry: Pool<'_>) {
     if is_scalar() {
@@ -38,22 +37,23 @@ pub fn max_pool(x: &[u8], y: &mut [u8], geometry: Pool<'_>) {
     }
 }
 
-/// What a window becomes, for some channels.
+/// The operation on the pixels of a window, for some channels.
 trait Fold: Copy + Sync {
-    /// What has been seen of the pixels.
+    /// The accumulator.
     type Seen<S: Bytes>;
 
-    /// How many channels are seen at once.
+    /// Returns the number of channels that are processed at once.
     #[inline(always)]
     fn channels<S: Bytes>(self) -> usize {
         BLOCK
     }
 
-    /// That of no pixel.
+    /// Returns the accumulator of no pixels.
     fn none<S: Bytes>(self, s: S) -> Self::Seen<S>;
-    /// And another one, whose channels are these: the first of so many.
+    /// Adds a pixel, whose channels are `x`.
     fn add<S: Bytes>(self, s: S, seen: &mut Self::Seen<S>, x: &[u8]);
-    /// What is made of it, in a window that has so many pixels as it is told.
+    /// Writes the result; `count` returns the number of pixels of the window, with padding if its
+    /// argument is true.
     fn finish<S: Bytes>(
         self,
         s: S,
@@ -63,11 +63,11 @@ trait Fold: Copy + Sync {
     );
 }
 
-/// Folds the channels of a pixel into so many numbers.
+/// Combines the channels of a pixel with the accumulators.
 #[inline(always)]
 fn fold<T: Copy>(seen: &mut [T; BLOCK], x: &[u8], f: impl Fn(T, u8) -> T) {
     match x.first_chunk::<BLOCK>() {
-        // As many as are known become vectors.
+        // With a constant length, the loop is vectorized.
         Some(x) if HAS_VECTORS => {
             seen.iter_mut().zip(x).for_each(|(seen, &x)| *seen = f(*seen, x));
         }
@@ -97,7 +97,7 @@ impl Fold for Largest {
     }
 }
 
-/// The same, in a register.
+/// The maximum, in a register.
 #[derive(Clone, Copy)]
 struct LargestVector;
 
@@ -133,7 +133,7 @@ struct Mean {
 }
 
 impl Fold for Mean {
-    /// The sums of the channels, and of how many pixels.
+    /// The sums of the channels, and the number of pixels.
     type Seen<S: Bytes> = ([i32; BLOCK], i32);
 
     #[inline(always)]
@@ -162,11 +162,11 @@ impl Fold for Mean {
     }
 }
 
-/// Hands out the rows of the output, to several threads where that pays.
+/// Computes the rows of the output, on several threads where that pays.
 fn share<F: Fold>(x: &[u8], y: &mut [u8], geometry: Pool<'_>, each: F) {
     let Pool { planes, size, out, kernel, strides, dilations, pads, .. } = geometry;
     let window = Taps { size, out, kernel, strides, dilations, pads };
-    // What has no places has no pixels either.
+    // An output without positions has no pixels either.
     let Some(pixel) = y.len().checked_div(planes * window.places()).filter(|&pixel| pixel > 0)
     else {
         return;
@@ -177,12 +177,12 @@ fn share<F: Fold>(x: &[u8], y: &mut [u8], geometry: Pool<'_>, each: F) {
     });
 }
 
-/// Some rows of the output.
+/// The computation of some rows of the output.
 struct Pooled<'a, F> {
     x: &'a [u8],
     first: usize,
     y: &'a mut [u8],
-    /// Bytes of a pixel.
+    /// The bytes of a pixel.
     pixel: usize,
     window: Taps<'a>,
     /// The last axis of the window.
@@ -191,7 +191,7 @@ struct Pooled<'a, F> {
     each: F,
 }
 
-/// So many rows of a window are looked up once for all places of a row.
+/// The number of rows of a window whose offsets are computed once for all positions of a row.
 const LINES: usize = 8;
 
 impl<F: Fold> WithBytes for Pooled<'_, F> {
@@ -214,7 +214,7 @@ impl<F: Fold> WithBytes for Pooled<'_, F> {
                 for (block, y) in y.chunks_mut(each.channels::<S>()).enumerate() {
                     let (first, n) = (block * each.channels::<S>(), y.len());
                     let mut seen = each.none(s);
-                    // An iterator of what is there would not become a loop of vectors.
+                    // A filtering iterator would prevent vectorization.
                     for start in (0..height).map(line) {
                         let Some(start) = start else { continue };
                         for tap in 0..taps {
@@ -229,21 +229,22 @@ impl<F: Fold> WithBytes for Pooled<'_, F> {
     }
 }
 
-/// The places along the last axis, one after the other.
+/// The positions along the last axis, in order.
 struct Places<'a> {
     axis: &'a Axis,
-    /// Those whose windows see nothing but the image.
+    /// The positions whose windows read no padding.
     inside: &'a Range<usize>,
     next: usize,
-    /// Up to where windows see as many elements as the last one.
+    /// The end of the run of windows with the same elements.
     end: usize,
-    /// The first element of a row that lies under the next window, and how many do.
+    /// The first element of a row in the next window, and the number of elements.
     from: usize,
     taps: usize,
 }
 
 impl Places<'_> {
-    /// The first element of a row that lies under the window at the next place, and how many do.
+    /// Returns the first element of a row in the window at the next position, and the number of
+    /// elements.
     #[inline(always)]
     fn next(&mut self) -> (usize, usize) {
         if self.next == self.end {

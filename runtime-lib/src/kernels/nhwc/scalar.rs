@@ -1,4 +1,4 @@
-//! The convolutions where no vectors are: each sum in a register of its own.
+//! Convolutions at a level without vectors, with accumulators in general-purpose registers.
 
 use super::operands::{ConvOperands, DepthwiseOperands};
 use super::{BLOCK, QUAD, depthwise, pixel_len};
@@ -7,17 +7,17 @@ use crate::simd::int8::{
     CHANNELS, COLUMNS, Factors, Quad, Quads, Tap, Taps, add_products, scale, scale_pixels, set,
 };
 
-/// So many filters are summed up at once; a block is a multiple of them.
+/// The number of filters that are accumulated at once; it divides a block.
 const ROWS: usize = 16;
 
-/// The word of four bytes that start at a place.
+/// Returns the word of the four bytes from `at` on.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u32 {
     let four = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
     four.map_or(0, |four| u32::from_ne_bytes(*four))
 }
 
-/// Sums of a channel, whose numbers stand at `at`, as bytes.
+/// Requantizes accumulators of the channel whose parameters are at index `at`.
 #[inline(always)]
 fn bytes<const N: usize>(
     sums: [i32; N],
@@ -38,7 +38,7 @@ fn bytes<const N: usize>(
 }
 
 impl ConvOperands<'_> {
-    /// The pixels from one on, a few at a time.
+    /// Computes the pixels from `first` on, a few at a time.
     #[inline(never)]
     pub(super) fn run_scalar(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
         let panel = &mut Quad::memory(scratch)[..self.starts.len()];
@@ -53,7 +53,7 @@ impl ConvOperands<'_> {
         }
     }
 
-    /// What all filters make of some pixels.
+    /// Computes all filters of some pixels.
     #[inline(always)]
     fn filters(&self, panel: &[Quads], y: &mut [u8], pixel: usize) {
         let (weights, _) = self.w.as_chunks::<QUAD>();
@@ -74,7 +74,7 @@ impl ConvOperands<'_> {
         }
     }
 
-    /// What the sums of a few filters become, whatever their numbers.
+    /// Requantizes a few filters, for any parameters.
     #[inline(never)]
     fn any_pixels(&self, filter: usize, sums: &[[i32; COLUMNS]], y: &mut [u8], pixel: usize) {
         for (filter, sums) in (filter..).zip(sums) {
@@ -87,12 +87,12 @@ impl ConvOperands<'_> {
 }
 
 impl DepthwiseOperands<'_> {
-    /// The pixels from one on, for a few channels after the other.
+    /// Computes the pixels from `first` on, a few channels at a time.
     #[inline(never)]
     pub(super) fn run_scalar(&self, first: usize, y: &mut [u8], scratch: &mut [u8]) {
         let n = self.pixel.min(CHANNELS);
         for channel in (0..self.pixel).step_by(CHANNELS) {
-            // The last few have some of those before them.
+            // The last group of channels overlaps the one before.
             let channel = channel.min(self.pixel - n);
             let group = Group::of(self, channel, n, Tap::memory(scratch));
             let mut places = self.windows.from(first);
@@ -107,7 +107,7 @@ impl DepthwiseOperands<'_> {
         }
     }
 
-    /// The weights of a block of channels, and where the numbers of one of them stand in it.
+    /// Returns the weights of a block of channels, and the position of a channel's weights in it.
     fn weights(&self, channel: usize) -> (&[[u8; QUAD]], usize) {
         let (block, inside) = (channel / BLOCK, channel % BLOCK);
         let place = depthwise::depthwise_place(inside);
@@ -115,7 +115,7 @@ impl DepthwiseOperands<'_> {
         (&weights[block * self.starts.len() * BLOCK..], place)
     }
 
-    /// Where the numbers of a channel stand.
+    /// Returns the index of a channel's parameters.
     fn number(&self, channel: usize) -> usize {
         channel / BLOCK * BLOCK + self.weights(channel).1
     }
@@ -125,11 +125,11 @@ impl DepthwiseOperands<'_> {
 struct Group<'a> {
     of: &'a DepthwiseOperands<'a>,
     channel: usize,
-    /// How many there are.
+    /// The number of channels.
     n: usize,
     taps: Taps<'a>,
     bias: [i32; CHANNELS],
-    /// What their sums are multiplied with, if nothing is added.
+    /// The multipliers of the accumulators, if no channel has an offset.
     factors: Option<Factors>,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Group<'a> {
         Group { of, channel, n, taps: Taps::new(of.x, taps, n), bias, factors }
     }
 
-    /// Their weights, element by element of the kernel.
+    /// Writes and returns the weights, element by element of the kernel.
     fn taps(
         of: &DepthwiseOperands<'_>,
         channel: usize,
@@ -171,7 +171,7 @@ impl<'a> Group<'a> {
         &memory[..count]
     }
 
-    /// What the sums of the window at a place become.
+    /// Returns the results of the window at an offset.
     #[inline(always)]
     fn bytes(&self, at: usize) -> [u8; CHANNELS] {
         let mut sums = self.bias;
@@ -182,7 +182,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The bytes that sums become, whatever the numbers of their channels.
+    /// Requantizes the accumulators, for any parameters.
     #[inline(never)]
     fn any_bytes(&self, sums: &[i32; CHANNELS]) -> [u8; CHANNELS] {
         let mut y = [0; CHANNELS];

@@ -1,5 +1,4 @@
-//! Kernels of bytes whose channels stand side by side, against sums that are written out, at every
-//! level.
+//! Compares NHWC kernels of bytes with scalar sums, at every level.
 
 use super::*;
 use crate::kernels::blocked::Channels;
@@ -32,7 +31,7 @@ fn to_first(x: &[u8], shape: Channels) -> Vec<u8> {
 
 const TO: Requantize = Requantize { x_zero: 77, y_zero: 100, low: 20, high: 235 };
 
-/// What is made of a result and an addend.
+/// The combination of a result and a residual.
 const BLEND: Blend =
     Blend { zeros: [100, 131], scales: [0.037, 0.11], scale: 0.09, one: false, factors: None };
 const SUM: Requantize = Requantize { x_zero: 0, y_zero: 90, low: 90, high: 249 };
@@ -54,7 +53,7 @@ fn images(conv: &Conv<'_>) -> [Channels; 2] {
     ]
 }
 
-/// Numbers of channels in the order in which the kernel wants them.
+/// Returns the parameters of channels in the order in which the kernel reads them.
 fn placed<T: Copy>(numbers: &[T], none: T, is_depthwise: bool) -> Vec<T> {
     let places = 0..numbers.len().next_multiple_of(BLOCK);
     let channel = |place: usize| match is_depthwise {
@@ -149,7 +148,7 @@ fn check_conv(of: &Conv<'_>, seed: usize) {
     }
 }
 
-/// Convolutions over images of these sizes.
+/// Checks convolutions over images of these sizes.
 fn check_window(
     sizes: &[usize],
     kernel: &[usize],
@@ -301,7 +300,7 @@ fn windows_before_an_image_are_refused() {
         size: &[2],
         out: &[2],
         kernel: &[1],
-        // As numbers go round, one step back.
+        // The stride wraps around to -1.
         strides: &[usize::MAX],
         dilations: &[1],
         pads: &[0],
@@ -321,7 +320,7 @@ fn windows_before_an_image_are_refused() {
         );
     };
     each_level(|level| {
-        // Where no vectors are, such windows see nothing.
+        // Without vectors, such windows are read as empty.
         let refused = catch_unwind(convolve).is_err();
         assert!(refused || matches!(level, Level::Portable(_)), "{level:?}");
     });

@@ -1,4 +1,4 @@
-//! Convolutions by the processor's tiles: what a window sees is copied to a row.
+//! Convolutions with AMX tiles: each window is copied to a row.
 
 use super::operands::ConvOperands;
 use super::windows::Places;
@@ -8,25 +8,25 @@ use crate::microkernel::amx::{Quads, Right, Row, TileEpilogue, WIDE, multiply, v
 use crate::simd::int8::{Bytes, WithBytes};
 use crate::simd::{Simd, tiles};
 
-/// Windows whose bytes are made at once.
+/// The number of windows that are requantized at once.
 const ROWS: usize = 4;
 
 impl ConvOperands<'_> {
-    /// The filters.
+    /// Returns the filters.
     fn right(&self) -> Right<'_> {
         let filters = self.w.len() / (QUAD * self.starts.len()).max(1);
         Right::new(self.w, self.starts.len(), filters, BLOCK)
     }
 
-    /// Whether the processor has tiles, and they pay for these pixels.
+    /// Returns whether the processor has tiles and they pay for these pixels.
     #[inline(always)]
     pub(super) fn has_tiles(&self, y: &[u8]) -> bool {
         tiles().is_some() && self.right().pays(y.len() / pixel_len(self.filters))
     }
 }
 
-/// Some pixels of the output, where [`ConvOperands::has_tiles`]. It is a function of its own, for the rows that
-/// it fills take much of the stack.
+/// The computation of some pixels of the output, if [`ConvOperands::has_tiles`]. It is not inlined,
+/// because its buffer of rows takes much of the stack.
 pub(super) struct ByTiles<'a> {
     pub of: &'a ConvOperands<'a>,
     pub first: usize,
@@ -52,13 +52,13 @@ struct Pixels<'a, S: Bytes> {
     of: &'a ConvOperands<'a>,
     /// The first pixel.
     first: usize,
-    /// The window that comes next, and which one it is.
+    /// The positions of the windows, and the number of the next one.
     places: Places,
     next: usize,
-    /// Quads of a window that lie side by side.
+    /// The contiguous quads of a window.
     run: usize,
     y: &'a mut [u8],
-    /// Bytes of a pixel.
+    /// The bytes of a pixel.
     pixel: usize,
     limits: Limits<S>,
 }
@@ -100,7 +100,7 @@ impl<S: Bytes> TileEpilogue<i32> for Pixels<'_, S> {
 }
 
 impl<S: Bytes> Pixels<'_, S> {
-    /// Makes bytes of the sums of `V` vectors of filters.
+    /// Requantizes the accumulators of `V` vectors of filters.
     #[inline(always)]
     fn bytes<const V: usize>(&mut self, row: usize, column: usize, sums: &[[i32; WIDE]]) {
         let s = self.s;

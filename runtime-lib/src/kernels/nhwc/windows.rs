@@ -1,4 +1,4 @@
-//! Where the windows of a convolution lie in an image whose pixels are so many bytes each.
+//! The offsets of the windows of a convolution in an NHWC image of bytes.
 
 use super::{MOST_AXES, QUAD};
 use crate::kernels::conv::{Axis, Conv};
@@ -8,14 +8,14 @@ use crate::threads;
 #[derive(Clone, Copy)]
 pub(super) struct Windows {
     axes: [Axis; MOST_AXES],
-    /// Bytes of a pixel.
+    /// The bytes of a pixel.
     pixel: usize,
-    /// Whether the image itself will do: windows see nothing else, and read no byte behind it.
+    /// Whether the image is read without a copy: windows read no padding, and no byte behind it.
     is_inside: bool,
 }
 
 impl Windows {
-    /// Those of a convolution with at most three axes.
+    /// Returns the windows of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>, pixel: usize) -> Windows {
         let Some(axes) = Axis::all(conv) else {
             panic!("the compiler lets no more axes come here")
@@ -26,31 +26,31 @@ impl Windows {
         Windows { is_inside: is_inside && windows.run().is_multiple_of(QUAD), ..windows }
     }
 
-    /// How many elements of a row of the kernel lie side by side.
+    /// Returns the number of contiguous elements of a row of the kernel.
     pub const fn run_taps(&self) -> usize {
         let w = &self.axes[2];
         if w.dilation == 1 { w.kernel } else { 1 }
     }
 
-    /// How many bytes of a window lie side by side.
+    /// Returns the number of contiguous bytes of a window.
     pub const fn run(&self) -> usize {
         self.run_taps() * self.pixel
     }
 
-    /// How many such runs a window has.
+    /// Returns the number of contiguous runs of a window.
     pub const fn runs(&self) -> usize {
         let [d, h, w] = &self.axes;
         d.kernel * h.kernel * if w.dilation == 1 { 1 } else { w.kernel }
     }
 
-    /// How many bytes the image has.
+    /// Returns the bytes of the image.
     pub const fn image(&self) -> usize {
         let [d, h, w] = &self.axes;
         d.size * h.size * w.size * self.pixel
     }
 
-    /// How many bytes the padded copy has, with those that the last quad of a run reads behind it;
-    /// none where the image itself will do.
+    /// Returns the bytes of the padded copy, including those that the last quad of a run reads
+    /// behind it; 0 if the image is read without a copy.
     pub const fn copy_len(&self) -> usize {
         let [d, h, w] = &self.axes;
         if self.is_inside {
@@ -60,38 +60,37 @@ impl Windows {
         d.extent() * h.extent() * w.extent() * self.pixel + behind
     }
 
-    /// How many pixels the output has.
+    /// Returns the number of pixels of the output.
     pub const fn places(&self) -> usize {
         let [d, h, w] = &self.axes;
         d.out * h.out * w.out
     }
 
-    /// How many bytes a window starts behind the last, where each is one pixel, and no pixel is left
-    /// out.
+    /// Returns the stride of windows in bytes if each is one pixel and none is skipped.
     #[cfg(target_arch = "x86_64")]
     pub fn pixels_apart(&self) -> Option<usize> {
         let is_whole = |axis: &Axis| axis.kernel == 1 && axis.stride == 1 && axis.out == axis.size;
         (self.is_inside && self.axes.iter().all(is_whole)).then_some(self.pixel)
     }
 
-    /// The axes.
+    /// Returns the axes.
     pub const fn axes(&self) -> &[Axis; MOST_AXES] {
         &self.axes
     }
 
-    /// How many columns a row of the output has.
+    /// Returns the columns of the output.
     pub const fn columns(&self) -> usize {
         self.axes[2].out
     }
 
-    /// How far planes, rows and pixels lie apart in what windows see.
+    /// Returns the strides of planes, rows and pixels in the input of the windows, in bytes.
     const fn strides(&self) -> [usize; MOST_AXES] {
         let [_, h, w] = &self.axes;
         let (h, w) = if self.is_inside { (h.size, w.size) } else { (h.extent(), w.extent()) };
         [h * w * self.pixel, w * self.pixel, self.pixel]
     }
 
-    /// What the windows see: the image, or a copy of it with padding.
+    /// Returns the input of the windows: the image, or a padded copy of it.
     pub fn seen<'a>(&self, image: &'a [u8], zero: u8, copy: &'a mut [u8]) -> &'a [u8] {
         if self.is_inside {
             return image;
@@ -120,25 +119,25 @@ impl Windows {
         copy
     }
 
-    /// Where each element of the kernel lies, seen from the first.
+    /// Returns the position of each element of the kernel.
     pub fn taps(&self) -> impl Iterator<Item = [usize; MOST_AXES]> {
         let [d, h, w] = self.axes;
         let rows = move |i| (0..h.kernel).map(move |j| [i, j]);
         (0..d.kernel).flat_map(rows).flat_map(move |[i, j]| (0..w.kernel).map(move |k| [i, j, k]))
     }
 
-    /// The sizes of the kernel.
+    /// Returns the sizes of the kernel.
     pub fn kernel(&self) -> [usize; MOST_AXES] {
         self.axes.map(|axis| axis.kernel)
     }
 
-    /// How many bytes behind the first element of a window another one lies.
+    /// Returns the offset of an element of a window from its first element, in bytes.
     pub fn tap(&self, at: [usize; MOST_AXES]) -> usize {
         let apart = at.iter().zip(&self.axes).zip(self.strides());
         apart.map(|((at, axis), stride)| at * axis.dilation * stride).sum()
     }
 
-    /// Where the windows start, from that of a pixel of the output on.
+    /// Returns the offsets of the windows, from pixel `place` of the output on.
     pub fn from(&self, place: usize) -> Places {
         let [_, h, w] = &self.axes;
         let at = [place / (h.out * w.out).max(1), place / w.out.max(1) % h.out.max(1)];
@@ -161,11 +160,11 @@ impl Windows {
     }
 }
 
-/// Where windows start, one after the other.
+/// The offsets of consecutive windows.
 pub(super) struct Places {
-    /// The start of the row.
+    /// The offset of the row.
     start: usize,
-    /// The start of the plane.
+    /// The offset of the plane.
     plane: usize,
     row: usize,
     column: usize,
@@ -175,12 +174,12 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Where the next windows start.
+    /// Returns the offsets of the next `N` windows.
     #[inline(always)]
     pub fn take<const N: usize>(&mut self) -> [usize; N] {
         let mut at = [0; N];
         if self.column + N < self.columns {
-            // None of them is the last one of a row.
+            // All are in one row, before its last pixel.
             let (first, step) = (self.start + self.column * self.steps[2], self.steps[2]);
             at.iter_mut().enumerate().for_each(|(i, at)| *at = first + i * step);
             self.column += N;
@@ -190,7 +189,7 @@ impl Places {
         at
     }
 
-    /// Where the next window starts.
+    /// Returns the offset of the next window.
     #[inline(always)]
     pub fn next(&mut self) -> usize {
         let at = self.start + self.column * self.steps[2];

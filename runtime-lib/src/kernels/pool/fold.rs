@@ -16,7 +16,7 @@ pub(super) trait Fold<T>: Copy + Sync {
     fn take(self, state: Self::State, x: T) -> Self::State;
     /// Combines two states.
     fn join(self, a: Self::State, b: Self::State) -> Self::State;
-    /// Returns which elements of a window the result depends on the number of, if any.
+    /// Returns the elements of a window whose number the result depends on, if any.
     fn counted(self) -> Option<Counted>;
     /// Returns the result; `count` elements of the window are counted.
     fn finish(self, state: Self::State, count: usize) -> T;
@@ -25,9 +25,9 @@ pub(super) trait Fold<T>: Copy + Sync {
 /// The elements of a window that count.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Counted {
-    /// Those inside of the image.
+    /// The elements inside of the image.
     InImage,
-    /// Those inside of the image and its padding.
+    /// The elements inside of the image and its padding.
     Padded,
 }
 

@@ -1,14 +1,13 @@
-//! The derivative of pooling by the image, where each window's number comes from one element.
+//! The gradient of max pooling.
 
 use super::Pool;
 use crate::loops::window::Taps;
 use crate::{Float, Number};
 
-/// Places of a row that are looked at at once.
+/// The number of positions of a row that are computed at once.
 const PLACES: usize = 64;
 
-/// `dx`: the derivative by each window's largest element goes to the first that is as large, or
-/// NaN.
+/// Computes `dx`: the gradient of each window goes to its first maximum, or first NaN.
 #[inline(never)]
 pub fn max_pool_grad<T: Float>(x: &[T], dy: &[T], dx: &mut [T], geometry: Pool<'_>) {
     let taps = geometry.taps();
@@ -35,8 +34,8 @@ pub fn max_pool_grad<T: Float>(x: &[T], dy: &[T], dx: &mut [T], geometry: Pool<'
     }
 }
 
-/// Finds the largest elements of windows that stand in a row of places, from the first given on,
-/// and where in the image they are.
+/// Finds the maxima of windows in a row of positions, from the given one on, and their indices in
+/// the image.
 fn find<T: Number>(
     x: &[T],
     taps: &Taps<'_>,
@@ -51,7 +50,7 @@ fn find<T: Number>(
         for tap in 0..kernel {
             let start = first * stride + tap * dilation;
             for (place, (largest, at)) in largest.iter_mut().zip(&mut *at).enumerate() {
-                // Before the image that is a number so large that there is no such column.
+                // A column before the image wraps around to a number beyond its width.
                 let column = (start + place * stride).wrapping_sub(pad);
                 let Some(&x) = x.get(column) else { continue };
                 let none = *at == usize::MAX;

@@ -1,9 +1,9 @@
-//! Small pooling kernels for `--optimize size`: one element after the other.
+//! Small pooling kernels for `--optimize size`, which process one element at a time.
 
 use super::Pool;
 use crate::Number;
 
-/// The mean of each plane; all have the same size.
+/// Computes the mean of each plane; all planes have the same size.
 #[inline(never)]
 pub fn small_means(x: &[f32], y: &mut [f32]) {
     let len = x.len().checked_div(y.len()).unwrap_or(0);
@@ -13,20 +13,20 @@ pub fn small_means(x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// The same as [`super::max_pool`].
+/// Computes [`super::max_pool`].
 #[inline(never)]
 pub fn small_max_pool<T: Number>(x: &[T], y: &mut [T], geometry: Pool<'_>) {
     y.fill(T::LOWEST);
     each_seen(x, y, &geometry, |y, x| *y = y.maximum(x));
 }
 
-/// The same as [`super::average_pool`].
+/// Computes [`super::average_pool`].
 #[inline(never)]
 pub fn small_average_pool(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     average(x, y, &geometry, None);
 }
 
-/// The same as [`super::average_pool_padded`].
+/// Computes [`super::average_pool_padded`].
 #[inline(never)]
 pub fn small_average_pool_padded(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     average(x, y, &geometry, Some(geometry.ends));

@@ -9,7 +9,7 @@ use crate::{Integer, Number};
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error if an index is out of range.
 pub fn max_unpool<T: Number>(
     x: &[T],
     indices: &[i64],
@@ -45,7 +45,7 @@ fn moved(mut place: usize, sizes: &[usize], out: &[usize]) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// A negative size.
+/// Returns an error if a size is negative.
 pub fn max_unpool_sizes<I: Integer>(sizes: &mut [usize], output_shape: &[I]) -> Result {
     for (to, &from) in sizes.iter_mut().zip(output_shape) {
         *to = size(from)?;

@@ -1,8 +1,8 @@
-//! Numbers in few bits, by scales and zero points: `QuantizeLinear`, `DequantizeLinear` and
+//! Quantization by scales and zero points: `QuantizeLinear`, `DequantizeLinear` and
 //! `DynamicQuantizeLinear`.
 //!
-//! The elements are worked on in blocks: one loop makes `f32` of one type, another one makes
-//! another type of `f32`, so that there is a loop for each type and not for each pair of types.
+//! Elements are processed in blocks: one loop converts a type to `f32`, another one converts `f32`
+//! to a type, so that there is a loop for each type and not for each pair of types.
 
 mod quantum;
 mod small;
@@ -17,8 +17,9 @@ use crate::threads::{self, MaybeSync};
 use crate::{Exact, Float, Float8, Number, Real};
 use core::ops::Range;
 
-/// Which elements of a tensor of `outer · len · inner` elements share a scale: those of `block`
-/// places along the axis of `len`. Another stride is 0 where all along an axis share one.
+/// The elements that share a scale, in a tensor of `outer · len · inner` elements: those of `block`
+/// positions along the axis of `len`. The strides of scales are in elements; a stride is 0 if all
+/// positions along an axis share a scale.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
     /// The product of the sizes before the axis.
@@ -27,17 +28,17 @@ pub struct Scales {
     pub len: usize,
     /// The product of the sizes after the axis.
     pub inner: usize,
-    /// How many places along the axis share a scale.
+    /// The number of positions along the axis that share a scale.
     pub block: usize,
-    /// How far the scale of one place before the axis lies from the next.
+    /// The stride of scales along the axes before.
     pub outer_step: usize,
-    /// How far the scale of one block lies from the next.
+    /// The stride of the scales of blocks.
     pub block_step: usize,
-    /// How far the scale of one place after the axis lies from the next: 0 or 1.
+    /// The stride of scales along the axes after: 0 or 1.
     pub inner_step: usize,
 }
 
-/// Neighboring elements, with one scale for all or with neighboring scales.
+/// Neighboring elements with one scale, or with neighboring scales.
 #[derive(Clone, Copy)]
 struct Run {
     first: usize,
@@ -46,26 +47,26 @@ struct Run {
 }
 
 impl Scales {
-    /// Of so many elements with one scale.
+    /// Returns the geometry of `len` elements with one scale.
     const fn of_one(len: usize) -> Scales {
         let (outer_step, block_step, inner_step) = (0, 0, 0);
         Scales { outer: 1, len, inner: 1, block: len, outer_step, block_step, inner_step }
     }
 
-    /// Whether all elements have one scale.
+    /// Returns whether all elements have one scale.
     const fn is_one(&self) -> bool {
         let of_outer = self.outer <= 1 || self.outer_step == 0;
         let from_nchwc = self.len <= self.block || self.block_step == 0;
         of_outer && from_nchwc && self.inner_step == 0
     }
 
-    /// Hands out elements to threads if all have one scale: where the part begins, its elements, and
-    /// their scale.
+    /// Splits the elements among threads if all have one scale. `part` gets the index of its first
+    /// element, its elements, and their scales.
     fn share<Y: Send>(self, y: &mut [Y], part: impl Fn(usize, &mut [Y], Scales) + MaybeSync) {
         if !self.is_one() {
             return part(0, y, self);
         }
-        // There are two passes over each block.
+        // Each block takes two passes.
         let cost = 2 * y.len();
         threads::share(y, BLOCK, cost, |first, y| {
             let scales = Scales::of_one(y.len());
@@ -73,7 +74,7 @@ impl Scales {
         });
     }
 
-    /// Calls `visit` with every run of elements, in their order.
+    /// Calls `visit` with every run of elements, in order.
     fn each(self, visit: &mut dyn FnMut(Run)) {
         let Scales { outer, len, inner, block, outer_step, block_step, inner_step } = self;
         let mut first = 0;
@@ -91,12 +92,12 @@ impl Scales {
     }
 }
 
-/// How many elements are worked on at a time, so that they stay in the cache; few on a processor
-/// without vectors, whose stack may be small.
+/// The number of elements that are processed at a time, so that they stay in the cache; few on a
+/// processor without vectors, whose stack may be small.
 const BLOCK: usize = if HAS_VECTORS { 256 } else { 32 };
 
-/// `y = round(x / scale) + zero`, within the limits of the type. Halves go to the even number; what
-/// is not a number, to the smallest.
+/// Computes `y = round(x / scale) + zero`, saturated to the type. Ties go to even; NaN becomes the
+/// smallest number.
 pub fn quantize_linear<T: Float + Real, Y: WholeQuantum>(
     x: &[T],
     scale: &[T],
@@ -107,7 +108,7 @@ pub fn quantize_linear<T: Float + Real, Y: WholeQuantum>(
     quantized((x, scale), zero, y, geometry, |block, y| dispatch(ToWhole { block, y }));
 }
 
-/// `y = x / scale + zero`, or the nearest number of the type that is finite.
+/// Computes `y = x / scale + zero`, rounded to the nearest finite number of the type.
 pub fn quantize_linear_real<T: Float + Real, Y: Quantum>(
     x: &[T],
     scale: &[T],
@@ -118,7 +119,8 @@ pub fn quantize_linear_real<T: Float + Real, Y: Quantum>(
     quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::nearest));
 }
 
-/// [`quantize_linear_real`] that says of what is too large for the type that it is.
+/// Computes [`quantize_linear_real`] without saturation: numbers that are too large become
+/// infinities or NaN.
 pub fn quantize_linear_unsaturated<T: Float + Real, Y: Quantum + Float8>(
     x: &[T],
     scale: &[T],
@@ -152,11 +154,10 @@ fn quantized<T: Float + Real, Y: Quantum>(
     });
 }
 
-/// Takes the places of some elements, and the scale and the zero point of each.
+/// A function of a range of elements, and the scale and the zero point of each.
 type Visit<'a, S> = dyn FnMut(Range<usize>, &[S], &[f32]) + 'a;
 
-/// Calls `visit` with all elements, so many at a time, and with the scale and the zero point of
-/// each.
+/// Calls `visit` with all elements, a block at a time, and the scale and the zero point of each.
 fn each_block<S: Number, Z: Quantum>(
     scale: &[S],
     zero: Option<&[Z]>,
@@ -181,7 +182,7 @@ fn each_block<S: Number, Z: Quantum>(
     });
 }
 
-/// Fills `to` with the same number of `from`, or with numbers that follow each other.
+/// Fills `to` with one number of `from`, or with consecutive ones.
 #[inline(always)]
 fn spread<A: Copy, B: Copy>(
     to: &mut [B],
@@ -196,8 +197,8 @@ fn spread<A: Copy, B: Copy>(
     }
 }
 
-/// Writes the quotients, rounded to the type, or as numbers that round as they do to any type
-/// here.
+/// Writes the quotients, rounded to the type or to numbers that round to the same result in any
+/// type here.
 #[inline(never)]
 fn divide<T: Float + Real>(x: &[T], scale: &[T], q: &mut [f32]) {
     dispatch(Divide { x, scale, q });
@@ -245,7 +246,7 @@ impl<Y: WholeQuantum> WithSimd for ToWhole<'_, Y> {
     fn run<S: Simd>(self, s: S) {
         map_in_place_at(s, self.block.x, Round);
         for ((y, &x), &zero) in self.y.iter_mut().zip(&*self.block.x).zip(self.block.zero) {
-            // Exact, or far beyond the limits.
+            // The sum is exact, or far beyond the limits.
             let sum = x + zero;
             let sum = if sum > Y::LOW { sum } else { Y::LOW };
             *y = Y::whole(if sum < Y::HIGH { sum } else { Y::HIGH });
@@ -256,14 +257,14 @@ impl<Y: WholeQuantum> WithSimd for ToWhole<'_, Y> {
 fn to_real<Y>(block: Quotients<'_>, y: &mut [Y], nearest: fn(Exact) -> Y) {
     for ((y, &x), &zero) in y.iter_mut().zip(&*block.x).zip(block.zero) {
         *y = nearest(match zero {
-            // The sign of a zero stays.
+            // Keeps the sign of a zero.
             0.0 => Exact::Single(x),
             _ => Exact::Double(f64::from(x) + f64::from(zero)),
         });
     }
 }
 
-/// `y = (x - zero) · scale`, calculated in `f32`.
+/// Computes `y = (x - zero) · scale`, in `f32`.
 pub fn dequantize_linear<X: Quantum, Y: Float<Wide = f32>>(
     x: &[X],
     scale: &[f32],
@@ -326,7 +327,7 @@ impl<Y: Float<Wide = f32>> WithSimd for Multiply<'_, Y> {
     }
 }
 
-/// Quantizes to bytes whose scale and zero point cover all of `x`, and zero.
+/// Quantizes to bytes with a scale and a zero point that cover all of `x`, and zero.
 pub fn dynamic_quantize_linear(x: &[f32], y: &mut [u8], y_scale: &mut [f32], y_zero: &mut [u8]) {
     let most = Number::maximum(Max.take_all(x), 0.0);
     let least = Number::minimum(Min.take_all(x), 0.0);
@@ -353,7 +354,7 @@ mod tests {
     use crate::{F8E4M3FN, I4, U2, U4};
     use std::{vec, vec::Vec};
 
-    /// Scales of every kind over a tensor of the sizes given, and how many there are.
+    /// Returns scales of every kind over a tensor of these sizes, and the number of scales.
     fn kinds(outer: usize, len: usize, inner: usize) -> Vec<(Scales, usize)> {
         let one = Scales {
             outer: 1,
@@ -378,7 +379,7 @@ mod tests {
         kinds
     }
 
-    /// Where the scale of element `at` is.
+    /// Returns the index of the scale of element `at`.
     fn scale_of(s: Scales, at: usize) -> usize {
         let [o, i, j] = [at / (s.len * s.inner), at / s.inner % s.len, at % s.inner];
         o * s.outer_step + i / s.block.max(1) * s.block_step + j * s.inner_step
@@ -453,7 +454,7 @@ mod tests {
 
     #[test]
     fn quotients_of_whole_numbers_are_not_rounded_twice() {
-        // Next to 2.5: nothing between the two is an f32.
+        // Next to 2.5, closer than any `f32` but 2.5.
         let scale = f64::from(i32::MAX - 1);
         let (x, mut y) = ([scale * 2.5 - 1.0, scale * 2.5, scale * 2.5 + 1.0], [0u8; 3]);
         quantize_linear(&x, &[scale], None, &mut y, one(3));

@@ -1,29 +1,29 @@
-//! The numbers of few bits.
+//! The types that tensors are quantized to.
 
 use crate::{
     F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, I2, I4, Real, U2, U4,
 };
 
-/// What a tensor can be quantized to, and `i32`: a type whose numbers are quotients of scales.
+/// A type that a tensor can be quantized to, or `i32`.
 pub trait Quantum: Real {
-    /// The number, or the nearest one.
+    /// Returns the number, or the nearest `f32`.
     fn single(self) -> f32;
 }
 
-/// A whole number that a tensor can be quantized to: all that are not beyond its limits, and their
-/// sums, are `f32`.
+/// An integer type that a tensor can be quantized to. Its numbers, and sums of two of them, are
+/// exact in `f32`.
 pub trait WholeQuantum: Quantum {
-    /// The smallest.
+    /// The smallest number.
     const LOW: f32;
-    /// The largest.
+    /// The largest number.
     const HIGH: f32;
 
-    /// A whole number within the limits.
+    /// Converts an integer within the limits.
     fn whole(x: f32) -> Self;
 }
 
-/// A number that has no bits left for fractions: added to a whole number of few bits, it has these
-/// as its last.
+/// 1.5 · 2²³, an `f32` without fractional bits: added to a small integer, it has the bits of the
+/// integer as its last bits.
 const NO_FRACTION: f32 = 1.5 * (1 << (f32::MANTISSA_DIGITS - 1)) as f32;
 
 macro_rules! whole {

@@ -1,22 +1,22 @@
-//! Bytes with one scale for all, in few instructions.
+//! Quantization with one scale for all elements, with little code.
 
 use super::{Quantum, WholeQuantum};
 use crate::Float;
 
-/// What [`super::quantize_linear`] is of elements that have one scale and one zero point.
+/// Computes [`super::quantize_linear`] for elements with one scale and one zero point.
 #[inline(never)]
 pub fn small_quantize<Y: WholeQuantum>(x: &[f32], scale: &[f32], zero: Option<&[Y]>, y: &mut [Y]) {
     let Some(&scale) = scale.first() else { return };
     let zero = single(zero);
     for (y, &x) in y.iter_mut().zip(x) {
-        // Exact, or far beyond the limits.
+        // The sum is exact, or far beyond the limits.
         let sum = Float::round(x / scale) + zero;
         let sum = if sum > Y::LOW { sum } else { Y::LOW };
         *y = Y::whole(if sum < Y::HIGH { sum } else { Y::HIGH });
     }
 }
 
-/// What [`super::dequantize_linear`] is of elements that have one scale and one zero point.
+/// Computes [`super::dequantize_linear`] for elements with one scale and one zero point.
 #[inline(never)]
 pub fn small_dequantize<X: Quantum>(x: &[X], scale: &[f32], zero: Option<&[X]>, y: &mut [f32]) {
     let Some(&scale) = scale.first() else { return };
@@ -26,7 +26,7 @@ pub fn small_dequantize<X: Quantum>(x: &[X], scale: &[f32], zero: Option<&[X]>, 
     }
 }
 
-/// The zero point, which is 0 where there is none.
+/// Returns the zero point, 0 if there is none.
 #[inline(always)]
 fn single<T: Quantum>(zero: Option<&[T]>) -> f32 {
     zero.and_then(|zero| zero.first()).map_or(0.0, |zero| zero.single())

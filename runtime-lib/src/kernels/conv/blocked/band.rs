@@ -1,4 +1,4 @@
-//! Which part of the output is computed at once, and where its input is.
+//! Output tiling: the band of the output that is computed at once, and the layout of its input.
 
 use super::super::axis::Axis;
 use super::super::{Conv, product};
@@ -6,65 +6,65 @@ use super::BLOCK;
 use crate::simd::bf16_pair::PAIR;
 use core::ops::Range;
 
-/// Elements of the input that leave room for weights in a second-level cache.
+/// The size of an input, in elements, that leaves space for weights in an L2 cache.
 pub(super) const LARGE: usize = 64 * 1024;
-/// Elements of the input that leave room for the output in a first-level cache.
+/// The size of an input, in elements, that leaves space for the output in an L1 cache.
 pub(super) const SMALL: usize = 5 * 1024;
 
-/// What stands side by side at a place of an image.
+/// The contiguous numbers of one position of an image.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
-    /// How many numbers it is in the image.
+    /// The numbers in the image.
     pub from: usize,
-    /// How many elements in a band: as many, or half as many pairs.
+    /// The elements in a band: the same number, or half as many pairs.
     pub to: usize,
 }
 
 impl Unit {
-    /// One channel, or a block of such.
+    /// A unit of one channel, or of a block of channels.
     pub const fn of(elements: usize) -> Unit {
         Unit { from: elements, to: elements }
     }
 
-    /// The pairs of so many numbers.
+    /// A unit of numbers that become pairs.
     pub const fn pairs(elements: usize) -> Unit {
         Unit { from: elements, to: elements / PAIR }
     }
 }
 
-/// The two last axes of a convolution, and how its input stands in memory.
+/// The two last axes of a convolution, and the layout of its input.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
     pub h: Axis,
     pub w: Axis,
-    /// Channels.
+    /// The number of channels.
     channels: usize,
     pub unit: Unit,
-    /// How many elements of the input are best read at once.
+    /// The best number of input elements to read at once.
     limit: usize,
 }
 
-/// A part of the output, and the input as it is read for it. Distances count elements.
+/// A part of the output, and the layout of its input. Strides are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Band {
-    /// Rows of the output.
+    /// The rows of the output.
     rows: usize,
-    /// Columns of the output.
+    /// The columns of the output.
     cols: usize,
-    /// From one block of channels to the next.
+    /// The stride of blocks of channels.
     pub block: usize,
-    /// From what one row of the output reads to what the next one does.
+    /// The input stride of a row of the output.
     pub row: usize,
-    /// From one phase of the rows to the next, and from one of the columns.
+    /// The strides of the phases of rows, and of columns.
     pub phases: [usize; 2],
-    /// From a row that is read to the one behind it.
+    /// The row stride of a phase.
     pub pitch: usize,
     /// Whether the input is copied to scratch memory.
     pub copied: bool,
 }
 
 impl Plane {
-    /// The convolution, with one row where it has one axis or can be seen so.
+    /// Returns the plane of a convolution, as one row if it has one axis or is pointwise.
     pub const fn of(conv: &Conv<'_>, channels: usize, unit: Unit, limit: usize) -> Plane {
         let [mut h, mut w] = Axis::last_two(conv);
         if conv.is_pointwise() {
@@ -74,40 +74,41 @@ impl Plane {
         Plane::over([h, w], channels, unit, limit)
     }
 
-    /// Windows over rows and columns.
+    /// Returns the plane of windows over rows and columns.
     pub const fn over([h, w]: [Axis; 2], channels: usize, unit: Unit, limit: usize) -> Plane {
         Plane { h, w, channels, unit, limit }
     }
 
-    /// The rows and columns of the output.
+    /// Returns the rows and columns of the output.
     pub const fn out(&self) -> [usize; 2] {
         [self.h.out, self.w.out]
     }
 
-    /// Blocks of the input.
+    /// Returns the number of blocks of the input.
     const fn blocks(&self) -> usize {
         self.channels.div_ceil(self.unit.to)
     }
 
-    /// Elements of an image of the input.
+    /// Returns the number of elements of an input image.
     pub const fn image(&self) -> usize {
         self.blocks() * self.h.size * self.w.size * self.unit.from
     }
 
-    /// Whether the input can be read where it stands: where it is no numbers that become pairs.
+    /// Returns whether the input can be read without a copy, which padding, strides and conversions
+    /// to pairs require.
     const fn is_direct(&self) -> bool {
         let (h, w) = (&self.h, &self.w);
         let is_inside = h.pad == 0 && w.pad == 0 && h.fits() && w.fits();
         w.stride == 1 && is_inside && self.unit.from == self.unit.to
     }
 
-    /// Elements of a row of the band, all phases of it, for so many columns of the output.
+    /// Returns the elements of a row of the band, in all phases, for `cols` columns of the output.
     const fn pitch(&self, cols: usize) -> usize {
         self.w.phases() * (cols + self.w.extra()) * self.unit.to
     }
 
-    /// The rows and columns of the output whose input, with that, fits in so many elements: whole
-    /// rows, or a part of one.
+    /// Returns the rows and columns of the output whose input fits in `limit` elements: whole rows,
+    /// or a part of one.
     const fn fitting(&self, limit: usize) -> [usize; 2] {
         let (h, w) = (&self.h, &self.w);
         let each = self.blocks() * h.phases();
@@ -124,7 +125,7 @@ impl Plane {
         }
     }
 
-    /// How many elements of scratch memory serve best.
+    /// Returns the best size of the scratch memory, in elements.
     pub const fn scratch(&self) -> usize {
         if self.is_direct() {
             return 0;
@@ -133,12 +134,12 @@ impl Plane {
         self.blocks() * self.h.phases() * (rows + self.h.extra()) * self.pitch(cols)
     }
 
-    /// The band for so much scratch memory.
+    /// Returns the band for this size of the scratch memory.
     pub fn band(&self, scratch: usize) -> Band {
         let (h, w, unit) = (&self.h, &self.w, self.unit.to);
         if self.is_direct() {
             let pitch = w.size * unit;
-            // Rows that leave the cache before their iteration comes are read again by each block.
+            // Limits the rows to those that stay in the cache until the next block reads them.
             let rows = self.limit.checked_div(self.blocks() * h.stride * pitch).unwrap_or(h.out);
             let cols = match h.out {
                 1 => part(w.out, self.limit / (self.blocks() * unit).max(1)),
@@ -168,7 +169,8 @@ impl Plane {
         }
     }
 
-    /// Elements of what threads may cut the output into: a row, or a pixel of the only one.
+    /// Returns the elements of the smallest part that a thread computes: a row, or a pixel of a
+    /// single row.
     pub const fn cut(&self) -> usize {
         match self.out() {
             [1, _] => BLOCK,
@@ -176,13 +178,13 @@ impl Plane {
         }
     }
 
-    /// All rows and columns.
+    /// Returns all rows and columns.
     pub const fn all(&self) -> [Range<usize>; 2] {
         let [height, width] = self.out();
         [0..height, 0..width]
     }
 
-    /// The rows and columns that so many of those are.
+    /// Returns the rows and columns of a range of these parts.
     pub fn window(&self, of: Range<usize>) -> [Range<usize>; 2] {
         match self.out() {
             [1, _] => [0..1, of],
@@ -190,8 +192,8 @@ impl Plane {
         }
     }
 
-    /// The parts of some rows and columns of the output: the first row of each, how many rows, and its
-    /// columns likewise.
+    /// Returns the bands of some rows and columns of the output: the first row and the number of
+    /// rows of each, and the first column and the number of columns.
     pub fn places(
         &self,
         band: &Band,
@@ -207,7 +209,7 @@ impl Plane {
 }
 
 impl Band {
-    /// Where each element of the window is.
+    /// Writes and returns the offset of each element of the window.
     pub fn taps<'t>(&self, plane: &Plane, taps: &'t mut [usize]) -> &'t [usize] {
         let Plane { h, w, unit: Unit { to: unit, .. }, .. } = plane;
         let count = h.kernel * w.kernel;
@@ -227,8 +229,7 @@ impl Band {
     }
 }
 
-/// The length of the parts of `x`, one at least, when it is cut in equal ones that are at most
-/// `most` long.
+/// Returns the length of the parts of `x`, at least one, cut into equal parts of at most `most`.
 const fn part(x: usize, most: usize) -> usize {
     let most = if most == 0 { 1 } else { most };
     if x == 0 { 1 } else { x.div_ceil(x.div_ceil(most)) }

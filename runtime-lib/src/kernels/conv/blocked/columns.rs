@@ -1,18 +1,18 @@
-//! Convolutions of channels that stand in no blocks, whose windows are two columns apart, with weights in
-//! pairs of `bfloat16` numbers: those of two neighboring columns. Two columns of the input are rounded
-//! to one of pairs, and a convolution of half as many columns follows.
+//! Convolutions of NCHW images with a column stride of 2, with weights in `bfloat16` pairs of two
+//! neighboring columns. Two columns of the input are rounded to one column of pairs, and a
+//! convolution of half as many columns follows.
 
 use super::{Conv, ConvOperands, Groups, LARGE, Plane, Unit, convolve};
 use crate::microkernel::FusedActivation;
 use crate::simd::bf16_pair::PAIR;
 
-/// How many elements of scratch memory [`im2col_nchwc`] needs.
+/// Returns the scratch memory of [`im2col_nchwc`], in elements.
 pub(crate) const fn im2col_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     let halves = Halves::of(geometry);
     Plane::of(&halves.conv(geometry), geometry.channels, Unit::pairs(PAIR), LARGE).scratch()
 }
 
-/// The sizes that differ in the convolution of pairs.
+/// The sizes of the convolution of pairs that differ from the original.
 struct Halves {
     size: [usize; 2],
     kernel: [usize; 2],
@@ -44,9 +44,9 @@ impl Halves {
     }
 }
 
-/// [`conv_nchw_to_nchwc`](super::conv_nchw_to_nchwc) of images whose windows are two columns apart, with weights that
-/// are packed likewise, but those of two neighboring columns in a pair. Columns of the image, of the
-/// window and of the padding before it are even numbers.
+/// Computes [`conv_nchw_to_nchwc`](super::conv_nchw_to_nchwc) with a column stride of 2. The
+/// weights have the same packing, in pairs of two neighboring columns. The columns of the image, of
+/// the window and of the padding before it are even numbers.
 #[inline(never)]
 pub(crate) fn im2col_nchwc(
     operands: ConvOperands<'_, f32>,

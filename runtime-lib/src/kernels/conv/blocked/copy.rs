@@ -1,5 +1,4 @@
-//! Copies of what a band of the output reads: padded, and with one phase of the columns after the
-//! other.
+//! Copies the input of a band: padded, with one phase of the columns after another.
 
 use super::super::planes::Line;
 use super::BLOCK;
@@ -8,21 +7,21 @@ use crate::microkernel::PAIRS;
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 
-/// What the outputs of some rows from one on, and from a column on, read.
+/// The arguments of a copy of a band's input.
 pub(super) struct Copy<'a> {
     pub band: &'a Band,
     pub plane: &'a Plane,
     /// The image.
     pub x: &'a [f32],
-    /// The first row, how many rows, and the first column.
+    /// The first row, the number of rows, and the first column.
     pub at: [usize; 3],
-    /// The copy.
+    /// The destination.
     pub to: &'a mut [f32],
 }
 
 impl Band {
-    /// What the outputs of some rows from one on, and from a column on, read: the input from there on,
-    /// or a copy.
+    /// Returns the input of the outputs of `rows` rows from `row` on, from column `col` on: a part
+    /// of `x`, or a copy in `scratch`.
     pub fn input<'x>(
         &self,
         plane: &Plane,
@@ -45,7 +44,7 @@ impl Band {
 }
 
 impl<'a> Copy<'a> {
-    /// The copy of such pixels.
+    /// Returns the copy of pixels of this kind.
     pub fn of<P: Pixel>(self, pixel: P) -> CopyOf<'a, P> {
         CopyOf(self, pixel)
     }
@@ -54,12 +53,12 @@ impl<'a> Copy<'a> {
 /// A copy of pixels of one kind.
 pub(super) struct CopyOf<'a, P>(Copy<'a>, P);
 
-/// What stands side by side at one place of the image, and in the band.
+/// A kind of pixel: the contiguous numbers of one position.
 pub(super) trait Pixel: core::marker::Copy {
-    /// How many numbers it is in the image, and in the band.
+    /// The numbers in the image, and the elements in the band.
     const SIZES: [usize; 2];
 
-    /// Lays all of a row's in the band, which are `apart` numbers apart in the image.
+    /// Copies the pixels of a row, which have the stride `apart` in the image.
     fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]);
 }
 
@@ -111,11 +110,11 @@ impl Pixel for Alone {
     }
 }
 
-/// Copies the first of each pair; the last one may lack its second.
+/// Copies the first of each pair. The last pair may lack its second number.
 #[inline(always)]
 fn first_of_pairs<S: Simd>(s: S, x: &[f32], to: &mut [f32]) {
     let n = to.len();
-    // Less than a vector would be read before it is written.
+    // Shorter than a vector, so the vectors below would overlap the start.
     if n < S::LANES {
         return to.iter_mut().zip(x.iter().step_by(2)).for_each(|(to, &x)| *to = x);
     }
@@ -125,7 +124,7 @@ fn first_of_pairs<S: Simd>(s: S, x: &[f32], to: &mut [f32]) {
         s.store(firsts, to);
     }
     if !n.is_multiple_of(S::LANES) || x.len() < 2 * n {
-        // What is left is copied once more with what is before it.
+        // The last vector overlaps the one before.
         let (x, to) = (&x[2 * (n - S::LANES)..], &mut to[n - S::LANES..]);
         let [firsts, _] = s.evens_and_odds(s.load(x), s.load_head(&x[S::LANES..]));
         s.store(firsts, to);
@@ -149,7 +148,7 @@ impl Pixel for Nchwc {
     }
 }
 
-/// A block of channels, of which neighbors become pairs of `bfloat16` numbers.
+/// A block of channels, whose neighbors are rounded to `bfloat16` pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Rounded;
 
@@ -167,7 +166,7 @@ impl Pixel for Rounded {
             }
             return;
         }
-        // A vector is two pixels.
+        // A vector holds two pixels.
         let (two, last) = to.as_chunks_mut::<{ PAIR * PAIRS }>();
         for (i, to) in two.iter_mut().enumerate() {
             let x = &x[PAIR * i * apart..];
@@ -182,7 +181,7 @@ impl Pixel for Rounded {
     }
 }
 
-/// Two columns of one channel, which become a pair of `bfloat16` numbers.
+/// Two columns of one channel, which are rounded to a `bfloat16` pair.
 #[derive(Clone, Copy)]
 pub(super) struct Columns;
 

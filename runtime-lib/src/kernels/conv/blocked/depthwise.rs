@@ -1,4 +1,4 @@
-//! Depthwise convolutions: each channel with its own window.
+//! NCHWc depthwise convolutions.
 
 use super::super::axis::{Axis, TapRun};
 use super::{ConvOperands, product};
@@ -20,8 +20,8 @@ pub fn pack_depthwise_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_
     }
 }
 
-/// `y = f(w ∗ x + bias + add)` for as many groups as there are channels, all but the bias in
-/// blocks. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
+/// Computes `y = f(w ∗ x + bias + add)` for as many groups as channels. All operands but the bias
+/// are NCHWc. The weights are packed by [`pack_depthwise_blocks`]; the bias has a number for each
 /// channel of the blocks.
 #[inline(always)]
 pub fn depthwise_nchwc(
@@ -80,23 +80,23 @@ fn depthwise(
     });
 }
 
-/// The zeros around a small image. Windows at its edges, which see other elements of the kernel than
-/// their neighbors, are most of it; with zeros around, all windows see all elements. To copy a large
-/// image takes longer than to part it.
+/// The zero padding of a small image. In a small image, most windows are at the edges and use
+/// different parts of the kernel; with padding, all windows use the whole kernel. For a large
+/// image, the copy costs more than the special cases.
 struct Padding {
     /// The axes of the padded image.
     axes: [Axis; 2],
-    /// Columns of the image.
+    /// The columns of the image.
     cols: usize,
-    /// Where the image begins in the padded one.
+    /// The position of the image in the padded one.
     first: usize,
 }
 
 impl Padding {
-    /// How many pixels a padded image has at most. All of them stand on the stack.
+    /// The largest number of pixels of a padded image, which is on the stack.
     const PIXELS: usize = 256;
 
-    /// The padding of an image that wants some, and has little room for it.
+    /// Returns the padding of an image that needs some and is small enough.
     fn of(axes: &[Axis; 2]) -> Option<Padding> {
         let [h, w] = axes.map(|axis| axis.extent().max(axis.pad + axis.size));
         let wanted = axes.iter().any(|axis| !axis.is_inside());
@@ -107,13 +107,13 @@ impl Padding {
         })
     }
 
-    /// Lays an image among zeros.
+    /// Copies an image between the zeros.
     fn lay(&self, x: &[f32], room: &mut [f32]) {
         dispatch(Lay { x, to: &mut room[self.first * BLOCK..], padding: self });
     }
 }
 
-/// The copy of an image to its place among zeros.
+/// The copy of an image to its position between zeros.
 struct Lay<'a> {
     x: &'a [f32],
     to: &'a mut [f32],
@@ -126,7 +126,7 @@ impl WithSimd for Lay<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Lay { x, to, padding: Padding { axes, cols, .. } } = self;
-        // Rows are too short for a call of what copies memory.
+        // Rows are too short for a call of `memcpy`.
         let rows = x.chunks_exact((cols * BLOCK).max(1)).zip(to.chunks_mut(axes[1].size * BLOCK));
         for (row, to) in rows {
             let vectors = row.chunks_exact(S::LANES).zip(to.chunks_exact_mut(S::LANES));
@@ -135,36 +135,37 @@ impl WithSimd for Lay<'_> {
     }
 }
 
-/// Windows that slide over an image of one block of channels, each with its own kernel.
+/// Windows that slide over an image of one block of channels, each channel with its own kernel.
 pub(super) struct Slide<'a> {
     /// The image.
     pub x: &'a [f32],
     /// The kernels: `[tap, BLOCK]`.
     pub w: &'a [f32],
-    /// What is added to each channel; nothing where empty.
+    /// The bias of each channel; empty for none.
     pub bias: &'a [f32],
-    /// What is added to each element of the output, laid out likewise; nothing where empty.
+    /// The residual, with the layout of the output; empty for none.
     pub add: &'a [f32],
     /// The output, from the first row on that is computed.
     pub y: &'a mut [f32],
-    /// How far one row of the output starts from the next, and one column.
+    /// The row and column strides of the output, in elements.
     pub y_strides: [usize; 2],
-    /// Rows and columns.
+    /// The rows and columns.
     pub axes: &'a [Axis; 2],
     /// The rows of the output that are computed.
     pub rows: Range<usize>,
-    /// The least and the largest result.
+    /// The minimum and the maximum of the result.
     pub clamp: Option<(f32, f32)>,
 }
 
 impl Slide<'_> {
-    /// Computes them at the best level that the processor has.
+    /// Computes the output at the best SIMD level of the processor.
     #[inline(never)]
     pub fn compute(self) {
         dispatch(self);
     }
 
-    /// Some rows and columns, from a row and a column on, whose windows see the same elements.
+    /// Returns the convolution of some rows and columns, from a row and a column on, whose windows
+    /// use the same elements of the kernel.
     #[inline(always)]
     fn part(&mut self, [row, col]: [usize; 2], [down, along]: [&TapRun; 2]) -> Depthwise<'_> {
         let [h, w] = self.axes;

@@ -1,47 +1,47 @@
-//! Groups of channels in blocks. Groups need not end where blocks do: a block that several groups
-//! share is computed for each of them, and each leaves those before it alone.
+//! Groups of NCHWc channels. A group may end inside a block: a block that several groups share is
+//! computed for each of them, and each keeps the channels of the groups before it.
 
 use super::{BLOCK, product};
 use crate::Number;
 use crate::kernels::conv::Conv;
 use crate::microkernel::Span;
 
-/// The most groups that channels are dealt out from.
+/// The largest number of groups of a channel shuffle.
 pub const MAX_SHUFFLED: usize = 16;
 
-/// A convolution in groups, of channels that stand as they did before they were dealt out from
+/// A grouped convolution whose input channels are read as they were before a channel shuffle of
 /// `shuffled` groups: channel `i` is element `i / shuffled` of group `i % shuffled`.
 pub(super) struct Groups<'a> {
     pub geometry: Conv<'a>,
     shuffled: usize,
 }
 
-/// Blocks of the output that are computed for one group.
+/// The blocks of the output that are computed for one group.
 pub(super) struct Part<'a> {
-    /// The first one, counted from where it was asked for.
+    /// The first block, relative to the start of the request.
     pub block: usize,
     pub blocks: usize,
-    /// Where the weights start.
+    /// The offset of the weights.
     pub weights: usize,
     /// The channels that are read.
     pub spans: &'a [Span],
-    /// How many channels of the first block belong to groups before this one.
+    /// The number of channels of the first block that belong to earlier groups.
     pub kept: usize,
 }
 
-/// The blocks of the output in which a group has channels: the first one, and that behind the last.
+/// Returns the blocks of the output that contain channels of a group: the first one and the end.
 const fn blocks(geometry: &Conv<'_>, group: usize) -> [usize; 2] {
     let first = group * geometry.filters;
     [first / BLOCK, (first + geometry.filters).div_ceil(BLOCK)]
 }
 
-/// How many elements [`pack_group`] writes for a group.
+/// Returns the number of elements that [`pack_group`] writes for a group.
 pub const fn packed_group_len(geometry: &Conv<'_>, group: usize) -> usize {
     let [first, end] = blocks(geometry, group);
     (end - first) * geometry.depth() * BLOCK
 }
 
-/// How many elements that is for all groups.
+/// Returns the number of elements for all groups.
 pub const fn packed_groups_len(geometry: &Conv<'_>) -> usize {
     let (mut group, mut len) = (0, 0);
     while group < geometry.groups {
@@ -51,8 +51,8 @@ pub const fn packed_groups_len(geometry: &Conv<'_>) -> usize {
     len
 }
 
-/// Packs the weights `w` of one group for [`grouped_conv_nchwc`](super::grouped_conv_nchwc). Zeros stand
-/// for the channels that its first and its last block have of other groups.
+/// Packs the weights `w` of one group for [`grouped_conv_nchwc`](super::grouped_conv_nchwc). The
+/// channels of other groups in its first and last block get zeros.
 pub fn pack_group<T: Number>(
     w: &[T],
     y: &mut [T],
@@ -76,7 +76,7 @@ pub fn pack_group<T: Number>(
     }
 }
 
-/// Packs the weights of all groups, where they are no constants.
+/// Packs the weights of all groups, at run time.
 #[inline(never)]
 pub fn pack_groups(w: &[f32], y: &mut [f32], geometry: Conv<'_>, shuffled: usize) {
     let (mut rest, each) = (y, (geometry.filters * geometry.depth()).max(1));
@@ -92,7 +92,7 @@ impl<'a> Groups<'a> {
         Groups { geometry: *geometry, shuffled }
     }
 
-    /// The channels that a group reads, where they stand before they are dealt out.
+    /// Returns the channels that a group reads, at their positions before the shuffle.
     fn spans(&self, group: usize) -> ([Span; MAX_SHUFFLED], usize) {
         let Conv { groups, channels, .. } = self.geometry;
         let mut spans = [Span::default(); MAX_SHUFFLED];
@@ -105,7 +105,8 @@ impl<'a> Groups<'a> {
         (spans, self.shuffled.min(MAX_SHUFFLED))
     }
 
-    /// Tells of each channel of a group, and of each tap, in the order in which weights are read.
+    /// Calls `tell` for each channel of a group and each tap, in the order in which weights are
+    /// read.
     fn each_weight(&self, group: usize, mut tell: impl FnMut(usize, usize)) {
         let Conv { groups, channels, kernel, .. } = self.geometry;
         let (spans, count) = self.spans(group);
@@ -125,7 +126,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Calls `compute` for each part of some blocks of the output.
+    /// Calls `compute` for each part of `count` blocks of the output.
     #[inline(always)]
     pub fn parts(&self, from: usize, count: usize, mut compute: impl FnMut(&Part<'_>)) {
         let depth = self.geometry.depth();

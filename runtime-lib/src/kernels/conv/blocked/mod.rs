@@ -1,12 +1,11 @@
-//! Convolutions whose channels stand in blocks of [`BLOCK`]: `[batch, channels / 16, size…, 16]`.
-//! The last block may have channels that are padding, whose numbers are finite and mean nothing.
+//! NCHWc convolutions, with blocks of [`BLOCK`] channels: `[batch, channels / 16, size…, 16]`. The
+//! last block may have channels that are padding, with finite but arbitrary numbers.
 //!
-//! A block is one vector of the widest kind, so that a pixel of the output is a few sums side by
-//! side, and each number of the input is multiplied with whole vectors of weights. What a window
-//! reads is copied to scratch memory first, padded, with one *phase* of the columns after the
-//! other, unless it can be read where it stands. A copy that only one kernel reads would take as
-//! long as its sums: where each channel has its own, windows at the edges are sums of fewer products
-//! instead.
+//! A block is one vector of the widest level, so the accumulators of a pixel are a few contiguous
+//! vectors, and each number of the input is multiplied with whole vectors of weights. The input of
+//! a window is first copied to scratch memory, padded, with one *phase* of the columns after
+//! another, unless it can be read in place. For depthwise convolutions, that copy would cost as
+//! much as the arithmetic: windows at the edges use a part of the kernel instead.
 
 mod band;
 mod columns;
@@ -49,48 +48,48 @@ pub(crate) use winograd::{
     pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles, sums_of_tiles_scratch,
 };
 
-/// How many elements of scratch memory [`conv_nchwc`] wants to be fastest.
+/// Returns the best size of the scratch memory of [`conv_nchwc`], in elements.
 pub const fn conv_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     Plane::of(geometry, geometry.groups * geometry.channels, Unit::of(BLOCK), LARGE).scratch()
 }
 
-/// How many elements of scratch memory [`conv_nchw_to_nchwc`] wants to be fastest.
+/// Returns the best size of the scratch memory of [`conv_nchw_to_nchwc`], in elements.
 pub const fn conv_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
-/// Whether there are kernels of this file for such a window: one of one or two axes with not too
-/// many elements.
+/// Returns whether this module has kernels for a window: it has one or two axes and at most
+/// [`MAX_TAPS`] elements.
 pub const fn has_blocks(kernel: &[usize]) -> bool {
     let axes = kernel.len();
     axes > 0 && axes <= 2 && product(kernel) <= MAX_TAPS
 }
 
-/// How many elements [`pack_blocks`] and [`pack_depthwise_blocks`] write.
+/// Returns the number of elements that [`pack_blocks`] and [`pack_depthwise_blocks`] write.
 pub const fn packed_blocks_len(geometry: &Conv<'_>) -> usize {
     (geometry.groups * geometry.filters).div_ceil(BLOCK) * geometry.depth() * BLOCK
 }
 
-/// Packs the weights of [`conv_nchwc`], where they are no constants.
+/// Packs the weights of [`conv_nchwc`], at run time.
 #[inline(never)]
 pub fn pack_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_blocks(w, y, &geometry, BLOCK);
 }
 
-/// Packs the weights of [`conv_nchw_to_nchwc`], where they are no constants.
+/// Packs the weights of [`conv_nchw_to_nchwc`], at run time.
 #[inline(never)]
 pub fn pack_nchw_to_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_blocks(w, y, &geometry, 1);
 }
 
-/// Packs the weights of [`depthwise_nchwc`], where they are no constants.
+/// Packs the weights of [`depthwise_nchwc`], at run time.
 #[inline(never)]
 pub fn pack_depthwise(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_depthwise_blocks(w, y, &geometry);
 }
 
-/// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an input
-/// whose channels stand in no blocks.
+/// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an NCHW
+/// input.
 pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: usize) {
     let (channels, taps) = (geometry.channels, product(geometry.kernel));
     let mut y = y.chunks_exact_mut(BLOCK);
@@ -109,8 +108,8 @@ pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: u
     }
 }
 
-/// `y = f(w ∗ x + bias + add)`, all but the weights and the bias in blocks. The weights are packed
-/// by [`pack_blocks`]; the bias has a number for each channel of the blocks.
+/// Computes `y = f(w ∗ x + bias + add)`. All operands but the weights and the bias are NCHWc. The
+/// weights are packed by [`pack_blocks`]; the bias has a number for each channel of the blocks.
 #[inline(always)]
 pub fn conv_nchwc(
     operands: ConvOperands<'_, f32>,
@@ -123,7 +122,7 @@ pub fn conv_nchwc(
     FusedActivation::within_all(f, y, compute);
 }
 
-/// The same in the hands of a kernel.
+/// Computes [`conv_nchwc`] for another kernel, with a fused activation.
 #[inline(never)]
 pub(crate) fn accumulate_nchwc(
     operands: ConvOperands<'_, f32>,
@@ -135,9 +134,10 @@ pub(crate) fn accumulate_nchwc(
     nchwc(operands, y, scratch, &Groups::of(geometry, 1), f);
 }
 
-/// `y = f(w ∗ x + bias + add)` likewise, for any number of groups, and an `x` whose channels stand
-/// as they did before they were dealt out from `shuffled` groups, at most [`MAX_SHUFFLED`]: first
-/// the first of each, then the second of each, and so on. The weights are packed by [`pack_group`].
+/// Computes `y = f(w ∗ x + bias + add)` for any number of groups. The channels of `x` are in the
+/// order before a channel shuffle of `shuffled` groups, at most [`MAX_SHUFFLED`]: the shuffle takes
+/// the first channel of each group, then the second of each, and so on. The weights are packed by
+/// [`pack_group`].
 #[inline(always)]
 pub fn grouped_conv_nchwc(
     operands: ConvOperands<'_, f32>,
@@ -162,7 +162,8 @@ fn nchwc(
     convolve::<BLOCK, false>(operands, y, scratch, groups, f);
 }
 
-/// `y = f(w ∗ x + bias + add)` likewise, for an `x` whose channels stand in no blocks.
+/// Computes `y = f(w ∗ x + bias + add)` for an NCHW input. The weights are packed by
+/// [`pack_blocks`].
 #[inline(always)]
 pub fn conv_nchw_to_nchwc(
     operands: ConvOperands<'_, f32>,
@@ -175,7 +176,7 @@ pub fn conv_nchw_to_nchwc(
     FusedActivation::within_all(f, y, compute);
 }
 
-/// The same in the hands of a kernel.
+/// Computes [`conv_nchw_to_nchwc`] for another kernel, with a fused activation.
 #[inline(never)]
 pub(crate) fn accumulate_nchw_to_nchwc(
     operands: ConvOperands<'_, f32>,
@@ -208,7 +209,7 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     let mut taps = [0; MAX_TAPS];
     let taps = band.taps(&plane, &mut taps);
     let scratch = Scratch::new(scratch);
-    // By rows each thread reads all weights; by blocks, all of the image.
+    // With parts of rows each thread reads all weights; with parts of blocks, all of the image.
     let by = if w.len() <= from { By::Rows } else { By::Planes };
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
@@ -228,7 +229,7 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     }
 }
 
-/// What the output is made of.
+/// The operands of one image.
 struct Image<'a, const UNIT: usize, const PAIRED: bool> {
     x: &'a [f32],
     w: &'a [f32],
@@ -240,7 +241,7 @@ struct Image<'a, const UNIT: usize, const PAIRED: bool> {
 }
 
 impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
-    /// Some rows of some blocks.
+    /// Computes some rows of some blocks.
     fn convolve(&self, plane: &Plane, band: &Band, piece: Piece<'_, f32>, scratch: &mut [f32]) {
         let Piece { planes: blocks, rows: of, mut y } = piece;
         let (width, start) = (plane.out()[1], of.start * plane.cut());

@@ -1,8 +1,8 @@
-//! Convolutions run backward, of images whose channels stand in blocks.
+//! NCHWc transposed convolutions.
 //!
-//! Elements of the output whose places have the same remainder by the stride, a *phase* of the output,
-//! are the sums of the same elements of the kernel: those that stand a stride apart. So each phase is
-//! a convolution with these, in steps of one, whose results lie a stride apart.
+//! The elements of the output whose positions have the same remainder modulo the stride, a *phase*
+//! of the output, use the same elements of the kernel, which are a stride apart. So each phase is a
+//! convolution with these elements and a stride of one, whose results are a stride apart.
 
 use super::super::axis::Axis;
 use super::band::{Band, LARGE, Plane, Unit};
@@ -12,8 +12,8 @@ use crate::kernels::conv::ConvTranspose;
 use crate::microkernel::{NchwcConv, Span};
 use crate::threads::{self, Scratch, Share};
 
-/// Whether there are kernels of this file for a window along an axis: no element of the output lies
-/// behind all that its input adds to.
+/// Returns whether this module has kernels for a window along an axis: every element of the output
+/// is reached by the window of its own position.
 pub const fn has_nchwc_conv_transpose(kernel: usize, stride: usize, pad: usize) -> bool {
     let mut phase = 0;
     while phase < stride {
@@ -26,8 +26,8 @@ pub const fn has_nchwc_conv_transpose(kernel: usize, stride: usize, pad: usize) 
     true
 }
 
-/// How many elements of scratch memory [`conv_transpose_nchwc`] wants to be fastest: those of the phase
-/// that wants most.
+/// Returns the best size of the scratch memory of [`conv_transpose_nchwc`], in elements: that of
+/// the phase that needs the most.
 pub const fn conv_transpose_nchwc_scratch(geometry: &ConvTranspose<'_>) -> usize {
     let (mut most, mut phase) = (0, 0);
     while phase < product(geometry.strides) {
@@ -38,14 +38,14 @@ pub const fn conv_transpose_nchwc_scratch(geometry: &ConvTranspose<'_>) -> usize
     most
 }
 
-/// How many elements [`pack_transposed`] writes.
+/// Returns the number of elements that [`pack_transposed`] writes.
 pub const fn packed_transposed_len(geometry: &ConvTranspose<'_>) -> usize {
     let filters = (geometry.groups * geometry.filters).next_multiple_of(BLOCK);
     filters * geometry.channels * product(geometry.kernel)
 }
 
-/// Packs the weights, of one group or of a group for each channel: for each phase
-/// `[output block, input block, tap, input channel of the block, 16]`.
+/// Packs the weights, of one group or of a group for each channel: for each phase `[output block,
+/// input block, tap, input channel of the block, 16]`.
 #[inline(never)]
 pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     let (filters, channels) = (geometry.groups * geometry.filters, geometry.channels);
@@ -68,8 +68,8 @@ pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     }
 }
 
-/// `x` times the kernels of one group, added up where they overlap; images are in blocks, weights
-/// packed by [`pack_transposed`].
+/// Computes the transposed convolution of one group. Images are NCHWc, weights packed by
+/// [`pack_transposed`].
 #[inline(never)]
 pub fn conv_transpose_nchwc(
     x: &[f32],
@@ -127,7 +127,7 @@ pub fn conv_transpose_nchwc(
     }
 }
 
-/// The same for as many groups as there are channels.
+/// Computes the transposed convolution of as many groups as channels.
 #[inline(never)]
 pub fn transpose_depthwise(x: &[f32], w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     let [from, to] = [geometry.size, geometry.out].map(|sizes| product(sizes) * BLOCK);
@@ -162,18 +162,18 @@ pub fn transpose_depthwise(x: &[f32], w: &[f32], y: &mut [f32], geometry: ConvTr
 
 /// A phase of the output.
 struct Phase {
-    /// The convolution that it is, row by row and column by column.
+    /// The axes of the convolution that computes the phase.
     axes: [Axis; 2],
-    /// The first element of the kernel that is part of it, along each axis.
+    /// The first element of the kernel that the phase uses, along each axis.
     first: [usize; 2],
     strides: [usize; 2],
     /// The columns of the kernel.
     width: usize,
-    /// Where in the output its first element is.
+    /// The offset of the phase in the output.
     start: usize,
-    /// How far one of its rows starts from the next.
+    /// The stride of the phase's rows in the output, in elements.
     y_row_stride: usize,
-    /// How far one of its columns starts from the next.
+    /// The stride of the phase's columns in the output, in elements.
     y_col_stride: usize,
 }
 
@@ -182,14 +182,14 @@ struct Part<'a> {
     x: &'a [f32],
     band: &'a Band,
     taps: &'a [usize],
-    /// Where in the output they start.
+    /// The offset of the part in the output.
     y: usize,
     rows: usize,
     cols: usize,
 }
 
 impl Phase {
-    /// Phase `i` of all that the two last axes have.
+    /// Returns phase `i` of the two last axes.
     const fn of(geometry: &ConvTranspose<'_>, i: usize) -> Phase {
         let last = geometry.size.len() - 1;
         let (width, col) = (geometry.strides[last], i % geometry.strides[last]);
@@ -209,7 +209,7 @@ impl Phase {
         }
     }
 
-    /// Axis `i` of a phase, and the first element of the kernel that is part of it.
+    /// Returns axis `i` of a phase, and the first element of the kernel that it uses.
     const fn axis(geometry: &ConvTranspose<'_>, i: usize, phase: usize) -> (Axis, usize) {
         let (stride, place) = (geometry.strides[i], phase + geometry.pads[i]);
         let first = place % stride;
@@ -220,7 +220,7 @@ impl Phase {
             kernel,
             stride: 1,
             dilation: 1,
-            // The last of them reads what lies so far behind its own place.
+            // The last element of the kernel reads this far behind its own position.
             pad: kernel.saturating_sub(1 + place / stride),
         };
         (axis, first)
@@ -230,12 +230,12 @@ impl Phase {
         Plane::over(self.axes, channels, Unit::of(BLOCK), LARGE)
     }
 
-    /// How many elements of the kernel are part of it.
+    /// Returns the number of elements of the kernel that the phase uses.
     const fn taps(&self) -> usize {
         self.axes[0].kernel * self.axes[1].kernel
     }
 
-    /// Which element of the kernel is element `i` of the phase: they are read backward.
+    /// Returns the kernel's element for element `i` of the phase, in reverse order.
     const fn tap(&self, i: usize) -> usize {
         let ([h, w], [height, width]) = (&self.axes, self.strides);
         let row = self.first[0] + (h.kernel - 1 - i / w.kernel) * height;
@@ -243,7 +243,7 @@ impl Phase {
         row * self.width + col
     }
 
-    /// Does something with all its parts, one by one.
+    /// Calls `compute` for each part of the phase.
     fn each(
         &self,
         channels: usize,

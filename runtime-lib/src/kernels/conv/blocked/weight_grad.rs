@@ -1,27 +1,27 @@
-//! Derivatives by the weights of convolutions whose results have their channels in blocks.
+//! Weight gradients of NCHWc convolutions.
 
 use super::band::{Band, LARGE, Plane, SMALL, Unit};
 use super::{BLOCK, Conv, MAX_TAPS, product};
 use crate::microkernel::{DepthwiseWeightGrad, NchwcWeightGrad};
 use crate::threads::{self, Scratch};
 
-/// How many elements of scratch memory [`conv_weight_grad_nchwc`] wants to be fastest.
+/// Returns the best size of the scratch memory of [`conv_weight_grad_nchwc`], in elements.
 pub const fn conv_weight_grad_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     sums_len(geometry) + Plane::of(geometry, geometry.channels, Unit::of(BLOCK), LARGE).scratch()
 }
 
-/// How many elements of scratch memory [`conv_weight_grad_nchw_to_nchwc`] wants to be fastest.
+/// Returns the best size of the scratch memory of [`conv_weight_grad_nchw_to_nchwc`], in elements.
 pub const fn conv_weight_grad_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     sums_len(geometry) + Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
-/// A sum for each weight, those of the channels that are missing to a whole block among them.
+/// Returns the number of accumulators: one for each weight, including those of padding channels.
 const fn sums_len(geometry: &Conv<'_>) -> usize {
     geometry.filters.div_ceil(BLOCK) * geometry.depth() * BLOCK
 }
 
-/// `dw = x ∗ dy`: the derivative by the weights, which stand as in ONNX, of a convolution in one group;
-/// `x` and `dy` have their channels in blocks.
+/// Computes the weight gradient `dw = x ∗ dy` of a convolution of one group. `x` and `dy` are
+/// NCHWc, `dw` has the layout of ONNX.
 #[inline(never)]
 pub fn conv_weight_grad_nchwc(
     x: &[f32],
@@ -33,7 +33,7 @@ pub fn conv_weight_grad_nchwc(
     conv_weight_grad([x, dy], dw, scratch, &geometry, BLOCK);
 }
 
-/// `dw = x ∗ dy` likewise, for an `x` whose channels stand in no blocks.
+/// Computes the weight gradient `dw = x ∗ dy` for an NCHW input.
 #[inline(never)]
 pub fn conv_weight_grad_nchw_to_nchwc(
     x: &[f32],
@@ -71,7 +71,7 @@ fn conv_weight_grad(
     }
 }
 
-/// Writes the sums of the channels of a block, so many for each, channel by channel.
+/// Copies the accumulators of a block to its channels, `each` for one channel.
 fn take_apart(sums: &[f32], dw: &mut [f32], each: usize) {
     for (lane, dw) in dw.chunks_exact_mut(each).enumerate() {
         let sums = sums[lane..].iter().step_by(BLOCK);
@@ -79,7 +79,7 @@ fn take_apart(sums: &[f32], dw: &mut [f32], each: usize) {
     }
 }
 
-/// Adds the derivatives of an image.
+/// Accumulates the gradient of an image.
 fn add_image(
     [x, dy]: [&[f32]; 2],
     sums: &mut [f32],
@@ -109,13 +109,13 @@ fn add_image(
     }
 }
 
-/// How many elements of scratch memory [`depthwise_conv_weight_grad`] wants to be fastest.
+/// Returns the best size of the scratch memory of [`depthwise_conv_weight_grad`], in elements.
 pub const fn depthwise_conv_weight_grad_scratch(geometry: &Conv<'_>) -> usize {
     product(geometry.kernel) * BLOCK + Plane::of(geometry, BLOCK, Unit::of(BLOCK), SMALL).scratch()
 }
 
-/// `dw = x ∗ dy` likewise, for as many groups as there are channels; `x` and `dy` have their channels
-/// in blocks.
+/// Computes the weight gradient `dw = x ∗ dy` for as many groups as channels. `x` and `dy` are
+/// NCHWc.
 #[inline(never)]
 pub fn depthwise_conv_weight_grad(
     x: &[f32],
@@ -149,7 +149,7 @@ pub fn depthwise_conv_weight_grad(
     });
 }
 
-/// Adds the derivatives of a block of an image.
+/// Accumulates the gradient of a block of an image.
 fn add_block(
     [x, dy]: [&[f32]; 2],
     sums: &mut [f32],

@@ -1,26 +1,26 @@
-//! From the samples of the components to red, green and blue.
+//! Color conversion: from the samples of the components to red, green and blue.
 
 use super::{Hints, plane::Plane};
 use alloc::vec::Vec;
 
-/// What the components stand for.
+/// The color space of the components.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Gray,
     Rgb,
-    /// Brightness, and how far blue and red are from it.
+    /// YCbCr: luma, and the differences of blue and red from it.
     Ycc,
-    /// Inks; `inverted` where 255 is none of an ink.
+    /// CMYK; `inverted` if 255 means no ink.
     Cmyk {
         inverted: bool,
     },
-    /// Inks but for black, as brightness and colors.
+    /// CMYK with the first three components as YCbCr.
     Ycck {
         inverted: bool,
     },
 }
 
-/// What components of these names stand for.
+/// Returns the color space of components with these names.
 pub(super) fn kind(ids: &[u8], hints: Hints) -> Kind {
     let inverted = hints.adobe.is_some();
     match (ids, hints.adobe) {
@@ -35,7 +35,7 @@ pub(super) fn kind(ids: &[u8], hints: Hints) -> Kind {
     }
 }
 
-/// The pixels of a picture of these sizes.
+/// Returns the pixels of an image of these sizes.
 pub(super) fn rgb(planes: &[Plane], [height, width]: [usize; 2], kind: Kind) -> Vec<u8> {
     let mut pixels = Vec::with_capacity(height * width * 3);
     for row in 0..height {
@@ -58,15 +58,15 @@ pub(super) fn rgb(planes: &[Plane], [height, width]: [usize; 2], kind: Kind) -> 
     pixels
 }
 
-/// The bits of fraction of the factors of colors.
+/// The fractional bits of color factors.
 const BITS: u32 = 16;
 
-/// A factor with [`BITS`] bits of fraction.
+/// Returns a factor with [`BITS`] fractional bits.
 const fn fixed(x: f64) -> i32 {
     (x * (1 << BITS) as f64 + 0.5) as i32
 }
 
-/// Red, green and blue of a brightness and two colors, by ITU-R 601.
+/// Converts YCbCr to RGB, by ITU-R BT.601.
 fn ycc(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     const HALF: i32 = 1 << (BITS - 1);
     let [y, cb, cr] = [y.into(), i32::from(cb) - 128, i32::from(cr) - 128];
@@ -76,7 +76,7 @@ fn ycc(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     [red, green, blue].map(|x| (y + x).clamp(0, 255) as u8)
 }
 
-/// Red, green and blue of inks.
+/// Converts inks to RGB.
 fn inks(colors: [u8; 3], k: u8, kind: Kind) -> [u8; 3] {
     let (colors, inverted) = match kind {
         Kind::Ycck { inverted } => {
@@ -88,7 +88,7 @@ fn inks(colors: [u8; 3], k: u8, kind: Kind) -> [u8; 3] {
     let ink = |x: u8| u16::from(if inverted { 255 - x } else { x });
     let white = 255 - ink(k);
     colors.map(|color| {
-        // What the ink takes of the white: their product by 255, rounded.
+        // The part of white that the ink absorbs: their product divided by 255, rounded.
         let product = u32::from(ink(color)) * u32::from(white) + 128;
         let taken = ((product >> 8) + product) >> 8;
         (u32::from(white) - taken) as u8

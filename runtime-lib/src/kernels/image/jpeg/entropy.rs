@@ -1,29 +1,29 @@
-//! Bits, and the Huffman codes in them.
+//! The bit reader, and Huffman codes.
 
 use alloc::vec::Vec;
 
-/// The codes that the file has said so far.
+/// The Huffman tables that the file has defined so far.
 #[derive(Default)]
 pub(super) struct Tables {
-    /// Those of the first coefficient of a block.
+    /// The tables of DC coefficients.
     pub first: [Option<Codes>; 4],
-    /// Those of the others.
+    /// The tables of AC coefficients.
     pub rest: [Option<Codes>; 4],
 }
 
-/// Codes of up to 16 bits for bytes.
+/// A Huffman table: codes of up to 16 bits for bytes.
 pub(super) struct Codes {
-    /// By the next eight bits: how long the code is and what it stands for; 0 for longer ones.
+    /// The length and the symbol of the code at the start of eight bits; length 0 for longer codes.
     short: [(u8, u8); 256],
-    /// For each length: the first code that is too large for it, as if all were 16 bits long.
+    /// For each length, the end of its codes, as if padded to 16 bits.
     ends: [u32; 16],
-    /// For each length: what to add to a code for the place of its symbol.
+    /// For each length, the number to add to a code for the index of its symbol.
     offsets: [i32; 16],
     symbols: Vec<u8>,
 }
 
 impl Codes {
-    /// The codes of which there are so many of each length, and what they stand for.
+    /// Creates the table from the number of codes of each length, and their symbols.
     pub fn new(lengths: &[u8; 16], symbols: &[u8]) -> Option<Codes> {
         let (mut short, mut ends, mut offsets) = ([(0, 0); 256], [0; 16], [0; 16]);
         let (mut code, mut place) = (0u32, 0usize);
@@ -48,10 +48,10 @@ impl Codes {
     }
 }
 
-/// The bits of the coded data, up to the next marker.
+/// The bits of entropy-coded data, up to the next marker.
 pub(super) struct Bits<'f> {
     data: &'f [u8],
-    /// The next bits, the first of them highest.
+    /// The next bits, the first in the highest position.
     bits: u64,
     count: u32,
 }
@@ -61,7 +61,7 @@ impl<'f> Bits<'f> {
         Bits { data, bits: 0, count: 0 }
     }
 
-    /// Takes in whole bytes, till there are 32 bits or no more data.
+    /// Reads whole bytes until there are 32 bits or no more data.
     fn fill(&mut self) {
         while self.count <= 56 {
             let byte = match *self.data {
@@ -80,7 +80,7 @@ impl<'f> Bits<'f> {
         }
     }
 
-    /// The next bits as a whole number: up to 16.
+    /// Returns the next `count` bits as an integer, at most 16.
     #[inline]
     pub fn take(&mut self, count: u8) -> Option<i32> {
         let count = u32::from(count);
@@ -101,12 +101,13 @@ impl<'f> Bits<'f> {
         Some(())
     }
 
-    /// The next bit.
+    /// Returns the next bit.
     pub fn bit(&mut self) -> Option<bool> {
         Some(self.take(1)? == 1)
     }
 
-    /// A number of `count` bits, of which those that start with 0 stand for the negative ones.
+    /// Returns the next `count` bits as a signed number: those that start with 0 encode the
+    /// negative ones.
     #[inline]
     pub fn signed(&mut self, count: u8) -> Option<i32> {
         let found = self.take(count)?;
@@ -114,7 +115,7 @@ impl<'f> Bits<'f> {
         Some(if found < half { found - (1 << count) + 1 } else { found })
     }
 
-    /// The next symbol.
+    /// Returns the next symbol.
     #[inline]
     pub fn symbol(&mut self, codes: &Codes) -> Option<u8> {
         if self.count < 16 {
@@ -132,14 +133,14 @@ impl<'f> Bits<'f> {
         codes.symbols.get(usize::try_from(code + codes.offsets[slot]).ok()?).copied()
     }
 
-    /// Goes on behind the restart marker that must come next.
+    /// Skips the restart marker that must come next.
     pub fn restart(&mut self) -> Option<()> {
         let [0xff, 0xd0..=0xd7, rest @ ..] = self.after() else { return None };
         *self = Bits::new(rest);
         Some(())
     }
 
-    /// What follows the coded data: the next marker.
+    /// Returns the data from the next marker on.
     pub fn after(&self) -> &'f [u8] {
         let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0 | 0xff);
         let at = self.data.windows(2).position(is_marker);

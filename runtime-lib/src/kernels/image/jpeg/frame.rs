@@ -1,37 +1,37 @@
-//! What a file says of its picture as a whole, and the coefficients of it.
+//! The frame header, and the coefficients of the image.
 
 use super::{Block, Hints, colors, plane::Plane, transform};
 use crate::kernels::image::Image;
 use alloc::{boxed::Box, vec, vec::Vec};
 
-/// The most samples of all components that a picture may have: 2²⁸.
+/// The largest number of samples of all components: 2²⁸.
 const MOST: usize = 1 << 28;
 
-/// The picture: its sizes and its components.
+/// The image: its sizes and its components.
 pub(super) struct Frame {
     pub progressive: bool,
     pub height: usize,
     pub width: usize,
-    /// The largest factors of all components, down and right.
+    /// The largest vertical and horizontal sampling factors of all components.
     pub factors: [usize; 2],
     pub components: Vec<Component>,
 }
 
-/// One color.
+/// A color component.
 pub(super) struct Component {
-    /// What the file calls it.
+    /// The component's identifier in the file.
     pub id: u8,
-    /// How many blocks of it a unit has, down and right.
+    /// The vertical and horizontal sampling factors: the blocks of a unit (MCU).
     pub factors: [usize; 2],
-    /// Which table says what its coefficients were divided by.
+    /// The index of the quantization table.
     pub table: usize,
-    /// That table, once a scan of it has started.
+    /// The quantization table, once a scan of the component has started.
     pub quanta: Option<Box<Block<u16>>>,
-    /// How many samples it has, down and right.
+    /// The number of samples, vertically and horizontally.
     pub sizes: [usize; 2],
-    /// How many blocks it has where units are whole, down and right.
+    /// The number of blocks in whole units, vertically and horizontally.
     pub blocks: [usize; 2],
-    /// The coefficients of its blocks.
+    /// The coefficients of the blocks.
     pub coefficients: Vec<Block<i16>>,
 }
 
@@ -61,7 +61,7 @@ impl Frame {
                 coefficients: Vec::new(),
             });
         }
-        // The units of a single component are its blocks, whatever its factors say.
+        // The units of a single component are its blocks, for any sampling factors.
         if let [component] = components.as_mut_slice() {
             component.factors = [1, 1];
         }
@@ -71,7 +71,7 @@ impl Frame {
         Some(frame)
     }
 
-    /// Settles the sizes of the components, and makes room for their coefficients.
+    /// Computes the sizes of the components, and allocates their coefficients.
     fn lay_out(&mut self) -> Option<()> {
         let units = self.units();
         let mut total = 0;
@@ -92,17 +92,17 @@ impl Frame {
         Some(())
     }
 
-    /// How many units there are, down and right.
+    /// Returns the number of units, vertically and horizontally.
     pub fn units(&self) -> [usize; 2] {
         [0, 1].map(|i| [self.height, self.width][i].div_ceil(8 * self.factors[i]))
     }
 
-    /// Whether every component had a scan.
+    /// Returns whether every component had a scan.
     pub fn is_whole(&self) -> bool {
         self.components.iter().all(|component| component.quanta.is_some())
     }
 
-    /// The picture in red, green and blue.
+    /// Returns the image in RGB.
     pub fn image(mut self, hints: Hints) -> Option<Image> {
         let ids: Vec<u8> = self.components.iter().map(|component| component.id).collect();
         let mut planes = Vec::new();
@@ -121,7 +121,7 @@ impl Frame {
 }
 
 impl Component {
-    /// The samples of all blocks; what the coefficients took is given back.
+    /// Returns the samples of all blocks, and frees the coefficients.
     fn plane(&mut self) -> Option<Plane> {
         let quanta = self.quanta.take()?;
         let coefficients = core::mem::take(&mut self.coefficients);

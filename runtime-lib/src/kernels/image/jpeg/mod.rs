@@ -1,10 +1,10 @@
-//! JPEG files: sequential and progressive ones of 8 bits a sample, with Huffman codes.
+//! JPEG: sequential and progressive files of 8 bits a sample, with Huffman codes.
 //!
-//! The standard (ITU-T T.81) leaves the last bits of the inverse transform open, and says nothing
-//! of how colors that were stored at half the size are brought back. Here both are done with the
-//! whole numbers of the Independent JPEG Group's library as it is found everywhere (the accurate
-//! integer transform, triangle filters for halved colors, 16 bits of fraction for the colors), so
-//! that pixels are the same as those of nearly all programs, to the last bit.
+//! The standard (ITU-T T.81) does not define the last bits of the inverse transform, nor the
+//! upsampling of colors that are stored at half the size. This decoder uses the integer arithmetic
+//! of the common Independent JPEG Group library (the accurate integer transform, triangle filters
+//! for halved colors, 16 fractional bits for color conversion), so that its pixels are the same as
+//! those of nearly all programs, to the last bit.
 
 mod colors;
 mod entropy;
@@ -18,23 +18,23 @@ use alloc::boxed::Box;
 use entropy::{Codes, Tables};
 use frame::Frame;
 
-/// The order in which the coefficients of a block are stored: place of the `i`th.
+/// The order in which the coefficients of a block are stored: the position of coefficient `i`.
 const ZIGZAG: [u8; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
     13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
     52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
-/// Coefficients, or the factors that they were divided by.
+/// The coefficients of a block, or their quantization factors.
 type Block<T> = [T; 64];
 
-/// Whether the file says that it is a JPEG file.
+/// Returns whether the file is a JPEG file, by its first bytes.
 pub(crate) fn is_jpeg(file: &[u8]) -> bool {
     file.starts_with(&[0xff, START, 0xff])
 }
 
-/// The pixels of a file; `None` where it is broken, or of a kind that is not read: with
-/// arithmetic codes, without loss, of other than 8 bits.
+/// Decodes a file; `None` if it is invalid, or of an unsupported kind: arithmetic coding, lossless,
+/// or other than 8 bits.
 pub(crate) fn decode(file: &[u8]) -> Option<Image> {
     let mut decoder = Decoder::default();
     let mut rest = file.get(2..)?;
@@ -45,35 +45,35 @@ pub(crate) fn decode(file: &[u8]) -> Option<Image> {
     frame.is_whole().then(|| frame.image(decoder.hints))?
 }
 
-/// What starts a file, and what ends it.
+/// The markers of the start and the end of an image.
 const START: u8 = 0xd8;
 const END: u8 = 0xd9;
 
-/// What the file said so far.
+/// The state of the decoder.
 #[derive(Default)]
 struct Decoder {
     quanta: [Option<Box<Block<u16>>>; 4],
     tables: Tables,
-    /// How many units come between two restarts; 0 where there are none.
+    /// The number of units between two restarts; 0 if there are none.
     restart: usize,
     hints: Hints,
     frame: Option<Frame>,
 }
 
-/// What a file says of its colors.
+/// The file's information about its color space.
 #[derive(Clone, Copy, Default)]
 struct Hints {
-    /// It follows JFIF, in which colors are always those of YCbCr.
+    /// Whether the file is JFIF, whose color space is always YCbCr.
     jfif: bool,
-    /// The number of the transform, in files of Adobe's programs.
+    /// The transform in the Adobe segment.
     adobe: Option<u8>,
 }
 
 impl Decoder {
-    /// Reads one segment, and gives what follows; `None` inside at the end.
+    /// Reads one segment and returns the rest; `Some(None)` at the end of the image.
     fn segment<'f>(&mut self, file: &'f [u8]) -> Option<Option<&'f [u8]>> {
         let [0xff, rest @ ..] = file else {
-            // Files end without their last marker, too.
+            // Some files end without their last marker.
             return (file.is_empty() && self.frame.is_some()).then_some(None);
         };
         let filled = rest.iter().take_while(|&&byte| byte == 0xff).count();
@@ -81,7 +81,7 @@ impl Decoder {
         if marker == END {
             return Some(None);
         }
-        // Restarts that nobody waits for, and what has no length.
+        // Unexpected restart markers, and markers without a length.
         if matches!(marker, 0x01 | 0xd0..=0xd7) {
             return Some(Some(rest));
         }
@@ -91,7 +91,7 @@ impl Decoder {
         match marker {
             0xc4 => self.codes(body)?,
             0xc0..=0xc2 => self.start(body, marker == 0xc2)?,
-            // Other processes, and a height that is said later.
+            // Unsupported processes, and a height that is defined later.
             0xc3 | 0xc5..=0xcf | 0xdc => return None,
             0xda => return self.scan(body, rest).map(Some),
             0xdb => self.quanta(body)?,
@@ -103,7 +103,7 @@ impl Decoder {
         Some(Some(rest))
     }
 
-    /// Tables of what coefficients were divided by.
+    /// Reads quantization tables.
     fn quanta(&mut self, mut body: &[u8]) -> Option<()> {
         while let [head, rest @ ..] = body {
             let mut table = Box::new([0; 64]);
@@ -119,7 +119,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Tables of codes.
+    /// Reads Huffman tables.
     fn codes(&mut self, mut body: &[u8]) -> Option<()> {
         while let [head, rest @ ..] = body {
             let (lengths, rest) = rest.split_first_chunk::<16>()?;
@@ -141,7 +141,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Reads the coefficients that follow, and gives what comes behind them.
+    /// Reads a scan, and returns the rest.
     fn scan<'f>(&mut self, body: &[u8], data: &'f [u8]) -> Option<&'f [u8]> {
         let frame = self.frame.as_mut()?;
         let scan = scan::Scan::read(body, frame)?;
@@ -159,8 +159,8 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    /// A picture 17 pixels high and 11 wide, and its pixels as Pillow 13 with libjpeg-turbo 3.2
-    /// decodes them.
+    /// An image 17 pixels high and 11 wide, and its pixels as decoded by Pillow 13 with
+    /// libjpeg-turbo 3.2.
     macro_rules! fixture {
         ($name:literal) => {
             (

@@ -1,34 +1,34 @@
-//! The samples of one component, brought to the size of the picture.
+//! Upsamples a component to the size of the image.
 
 use alloc::{vec, vec::Vec};
 
 /// The samples of one component.
 pub(super) struct Plane {
-    /// Its rows, one after the other; each is longer than the picture needs.
+    /// The rows, one after another; each is longer than the image needs.
     pub samples: Vec<u8>,
-    /// How long a row is.
+    /// The row stride, in samples.
     pub stride: usize,
-    /// How many samples count, down and right.
+    /// The number of valid samples, vertically and horizontally.
     pub sizes: [usize; 2],
 }
 
 impl Plane {
-    /// The row of that number.
+    /// Returns a row.
     pub fn row(&self, row: usize) -> &[u8] {
         &self.samples[row * self.stride..][..self.sizes[1]]
     }
 
-    /// The plane made larger by whole factors, down and right: by triangle filters where these
-    /// are 1 and 2, else by repeating samples.
+    /// Returns the plane enlarged by integer factors, vertically and horizontally: by triangle
+    /// filters for factors of 1 and 2, otherwise by repeating samples.
     pub fn enlarged(self, factors: [usize; 2]) -> Plane {
-        // A row of up to two samples is repeated instead, as everywhere.
+        // Rows of up to two samples are repeated instead, like in other decoders.
         let wide = self.sizes[1] > 2;
         match factors {
             [1, 1] => self,
             [1, 2] if wide => self.made([1, 2], |plane, row, y| halves(plane.row(row), y)),
             [2, 1] => self.made([2, 1], |plane, row, y| {
                 let (near, far) = plane.neighbors(row);
-                // Halves go down in the upper row, up in the lower one.
+                // Ties are rounded down in the upper row, up in the lower one.
                 let bias = if row.is_multiple_of(2) { 1 } else { 2 };
                 for ((y, &near), &far) in y.iter_mut().zip(near).zip(far) {
                     *y = ((3 * u16::from(near) + u16::from(far) + bias) >> 2) as u8;
@@ -46,7 +46,7 @@ impl Plane {
         }
     }
 
-    /// The plane made of rows of its own, by the number of each.
+    /// Returns the plane whose rows `row` writes.
     fn made(self, factors: [usize; 2], mut row: impl FnMut(&Plane, usize, &mut [u8])) -> Plane {
         let sizes = [0, 1].map(|i| self.sizes[i] * factors[i]);
         let mut samples = vec![0; sizes[0] * sizes[1]];
@@ -56,7 +56,7 @@ impl Plane {
         Plane { samples, stride: sizes[1], sizes }
     }
 
-    /// The row that row `row` of the doubled plane lies in, and the other one that it is next to.
+    /// Returns the row that contains row `row` of the doubled plane, and the other one next to it.
     fn neighbors(&self, row: usize) -> (&[u8], &[u8]) {
         let near = row / 2;
         let far = if row.is_multiple_of(2) { near.saturating_sub(1) } else { near + 1 };
@@ -64,7 +64,7 @@ impl Plane {
     }
 }
 
-/// Doubles the number of samples: 3/4 of the nearer one and 1/4 of the other. Halves are rounded
+/// Doubles the number of samples: 3/4 of the nearer one plus 1/4 of the other. Ties are rounded
 /// alternately down and up.
 fn halves(x: &[u8], y: &mut [u8]) {
     let last = x.len() - 1;
@@ -76,7 +76,7 @@ fn halves(x: &[u8], y: &mut [u8]) {
     }
 }
 
-/// The same in both directions, of the nearer row and the other one.
+/// Doubles the number of samples in both directions, from the nearer row and the other one.
 fn quarters(near: &[u8], far: &[u8], y: &mut [u8]) {
     let last = near.len() - 1;
     let sum = |i: usize| 3 * u16::from(near[i]) + u16::from(far[i]);

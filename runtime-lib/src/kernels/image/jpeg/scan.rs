@@ -1,4 +1,4 @@
-//! One pass over the coded data, which fills in coefficients or makes them more precise.
+//! A scan: one pass over entropy-coded data, which reads coefficients or refines them.
 
 use super::{
     Block, ZIGZAG,
@@ -8,31 +8,32 @@ use super::{
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-/// What a scan is of.
+/// The header of a scan.
 pub(super) struct Scan {
-    /// The components, with the tables of their first and of their other coefficients.
+    /// The components, with the indices of their DC and AC tables.
     pub components: Vec<(usize, usize, usize)>,
-    /// Which coefficients of each block.
+    /// The range of coefficients of each block.
     band: RangeInclusive<usize>,
-    /// How many low bits were known after the last scan of the same; 0 in the first one.
+    /// The number of low bits that the previous scan of these coefficients left open; 0 in the
+    /// first one.
     before: u8,
-    /// How many low bits are still open.
+    /// The number of low bits that this scan leaves open.
     low: u8,
 }
 
-/// What changes from block to block.
+/// The state between blocks.
 #[derive(Default)]
 struct State {
-    /// The last first coefficients of each component.
+    /// The DC coefficient of the last block of each component.
     last: [i32; 4],
-    /// How many blocks still have nothing more to say.
+    /// The number of following blocks without further coefficients.
     empty: u32,
 }
 
-/// A function that reads what a scan says of one block.
+/// A function that reads one block of a scan.
 type ReadBlock = fn(&Scan, &mut Bits<'_>, &mut State, Entry<'_>, &mut Block<i16>) -> Option<()>;
 
-/// What a block's component has to do with it.
+/// The component of a block, and its tables.
 #[derive(Clone, Copy)]
 struct Entry<'t> {
     place: usize,
@@ -59,7 +60,7 @@ impl Scan {
         } else {
             (0..=63, 0, 0)
         };
-        // The first coefficients come alone, the others of one component at a time.
+        // DC coefficients have separate scans; AC scans have one component.
         let first = *band.start() == 0;
         let fits = !frame.progressive
             || if first { *band.end() == 0 } else { components.len() == 1 && !band.is_empty() };
@@ -67,7 +68,7 @@ impl Scan {
         known.then_some(Scan { components, band, before, low })
     }
 
-    /// Reads all blocks, and gives what follows the data.
+    /// Reads all blocks, and returns the rest of the data.
     pub fn run<'f>(
         &self,
         frame: &mut Frame,
@@ -106,8 +107,8 @@ impl Scan {
         Some(bits.after())
     }
 
-    /// How many units the scan has, down and right: a single component has no more blocks than
-    /// it has samples for.
+    /// Returns the number of units of the scan, vertically and horizontally: a scan of one
+    /// component only has blocks with samples.
     fn units(&self, frame: &Frame) -> [usize; 2] {
         match self.components.as_slice() {
             [(place, ..)] => frame.components[*place].sizes.map(|size| size.div_ceil(8)),
@@ -115,7 +116,7 @@ impl Scan {
         }
     }
 
-    /// All coefficients of a block of a sequential file.
+    /// Reads all coefficients of a block of a sequential file.
     fn whole(
         &self,
         bits: &mut Bits<'_>,
@@ -142,7 +143,7 @@ impl Scan {
         Some(())
     }
 
-    /// The first coefficient of a block: how far it is from that of the last.
+    /// Reads the DC coefficient of a block: its difference from the last one.
     fn first(
         &self,
         bits: &mut Bits<'_>,
@@ -157,7 +158,7 @@ impl Scan {
         put(block, 0, last.wrapping_shl(self.low.into()))
     }
 
-    /// One more bit of the first coefficient.
+    /// Reads one more bit of the DC coefficient.
     fn first_again(
         &self,
         bits: &mut Bits<'_>,
@@ -171,7 +172,7 @@ impl Scan {
         Some(())
     }
 
-    /// The other coefficients of a band.
+    /// Reads the AC coefficients of a band.
     fn others(
         &self,
         bits: &mut Bits<'_>,
@@ -203,7 +204,7 @@ impl Scan {
         Some(())
     }
 
-    /// One more bit of the coefficients of a band that are not zero, and those that now are not.
+    /// Reads one more bit of the nonzero AC coefficients of a band, and those that become nonzero.
     fn others_again(
         &self,
         bits: &mut Bits<'_>,
@@ -262,14 +263,14 @@ impl Scan {
     }
 }
 
-/// How many blocks, the present one among them, have nothing more to say.
+/// Returns the number of blocks without further coefficients, including this one.
 fn run(bits: &mut Bits<'_>, zeros: u8) -> Option<u32> {
     u32::try_from((1 << zeros) + bits.take(zeros)?).ok()
 }
 
-/// Sets the `k`th coefficient in the order of the file.
+/// Sets coefficient `k` in the order of the file.
 fn put(block: &mut Block<i16>, k: usize, value: i32) -> Option<()> {
-    // A file that says more than 16 bits is broken; other programs keep the low ones, too.
+    // A file with more than 16 bits is invalid; other decoders also keep the low bits.
     block[usize::from(*ZIGZAG.get(k)?)] = value as i16;
     Some(())
 }

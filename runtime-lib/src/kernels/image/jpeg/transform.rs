@@ -1,24 +1,23 @@
-//! From the coefficients of a block to its samples.
+//! The inverse DCT: from the coefficients of a block to its samples.
 
 use super::Block;
 use core::num::Wrapping;
 
-/// No picture goes beyond 32 bits, and broken files may.
+/// Wraps around, because invalid files may exceed 32 bits.
 type Number = Wrapping<i32>;
 
-/// The bits of fraction of the factors.
+/// The fractional bits of factors.
 const FACTOR_BITS: u32 = 13;
-/// The bits of fraction that are kept between columns and rows.
+/// The fractional bits between the passes over columns and rows.
 const BETWEEN_BITS: u32 = 2;
 
-/// A factor with [`FACTOR_BITS`] bits of fraction.
+/// Returns a factor with [`FACTOR_BITS`] fractional bits.
 const fn fixed(x: f64) -> Number {
     Wrapping((x * (1 << FACTOR_BITS) as f64 + 0.5) as i32)
 }
 
-/// The inverse cosine transform along one line, by Loeffler, Ligtenberg and Moschytz ("Practical
-/// fast 1-D DCT algorithms with 11 multiplications", 1989), but for a factor of √8 and with
-/// [`FACTOR_BITS`] more bits.
+/// The inverse DCT of one line, by Loeffler, Ligtenberg and Moschytz ("Practical fast 1-D DCT
+/// algorithms with 11 multiplications", 1989), scaled by √8 and with [`FACTOR_BITS`] more bits.
 #[inline(always)]
 fn line(x: [Number; 8]) -> [Number; 8] {
     // The even part.
@@ -51,13 +50,13 @@ fn line(x: [Number; 8]) -> [Number; 8] {
     y
 }
 
-/// `x / 2^bits`, rounded.
+/// Returns `x / 2^bits`, rounded.
 #[inline(always)]
 fn descale(x: Number, bits: u32) -> i32 {
     x.0.wrapping_add(1 << (bits - 1)) >> bits
 }
 
-/// Writes the samples of a block into eight rows that are `stride` apart.
+/// Writes the samples of a block to eight rows with the stride `stride`.
 pub(super) fn inverse(block: &Block<i16>, quanta: &Block<u16>, y: &mut [u8], stride: usize) {
     let mut between = [Wrapping(0); 64];
     for column in 0..8 {
@@ -73,7 +72,7 @@ pub(super) fn inverse(block: &Block<i16>, quanta: &Block<u16>, y: &mut [u8], str
     }
     for (x, y) in between.as_chunks().0.iter().zip(y.chunks_mut(stride)) {
         for (x, y) in line(*x).into_iter().zip(y) {
-            // The transform's √8 twice, and the level of half the range.
+            // Removes the two scalings by √8, and adds the level shift of half the range.
             let x = descale(x, FACTOR_BITS + BETWEEN_BITS + 3) + 128;
             *y = x.clamp(0, 255) as u8;
         }

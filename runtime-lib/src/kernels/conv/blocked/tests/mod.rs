@@ -1,4 +1,4 @@
-//! Convolutions in blocks against those without.
+//! Compares NCHWc convolutions with NCHW ones.
 
 mod tiles;
 
@@ -18,7 +18,7 @@ fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }
 
-/// Tells of images, of this many channels and sizes.
+/// Returns the geometry of images with this number of channels and these sizes.
 fn channels(batch: usize, channels: usize, sizes: &[usize]) -> Channels {
     Channels { batch, channels, pixels: product(sizes) }
 }
@@ -32,13 +32,13 @@ fn blocked(x: &[f32], of: Channels) -> Vec<f32> {
 /// A kernel.
 type Run = fn(ConvOperands<'_, f32>, &mut [f32], &mut [f32], Conv<'_>, Activation);
 
-/// A kernel with what it wants to know.
+/// A kernel and its properties.
 struct Way {
     unit: usize,
     run: Run,
     scratch: fn(&Conv<'_>) -> usize,
     packed: fn(&Conv<'_>) -> usize,
-    /// Whether an error is as large as that of the largest number near by.
+    /// Whether the error is relative to the largest number nearby.
     is_shared: bool,
     pack: fn(&[f32], &mut [f32], &Conv<'_>),
 }
@@ -79,7 +79,7 @@ const DEPTHWISE: Way = Way {
     is_shared: false,
     pack: pack_depthwise_blocks,
 };
-/// Holds a kernel against the definition at each level, with and without a bias and an addend.
+/// Compares a kernel with the definition at each level, with and without a bias and a residual.
 fn check(way: &Way, geometry: Conv<'_>) {
     let Conv { batch, groups, size, out, .. } = geometry;
     let of_x = channels(batch, groups * geometry.channels, size);
@@ -227,7 +227,7 @@ fn a_few_pixels_of_many_channels() {
 #[test]
 fn each_channel_alone() {
     for over in windows() {
-        // Small images are padded, larger ones are read where they stand.
+        // Small images are padded, larger ones are read in place.
         let large = Over { size: over.size.map(|size| size + 15), ..over };
         for (over, batch, channels) in [(over, 1, 16), (over, 2, 21), (large, 1, 16)] {
             over.check(&DEPTHWISE, batch, channels, 1, 1);
@@ -247,7 +247,7 @@ fn groups_that_end_anywhere() {
     SQUARE.check(&GROUPS, 1, 3, 4, 0);
 }
 
-/// An infinity in a group is none of the others' business.
+/// An infinity in a group does not affect the others.
 #[test]
 fn groups_keep_to_themselves() {
     SQUARE.with([1, 3, 6, 6], |geometry| {
@@ -340,7 +340,7 @@ fn no_pixels_and_no_channels() {
     over.check(&DEPTHWISE, 1, 0, 1, 1);
 }
 
-/// Derivatives by weights, in blocks, against those without.
+/// Compares weight gradients of NCHWc and NCHW convolutions.
 fn check_correlate(geometry: Conv<'_>) {
     let Conv { batch, channels: depth, filters, size, out, .. } = geometry;
     let (of_x, of_dy) = (channels(batch, depth, size), channels(batch, filters, out));
@@ -366,7 +366,7 @@ fn check_correlate(geometry: Conv<'_>) {
     });
 }
 
-/// The same, of convolutions of each channel alone.
+/// Compares weight gradients of NCHWc and NCHW depthwise convolutions.
 fn check_correlate_depthwise(geometry: Conv<'_>) {
     let Conv { batch, groups, size, out, .. } = geometry;
     let (of_x, of_dy) = (channels(batch, groups, size), channels(batch, groups, out));
@@ -386,8 +386,8 @@ fn check_correlate_depthwise(geometry: Conv<'_>) {
     });
 }
 
-/// Convolutions run backward, in blocks, against those without. The images of the one are the results
-/// of the other.
+/// Compares NCHWc and NCHW transposed convolutions. The images of the former are the results of the
+/// latter.
 fn check_transpose(conv: Conv<'_>) {
     let Conv { batch, groups, channels: filters, filters: depth, size: out, out: size, .. } = conv;
     let Conv { kernel, strides, dilations, pads, weights, .. } = conv;
@@ -473,8 +473,7 @@ fn derivatives_by_weights_give_what_channels_give() {
     }
 }
 
-/// A convolution of one image with windows of such sizes and steps, by a kernel that has memory enough
-/// for small ones.
+/// Returns whether a convolution of one image panics. The kernel has memory for small windows.
 fn is_refused(run: Run, geometry: Conv<'_>) -> bool {
     let convolve = || {
         let (x, w) = (vec![1.0; 144], vec![1.0; 9216]);
@@ -501,7 +500,7 @@ fn images_that_reach_out_of_memory_are_refused() {
         weights: WeightLayout::Plain,
     };
     each_level(|level| {
-        // Three such steps are two, as numbers go round, and so much of all numbers is nothing.
+        // Three of these strides wrap around to 2, and these sizes wrap around to 0.
         let far = Conv { channels: 3 * BLOCK, strides: &[usize::MAX / 3 + 1, 1], ..ONE };
         assert!(is_refused(conv_nchwc, far), "{level:?}");
         let out = &[1, usize::MAX / BLOCK + 2];

@@ -1,4 +1,4 @@
-//! Tiles of 3 × 3 windows against windows.
+//! Compares Winograd with direct convolutions of 3 × 3 windows.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn tiles_of_products_give_what_windows_give() {
     check_tiles(&WINOGRAD_APART, 2);
 }
 
-/// Windows that are so far apart.
+/// Checks windows with this stride.
 fn check_tiles(way: &Way, stride: usize) {
     let square = Over { strides: [stride; 2], ..SQUARE };
     for over in windows().into_iter().filter(|over| over.kernel == [3, 3]) {
@@ -57,15 +57,15 @@ fn check_tiles(way: &Way, stride: usize) {
     }
     let wide = Over { size: [21, 50], pads: [0, 2], ends: [2, 0], ..square };
     wide.check(way, 1, 1, 80, 90);
-    // A few tiles, of which sums of many blocks are taken at once.
+    // A few tiles, with the accumulators of many blocks at once.
     for size in [[3, 4], [4, 7], [2, 9], [6, 7]] {
         Over { size, ..square }.check(way, 1, 1, 20, 90);
     }
-    // Sums take the places of numbers: of eight tiles, of four, and of one.
+    // The accumulators overwrite the numbers: of eight tiles, of four, and of one.
     for (batch, channels, filters) in [(1, 16, 16), (3, 5, 9)] {
         wide.check(way, batch, 1, channels, filters);
     }
-    // Rows of tiles that are transformed at once are of several images.
+    // The rows of tiles that are transformed at once belong to several images.
     square.check(way, 7, 1, 80, 90);
     Over { size: [6, 9], ..square }.check(way, 7, 1, 16, 16);
     wide.check(way, 0, 1, 4, 4);
@@ -91,7 +91,7 @@ fn tiles_pay_for_many_pixels_or_near_weights() {
         ([14, 14], [256, 256], [true, true]),
         // Each weight is read for four tiles.
         ([8, 8], [64, 64], [true, false]),
-        // Little is to be saved, or most of a block would be transformed in vain.
+        // Little is saved, or most of a block is padding.
         ([8, 8], [16, 32], [false, false]),
         ([32, 32], [3, 16], [false, false]),
     ] {
@@ -114,7 +114,7 @@ fn tiles_pay_for_many_pixels_or_near_weights() {
     }
 }
 
-/// Terms are positive, so that none cancel.
+/// The terms are positive, so that none cancel.
 #[test]
 fn tiles_of_products_are_within_a_millionth_times_the_root_of_the_terms() {
     for depth in [1, 17, 64, 500] {

@@ -1,19 +1,19 @@
-//! Whether tiles take less than windows.
+//! The cost model that chooses between Winograd tiles and direct convolution.
 
 use super::{Tile, Tiles};
 use crate::kernels::conv::{Conv, product};
 use crate::microkernel::BLOCK;
 
-/// From where the weights of a convolution are read.
+/// The memory from which the weights of a convolution are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// A second-level cache, which has room for those of the whole model.
+    /// An L2 cache, which holds the weights of the whole model.
     Near,
-    /// Memory behind it.
+    /// Memory behind the L2 cache.
     Far,
 }
 
-/// The tiles by which a convolution is computed soonest, where it is by any.
+/// Returns the tile with which Winograd is faster than a direct convolution, if there is one.
 pub const fn winograd_tile(conv: &Conv<'_>, weights: Reading) -> Option<Tile> {
     match Tile::of(conv) {
         Some(tile) if pays(conv, tile, weights, 0) => Some(tile),
@@ -21,13 +21,13 @@ pub const fn winograd_tile(conv: &Conv<'_>, weights: Reading) -> Option<Tile> {
     }
 }
 
-/// Whether tiles of [`Tile::Two`] pay, where the weights stand in pairs of `bfloat16` numbers.
+/// Returns whether [`Tile::Two`] pays with weights in `bfloat16` pairs.
 pub const fn winograd_pays_in_pairs(conv: &Conv<'_>) -> bool {
     matches!(Tile::of(conv), Some(Tile::Four)) && pays(conv, Tile::Two, Reading::Far, 0)
 }
 
-/// Whether tiles of [`Tile::Four`] pay, where the weights are packed when the convolution runs: a window takes
-/// as long as 2800 products.
+/// Returns whether [`Tile::Four`] pays if the weights are packed at run time: packing a window
+/// takes as long as 2800 products.
 pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
     let large = conv.channels > BLOCK && conv.filters > BLOCK;
     large
@@ -35,11 +35,11 @@ pub const fn winograd_pays_packed_now(conv: &Conv<'_>) -> bool {
         && pays(conv, Tile::Four, Reading::Far, 2800)
 }
 
-/// So many products of a weight take as long as to read it from behind a second-level cache.
+/// The number of products of a weight that take as long as reading it from behind an L2 cache.
 pub(super) const FAR: usize = 24;
 
-/// Whether tiles take less than windows. What is over in some microseconds anyway stays small: weights and
-/// scratch memory of tiles are several times as large.
+/// Returns whether Winograd is faster. Convolutions of a few microseconds are excluded, because
+/// weights and scratch memory of tiles are several times as large.
 const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> bool {
     const SOME: usize = 1 << 20;
     if product(conv.out) == 0 {
@@ -51,8 +51,8 @@ const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> 
     products >= SOME && ours + ours / 16 < products + copies
 }
 
-/// What windows take, a product of two numbers being the unit of cost, and what copying their input with its
-/// padding and storing the output do.
+/// Returns the cost of a direct convolution, in products of two numbers: of its arithmetic, and of
+/// copying the padded input and storing the output.
 const fn windows_cost(tiles: &Tiles) -> [usize; 2] {
     let Tiles { blocks, filters, channels, .. } = *tiles;
     let [size, out] = [product(&tiles.size), product(&tiles.out)];
@@ -62,12 +62,12 @@ const fn windows_cost(tiles: &Tiles) -> [usize; 2] {
 }
 
 impl Tiles {
-    /// What tiles take, likewise: what a number of the input that is transformed takes as long as, and one of
-    /// the output, is a matter of tiles. A weight that is read takes as long as its products at least as
-    /// [`Reading`] says.
+    /// Returns the cost of Winograd, in products of two numbers. The cost of transforming an input
+    /// or an output depends on the tile. Reading a weight costs at least the number of products
+    /// that [`Reading`] stands for.
     const fn cost(&self, weights: Reading) -> usize {
         let [channels, filters] = [self.blocks * BLOCK, self.filters * BLOCK];
-        // Weights are read for each image, or for some that are transformed at once.
+        // Weights are read for each image, or for several that are transformed at once.
         let together = match self.most_rows() / self.down {
             _ if self.in_place() => self.batch,
             0 => 1,
@@ -79,7 +79,7 @@ impl Tiles {
             Reading::Far => FAR,
         };
         let [number, output] = match self.tile {
-            // Of pairs, two are multiplied at once.
+            // Two numbers of pairs are multiplied at once.
             Tile::Two => [12, 40],
             Tile::Four => [9, 19],
             Tile::TwoApart => [12, 17],

@@ -1,19 +1,20 @@
-//! Convolutions of 3 × 3 windows with fewer products: F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of A. Lavin
-//! and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
+//! Winograd convolutions of 3 × 3 windows: F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of A. Lavin and S.
+//! Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
 //!
-//! A tile of 4 × 4 outputs of a channel reads 6 × 6 numbers of the input. Tile and window are each
-//! transformed to 36 numbers, whose products, summed over the channels, are transformed back: 36
-//! products where 16 windows have 144. A rounding error is a few times that of the plain sum, and
-//! an input that is infinite or NaN makes NaN of every output of its tiles.
+//! A tile of 4 × 4 outputs of a channel reads 6 × 6 inputs. Tile and window are each transformed to
+//! 36 numbers, whose products are accumulated over the channels and transformed back: 36 products
+//! instead of the 144 of 16 windows. The rounding error is a few times that of a direct
+//! convolution, and an infinity or NaN in the input makes every output of its tiles NaN.
 //!
-//! Tiles of 2 × 2 outputs have 16 numbers, and 16 products where 4 windows have 36. Their transforms
-//! only add, so a rounding error is less than twice that of the plain sum: what is multiplied may be
-//! rounded to `bfloat16`.
+//! Tiles of 2 × 2 outputs have 16 numbers, and 16 products instead of the 36 of 4 windows. Their
+//! transforms only add, so the rounding error is less than twice that of a direct convolution, and
+//! the products may be of numbers rounded to `bfloat16`.
 //!
-//! Windows two steps apart are sums of four: of elements that meet even or odd rows, and even or odd
-//! columns. Along an axis the outer two are F(2, 2), three products where two windows have four, and the
-//! middle one is its two products. So a tile of 2 × 2 outputs reads 5 × 5 numbers and has 25 products, where
-//! 4 windows have 36; they are summed to 9 numbers before these are transformed back.
+//! Windows with a stride of 2 are sums of four windows: of the elements that read even or odd rows,
+//! and even or odd columns. Along an axis the outer two elements are F(2, 2), with three products
+//! instead of four, and the middle one has its two products. So a tile of 2 × 2 outputs reads 5 × 5
+//! inputs and has 25 products instead of the 36 of 4 windows; they are added to 9 accumulators
+//! before the transform back.
 
 mod cost;
 mod stages;
@@ -33,34 +34,34 @@ pub use weights::{
     pack_winograd, pack_winograd_nchwc, packed_winograd_len, packed_winograd_part_len,
 };
 
-/// The images of the input and of the output, cut in tiles.
+/// The images of the input and of the output, divided into tiles.
 #[derive(Clone, Copy)]
 struct Tiles {
-    /// How many images there are, one at least.
+    /// The number of images, at least one.
     batch: usize,
     size: [usize; 2],
     out: [usize; 2],
     pads: [usize; 2],
-    /// Rows of tiles of an image before the first of these.
+    /// The rows of tiles of an image before the first of these.
     above: usize,
-    /// Rows of tiles of an image.
+    /// The rows of tiles of an image.
     down: usize,
-    /// Tiles side by side.
+    /// The tiles of a row.
     across: usize,
-    /// Input channels, and blocks of such.
+    /// The number of input channels, and of their blocks.
     channels: usize,
     blocks: usize,
-    /// Blocks of output channels.
+    /// The blocks of output channels.
     filters: usize,
     tile: Tile,
-    /// Elements of a pixel of what is multiplied: [`BLOCK`], or [`PAIRS`].
+    /// The elements of a pixel of the transformed input: [`BLOCK`], or [`PAIRS`].
     unit: usize,
 }
 
-/// So many tiles are in a first-level cache together with most of the weights.
+/// The number of tiles that fit in an L1 cache together with most of the weights.
 const FEW_TILES: usize = 8;
 
-/// Some rows of tiles, counted through all images.
+/// A range of rows of tiles, counted through all images.
 #[derive(Clone, Copy)]
 struct Rows {
     first: usize,
@@ -86,7 +87,7 @@ impl Tiles {
         }
     }
 
-    /// What a row of tiles reads of a block of an image: nothing of rows that are padding.
+    /// Returns the rows that a row of tiles reads of a block of an image; padding rows are empty.
     fn reads<'x, const SPAN: usize>(&self, x: &'x [f32], index: usize) -> [&'x [f32]; SPAN] {
         let (first, row) = ((self.above + index) * self.tile.step(), self.size[1] * BLOCK);
         let mut reads = [&[][..]; SPAN];
@@ -97,7 +98,7 @@ impl Tiles {
         reads
     }
 
-    /// Elements that a row of tiles needs on the way to its numbers, where pairs become of them.
+    /// Returns the scratch memory in which a row of tiles is transformed to pairs, in elements.
     const fn row_scratch(&self) -> usize {
         if self.unit == BLOCK {
             return 0;
@@ -106,8 +107,8 @@ impl Tiles {
         self.tile.span() * columns * BLOCK
     }
 
-    /// Elements of what a row of tiles is transformed to, before the products and after, and of what
-    /// [`apart`] adds to them.
+    /// Returns the elements of a transformed row of tiles, before and after the products, including
+    /// the padding by [`apart`].
     const fn row(&self) -> usize {
         if self.in_place() {
             return self.tile.numbers() * self.across * BLOCK;
@@ -117,15 +118,15 @@ impl Tiles {
         self.tile.numbers() * before + self.tile.parts() * after
     }
 
-    /// Whether sums take the places of what they were made of: where there is a block of these and of those,
-    /// so that weights are few, and each is made of one.
+    /// Returns whether the accumulators overwrite the transformed input: if there is one block of
+    /// each, so that weights are few, and each accumulator uses one number.
     const fn in_place(&self) -> bool {
         let alone = self.tile.sums() == self.tile.span();
         self.blocks == 1 && self.filters == 1 && self.unit == BLOCK && alone
     }
 
-    /// The most rows of tiles that are best transformed at once: as many as are no larger than the
-    /// weights, which are read anew for each, or leave room for them in a second-level cache.
+    /// Returns the best number of rows of tiles to transform at once: they are no larger than the
+    /// weights, which are read for each transform, or leave space for the weights in an L2 cache.
     const fn most_rows(&self) -> usize {
         const FEW: usize = 128 * 1024;
         if self.in_place() {
@@ -136,7 +137,7 @@ impl Tiles {
         if most == 0 { 1 } else { most }
     }
 
-    /// How many elements of scratch memory serve best.
+    /// Returns the best size of the scratch memory, in elements.
     const fn scratch(&self) -> usize {
         if self.row() == 0 || self.down == 0 {
             return 0;
@@ -144,14 +145,14 @@ impl Tiles {
         self.row_scratch() + self.rows(self.most_rows()) * self.row()
     }
 
-    /// How many rows are transformed at once, of all images, where there is memory for so many.
+    /// Returns the number of rows that are transformed at once, of all images, at most `most`.
     const fn rows(&self, most: usize) -> usize {
         let all = self.down * self.batch;
         all.div_ceil(all.div_ceil(most))
     }
 }
 
-/// How many elements of scratch memory [`winograd_nchwc`] needs.
+/// Returns the scratch memory of [`winograd_nchwc`], in elements.
 pub const fn winograd_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     match Tile::of(geometry) {
         Some(tile) => Tiles::of(geometry, tile, BLOCK).scratch(),
@@ -159,19 +160,19 @@ pub const fn winograd_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     }
 }
 
-/// How many elements of scratch memory [`sums_of_tiles`] needs.
+/// Returns the scratch memory of [`sums_of_tiles`], in elements.
 pub(crate) const fn sums_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
     Tiles::of(geometry, Tile::Two, BLOCK).scratch()
 }
 
-/// How many elements of scratch memory [`pairs_of_tiles`] needs.
+/// Returns the scratch memory of [`pairs_of_tiles`], in elements.
 pub(crate) const fn pairs_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
     Tiles::of(geometry, Tile::Two, PAIRS).scratch()
 }
 
-/// `y = f(w ∗ x + bias + add)` as [`conv_nchwc`](super::conv_nchwc) has it, for windows of
-/// 3 × 3, all one step apart, or all two. The weights are packed by [`pack_winograd`] for tiles of
-/// [`Tile::Four`], or [`Tile::TwoApart`], one part after the other.
+/// Computes `y = f(w ∗ x + bias + add)`, like [`conv_nchwc`](super::conv_nchwc), for 3 × 3 windows
+/// with both strides 1 or both 2. The weights are packed by [`pack_winograd`] for tiles of
+/// [`Tile::Four`] or [`Tile::TwoApart`], one part after another.
 #[inline(always)]
 pub fn winograd_nchwc(
     operands: ConvOperands<'_, f32>,
@@ -201,7 +202,7 @@ fn winograd(
     }
 }
 
-/// The same by tiles of [`Tile::Two`].
+/// Computes a convolution with tiles of [`Tile::Two`].
 #[inline(never)]
 pub(crate) fn sums_of_tiles(
     operands: ConvOperands<'_, f32>,
@@ -214,8 +215,8 @@ pub(crate) fn sums_of_tiles(
     tiles.convolve::<2, 4, false>(operands, y, scratch, f);
 }
 
-/// The same of an even number of channels, with weights that are packed likewise, but those of two
-/// neighboring channels in a pair of `bfloat16` numbers.
+/// Computes a convolution of an even number of channels with tiles of [`Tile::Two`]. The weights
+/// have the same packing, in `bfloat16` pairs of two neighboring channels.
 #[inline(never)]
 pub(crate) fn pairs_of_tiles(
     operands: ConvOperands<'_, f32>,
@@ -229,7 +230,7 @@ pub(crate) fn pairs_of_tiles(
 }
 
 impl Tiles {
-    /// The convolution, by tiles of `TILE` × `TILE` outputs, of numbers or of pairs.
+    /// Computes the convolution with tiles of `TILE` × `TILE` outputs, of numbers or of pairs.
     fn convolve<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
         &self,
         ConvOperands { x, w, bias, add }: ConvOperands<'_, f32>,
@@ -261,14 +262,15 @@ impl Tiles {
         });
     }
 
-    /// About so many numbers stand for an element.
+    /// Returns the number of transformed numbers of an input element, rounded down.
     const fn expansion(&self) -> usize {
         self.tile.numbers() / (self.tile.step() * self.tile.step())
     }
 
-    /// Whether threads, two of them, had better get rows of tiles than numbers. Each then reads all
-    /// weights, for half of the tiles; else each hands on half of the input, and of the numbers before
-    /// and after the products. To read one of those takes as long as so many products.
+    /// Returns whether two threads are faster if each computes rows of tiles than if each computes
+    /// a part of the numbers. With rows, each reads all weights, for half of the tiles; with
+    /// numbers, each passes half of the input and of the numbers before and after the products to
+    /// the other. Moving a number takes as long as [`MOVED`] products.
     fn pays_in_rows(&self, [input, output]: [usize; 2], weights: usize) -> bool {
         const MOVED: usize = 15;
         let tiles = self.down * self.across;
@@ -276,7 +278,7 @@ impl Tiles {
         tiles.div_ceil(2).max(FAR) * weights <= tiles.max(FAR) * weights / 2 + moved
     }
 
-    /// The rows of the tiles, in all blocks of all images.
+    /// Computes the rows of the tiles, in all blocks of all images.
     fn fill<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
         &self,
         [x, w]: [&[f32]; 2],

@@ -1,4 +1,4 @@
-//! The three stages of some rows of tiles: transformed, multiplied, and transformed back.
+//! The three stages of some rows of tiles: transform, multiply, transform back.
 
 use super::{Rows, Tiles};
 use crate::kernels::conv::product;
@@ -13,26 +13,26 @@ use crate::threads::{self, By, MACS_PER_ELEMENT, Scratch, Share};
 pub(super) struct Part<'a, const TILE: usize, const SPAN: usize, const PAIRED: bool> {
     tiles: &'a Tiles,
     rows: Rows,
-    /// How many tiles they are.
+    /// The number of tiles.
     count: usize,
-    /// Where their numbers are before the products, and after.
+    /// The strides of the transformed input, and of the accumulators.
     before: Places,
     after: Places,
 }
 
-/// Where numbers of tiles are: how far apart those of neighbors start.
+/// The strides of transformed tiles, in elements.
 #[derive(Clone, Copy)]
 struct Places {
-    /// In blocks of channels.
+    /// The stride of blocks of channels.
     block: usize,
-    /// In a tile.
+    /// The stride of a tile's numbers.
     number: usize,
-    /// In tiles.
+    /// The stride of tiles.
     tile: usize,
 }
 
-/// From one number of so many tiles to the next: an odd number of vectors, so that all numbers of a tile
-/// find room in a cache.
+/// Returns the stride of a tile's numbers for `count` tiles: an odd number of vectors, so that the
+/// numbers of a tile do not compete for the same cache sets.
 const fn apart(count: usize, unit: usize) -> usize {
     ((count * unit).div_ceil(BLOCK) | 1) * BLOCK
 }
@@ -75,7 +75,7 @@ where
         self.transform_back(sums, addends, y, f);
     }
 
-    /// Transforms the input: `[block, number, tile, unit]`.
+    /// Transforms the input to `[block, number, tile, unit]`.
     fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
         let Part { tiles, rows, before, .. } = *self;
         let (unit, size) = (before.block, product(&tiles.size) * BLOCK);
@@ -101,9 +101,9 @@ where
         });
     }
 
-    /// Multiplies: `[number, block of filters, tile, 16]`.
+    /// Multiplies, giving `[number, block of filters, tile, 16]`.
     fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
-        // Channels, or pairs of such.
+        // The number of channels, or of pairs.
         let depth = self.tiles.channels * self.tiles.unit / BLOCK;
         let unit = self.after.number;
         let cost = sums.len() * depth / MACS_PER_ELEMENT;
@@ -116,7 +116,7 @@ where
         });
     }
 
-    /// Likewise, with `[tile, number, 16]` before and after.
+    /// Multiplies in place, with the layout `[tile, number, 16]`.
     fn multiply_in_place(&self, numbers: &mut [f32], w: &[f32]) {
         let Part { tiles: &Tiles { channels, .. }, after, .. } = *self;
         let cost = numbers.len() * channels / MACS_PER_ELEMENT;
@@ -125,7 +125,7 @@ where
         });
     }
 
-    /// The sums from one on.
+    /// Computes the accumulators from `first` on.
     fn sums<const UNIT: usize, const IN_PAIRS: bool>(
         &self,
         (numbers, w): (&[f32], &[f32]),
@@ -136,7 +136,7 @@ where
         let Part { tiles: &Tiles { tile, filters, .. }, before, after, .. } = *self;
         let weights = depth * filters * BLOCK;
         if tile.sums() == tile.span() {
-            // Each is made of one number.
+            // Each accumulator uses one number.
             let numbers = numbers.get(first * before.number..).unwrap_or(&[]);
             let of = (numbers, &w[first * weights..]);
             return self.products::<UNIT, IN_PAIRS>(of, &[0], sums, depth);
@@ -155,7 +155,7 @@ where
         }
     }
 
-    /// The sums of products of the numbers that are there.
+    /// Accumulates the products of the numbers at `taps`.
     fn products<const UNIT: usize, const IN_PAIRS: bool>(
         &self,
         (x, w): (&[f32], &[f32]),
@@ -188,7 +188,8 @@ where
         .compute();
     }
 
-    /// Transforms the sums back, and finishes them: in all blocks of the images that the rows are of.
+    /// Transforms the accumulators back and finishes them, in all blocks of the images that the
+    /// rows belong to.
     fn transform_back(
         &self,
         sums: &[f32],
@@ -208,7 +209,7 @@ where
         });
     }
 
-    /// Those of a block of an image, of which `y` has all rows of the tiles.
+    /// Transforms a block of an image back; `y` has all rows of the tiles.
     fn rows_back(
         &self,
         sums: &[f32],
@@ -221,7 +222,7 @@ where
         let row = TILE * tiles.out[1] * BLOCK;
         let block = plane % tiles.filters;
         let before = plane / tiles.filters * tiles.down;
-        // Where the rows of this image are among all, and where it has them.
+        // The rows of this image, among all rows and in `y`.
         let from = before.max(rows.first);
         let to = (before + tiles.down).min(rows.first + rows.count);
         let [start, end] = [from, to].map(|at| ((at - before) * row).min(y.len()));

@@ -1,21 +1,21 @@
-//! Tiles, and what their outputs are made of.
+//! The tiles, and the numbers that their outputs are computed from.
 
 use crate::kernels::conv::Conv;
 use core::ops::Range;
 
-/// Which outputs a tile has.
+/// The outputs of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
     /// 2 × 2.
     Two,
     /// 4 × 4.
     Four,
-    /// 2 × 2, of windows two steps apart.
+    /// 2 × 2, of windows with a stride of 2.
     TwoApart,
 }
 
 impl Tile {
-    /// How many outputs it has along an axis.
+    /// Returns the number of outputs along an axis.
     pub(super) const fn side(self) -> usize {
         match self {
             Tile::Two | Tile::TwoApart => 2,
@@ -23,7 +23,7 @@ impl Tile {
         }
     }
 
-    /// How far its windows are apart.
+    /// Returns the stride of the windows.
     const fn stride(self) -> usize {
         match self {
             Tile::Two | Tile::Four => 1,
@@ -31,22 +31,22 @@ impl Tile {
         }
     }
 
-    /// From what it reads to what the next one does.
+    /// Returns the distance of the inputs of two tiles.
     pub(super) const fn step(self) -> usize {
         self.stride() * self.side()
     }
 
-    /// How many numbers it reads along an axis.
+    /// Returns the number of inputs along an axis.
     pub(super) const fn span(self) -> usize {
         (self.side() - 1) * self.stride() + 3
     }
 
-    /// How many numbers it is transformed to.
+    /// Returns the number of transformed numbers.
     pub(super) const fn numbers(self) -> usize {
         self.span() * self.span()
     }
 
-    /// How many sums along an axis are made of their products.
+    /// Returns the number of accumulators along an axis.
     pub(super) const fn sums(self) -> usize {
         match self {
             Tile::Two | Tile::Four => self.span(),
@@ -54,18 +54,19 @@ impl Tile {
         }
     }
 
-    /// In how many parts `pack_winograd` packs weights: for each sum of products those that it is made of.
+    /// Returns the number of parts in which `pack_winograd` packs weights: one for each
+    /// accumulator.
     pub const fn parts(self) -> usize {
         self.sums() * self.sums()
     }
 
-    /// The numbers whose products a sum is made of, row by row.
+    /// Returns the numbers whose products an accumulator adds, row by row.
     pub(super) fn numbers_of(self, sum: usize) -> impl Iterator<Item = usize> + use<> {
         let ([down, across], span) = (self.along_axes(sum), self.span());
         down.flat_map(move |i| across.clone().map(move |j| i * span + j))
     }
 
-    /// Which they are along each axis.
+    /// Returns the positions of these numbers along each axis.
     pub(super) fn along_axes(self, sum: usize) -> [Range<usize>; 2] {
         const APART: [Range<usize>; 3] = [0..2, 2..3, 3..5];
         [sum / self.sums(), sum % self.sums()].map(|sum| match self {
@@ -74,7 +75,7 @@ impl Tile {
         })
     }
 
-    /// The tiles of numbers that suit a convolution, if any do.
+    /// Returns the tiles that suit a convolution, if any do.
     pub(super) const fn of(conv: &Conv<'_>) -> Option<Tile> {
         if conv.size.len() != 2 || conv.groups != 1 {
             return None;

@@ -1,4 +1,4 @@
-//! How windows are transformed, and where the numbers that they become stand.
+//! The Winograd transform of weights, and their layout.
 
 use super::Tile;
 use crate::Number;
@@ -7,7 +7,7 @@ use crate::microkernel::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 impl Tile {
-    /// The transform of a window, along one axis.
+    /// Returns the transform of a window, along one axis.
     const fn window(self) -> &'static [[f64; 3]] {
         match self {
             Tile::Two => &WINDOW_OF_TWO,
@@ -32,23 +32,23 @@ const WINDOW_OF_FOUR: [[f64; 3]; 6] = [
 const WINDOW_APART: [[f64; 3]; 5] =
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]];
 
-/// How many elements [`pack_winograd`] writes, in all parts.
+/// Returns the number of elements that [`pack_winograd`] writes, in all parts.
 pub const fn packed_winograd_len(geometry: &Conv<'_>, tile: Tile) -> usize {
     tile.numbers() * each_number(geometry)
 }
 
-/// How many elements it writes in one part.
+/// Returns the number of elements that [`pack_winograd`] writes in one part.
 pub fn packed_winograd_part_len(geometry: &Conv<'_>, tile: Tile, part: usize) -> usize {
     tile.numbers_of(part).count() * each_number(geometry)
 }
 
-/// How many elements a number of each transformed window is.
+/// Returns the elements of one number of all transformed windows.
 const fn each_number(geometry: &Conv<'_>) -> usize {
     geometry.channels * geometry.filters.next_multiple_of(BLOCK)
 }
 
-/// Packs one of the [parts](Tile::parts) of the weights for such tiles:
-/// `[filters / 16, channels / 16, numbers of the part, channel of the 16, 16]`, of each transformed window.
+/// Packs one of the [parts](Tile::parts) of the transformed weights: `[filters / 16, channels / 16,
+/// numbers of the part, channel of the 16, 16]`.
 pub fn pack_winograd<T: Number>(
     w: &[T],
     y: &mut [T],
@@ -73,13 +73,13 @@ pub fn pack_winograd<T: Number>(
     }
 }
 
-/// A number of a window.
+/// Returns one number of a transformed window.
 fn sum_of_window<T: Number>([down, across]: [[f64; 3]; 2], window: &[T]) -> f64 {
     let terms = window.iter().take(9).enumerate();
     terms.fold(0.0, |sum, (i, w)| sum + down[i / 3] * across[i % 3] * w.to_f64())
 }
 
-/// Packs all parts of the weights of `winograd_nchwc`, where they are no constants.
+/// Packs all parts of the weights of `winograd_nchwc`, at run time.
 #[inline(never)]
 pub fn pack_winograd_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     dispatch(PackWinograd { w, y, channels: geometry.channels });
