@@ -86,12 +86,12 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Size { input, axis, wanted, expected, found } => {
-                write!(
-                    f,
-                    "input `{input}`: expected size {expected} along axis {axis}, found {found}"
-                )?;
+                write!(f, "input `{input}`: expected size {expected}")?;
                 // A number adds nothing to `expected`, a dimension's name does.
-                if wanted.parse() == Ok(*expected) { Ok(()) } else { write!(f, " (`{wanted}`)") }
+                if wanted.parse() != Ok(*expected) {
+                    write!(f, " (`{wanted}`)")?;
+                }
+                write!(f, " along axis {axis}, found {found}")
             }
             Error::Length { expected, found } => {
                 write!(f, "expected {expected} elements, found {found}")
@@ -102,8 +102,8 @@ impl fmt::Display for Error {
             Error::Part { node, output, axis, expected, found } => {
                 write!(
                     f,
-                    "node `{node}`: expected a part of the output `{output}` of size {expected} \
-                     along axis {axis}, as in the iterations before, found {found}"
+                    "node `{node}`: a part of output `{output}` has size {found} along axis \
+                     {axis}, expected {expected}"
                 )
             }
             Error::Bound { name, bound, found } => {
@@ -136,6 +136,6 @@ mod tests {
             std::string::ToString::to_string(&error)
         };
         assert_eq!(text("8"), "input `x`: expected size 8 along axis 1, found 3");
-        assert_eq!(text("2 * n"), "input `x`: expected size 8 along axis 1, found 3 (`2 * n`)");
+        assert_eq!(text("2 * n"), "input `x`: expected size 8 (`2 * n`) along axis 1, found 3");
     }
 }

@@ -17,8 +17,7 @@ const MODELS: &[Model] = &[
             on = Identity(go) w = Concat<axis = 0>(v, v) s = Identity(w)
         }>",
         1,
-        "node `l`: a part of the output `y` has the size 8 along axis 0, \
-            but those before it have 4",
+        "node `l`: a part of output `y` has size 8 along axis 0, expected 4",
     ),
     (
         "numbered",
@@ -27,8 +26,7 @@ const MODELS: &[Model] = &[
             on = Identity(go) size = Unsqueeze(i, first) s = ConstantOfShape(size)
         }>",
         1,
-        "node `l`: a part of the output `y` has the size 1 along axis 0, \
-            but those before it have 0",
+        "node `l`: a part of output `y` has size 1 along axis 0, expected 0",
     ),
     (
         "found",
@@ -37,16 +35,14 @@ const MODELS: &[Model] = &[
             on = Identity(go) row = Gather(x, i) s = NonZero(row)
         }>",
         2,
-        "node `l`: a part of the output `y` has the size 3 along axis 1, \
-            but those before it have 2",
+        "node `l`: a part of output `y` has size 3 along axis 1, expected 2",
     ),
     (
         "rows",
         "y",
         "[s] y = Scan(rows) <num_scan_inputs = 1, body = b (row) => (s) { s = NonZero(row) }>",
         2,
-        "node `s`: a part of the output `y` has the size 3 along axis 1, \
-            but those before it have 2",
+        "node `s`: a part of output `y` has size 3 along axis 1, expected 2",
     ),
     (
         "planes",
@@ -54,8 +50,7 @@ const MODELS: &[Model] = &[
         "[s] y = Scan(rows) <num_scan_inputs = 1, scan_output_axes = [-1],
             body = b (row) => (s) { s = NonZero(row) }>",
         2,
-        "node `s`: a part of the output `y` has the size 3 along axis 1, \
-            but those before it have 2",
+        "node `s`: a part of output `y` has size 3 along axis 1, expected 2",
     ),
     (
         "backwards",
@@ -65,8 +60,7 @@ const MODELS: &[Model] = &[
                 nothing = Equal(row, zero) r = Not(nothing) s = NonZero(nothing)
         }>",
         2,
-        "node `s`: a part of the output `z` has the size 2 along axis 1, \
-            but those before it have 1",
+        "node `s`: a part of output `z` has size 2 along axis 1, expected 1",
     ),
     (
         "nested",
@@ -79,8 +73,7 @@ const MODELS: &[Model] = &[
             s = Size(parts)
         }>",
         2,
-        "node `inner`: a part of the output `parts` has the size 3 along axis 1, \
-            but those before it have 2",
+        "node `inner`: a part of output `parts` has size 3 along axis 1, expected 2",
     ),
     (
         "nested_parts",
@@ -91,8 +84,7 @@ const MODELS: &[Model] = &[
                 body = c (row) => (r) { r = NonZero(row) }>
         }>",
         1,
-        "node `outer`: a part of the output `y` has the size 1 along axis 1, \
-            but those before it have 0",
+        "node `outer`: a part of output `y` has size 1 along axis 1, expected 0",
     ),
 ];
 

@@ -113,8 +113,8 @@ impl Axis {
     }
     /// Returns the outputs whose windows read no padding.
     pub fn inside(&self) -> Range<usize> {
-        let room = (self.pad + self.size).saturating_sub(self.reach());
-        self.pad.div_ceil(self.stride)..room.div_ceil(self.stride).min(self.out)
+        let end = (self.pad + self.size).saturating_sub(self.reach());
+        self.pad.div_ceil(self.stride)..end.div_ceil(self.stride).min(self.out)
     }
 
     /// Returns the longest run of outputs from `first` on, below `end`, whose windows use the same

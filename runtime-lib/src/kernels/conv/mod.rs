@@ -38,8 +38,8 @@ pub use blocked::{
 };
 pub(crate) use blocked::{
     accumulate_nchw_to_nchwc, accumulate_nchwc, bf16_nchwc, bf16_nchwc_scratch, im2col_nchwc,
-    im2col_nchwc_scratch, pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles,
-    sums_of_tiles_scratch,
+    im2col_nchwc_scratch, winograd_two, winograd_two_bf16, winograd_two_bf16_scratch,
+    winograd_two_scratch,
 };
 pub use causal::{CausalConv, CausalConvOperands, causal_conv_with_state};
 pub use deform::{DeformConvOperands, MAX_DEFORM_AXES, deform_conv, deform_conv_scratch};

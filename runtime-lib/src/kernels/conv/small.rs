@@ -39,7 +39,7 @@ fn convolve(
     w: &[f32],
     bias: Option<&[f32]>,
     y: &mut [f32],
-    room: WindowScratch<'_, f32>,
+    scratch: WindowScratch<'_, f32>,
     geometry: &Conv<'_>,
 ) {
     let bias = bias.unwrap_or_default();
@@ -47,7 +47,7 @@ fn convolve(
     let Conv { groups, filters, .. } = *geometry;
     each_window(
         x,
-        room,
+        scratch,
         geometry,
         0.0,
         |x| x,

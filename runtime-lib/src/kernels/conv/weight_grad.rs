@@ -95,8 +95,8 @@ fn correlate_real<T: GemmElem>(
     if windows == 0 || rows * columns == 0 {
         return dw.fill(T::ZERO);
     }
-    let room = scratch.len() - fixed_scratch(geometry);
-    let most = (room / scratch_of_window(geometry)).min(WINDOWS).min(windows);
+    let rest = scratch.len() - fixed_scratch(geometry);
+    let most = (rest / scratch_of_window(geometry)).min(WINDOWS).min(windows);
     let width = columns.next_multiple_of(panel_cols::<T>());
     let (panels, scratch) = scratch.split_at_mut(width * most);
     let (left, scratch) = scratch.split_at_mut(rows * most);

@@ -4,7 +4,7 @@
 use super::band::Band;
 use super::operands::DepthwiseOperands;
 use super::windows::Windows;
-use super::{BLOCK, MOST_AXES, QUAD, pixel_len};
+use super::{BLOCK, MAX_AXES, QUAD, pixel_len};
 use crate::kernels::conv::Conv;
 use crate::kernels::quantized::Int8Operands;
 use crate::kernels::quantized::{Channels, Limits, Requantize, Steady, split_aligned};
@@ -60,7 +60,7 @@ pub(super) const fn depthwise_place(channel: usize) -> usize {
 
 /// Calls `f` with each element of the kernel and its place in the quads of a window: column by
 /// column, where the elements of one make whole quads.
-pub(super) fn each_tap(kernel: [usize; MOST_AXES], mut f: impl FnMut([usize; MOST_AXES], usize)) {
+pub(super) fn each_tap(kernel: [usize; MAX_AXES], mut f: impl FnMut([usize; MAX_AXES], usize)) {
     let [depth, rows, columns] = kernel;
     let mut quad = 0;
     for i in 0..depth {

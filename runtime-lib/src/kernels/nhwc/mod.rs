@@ -43,4 +43,4 @@ const QUAD: usize = 4;
 pub const BLOCK: usize = 64;
 
 /// The largest number of axes of an image.
-pub const MOST_AXES: usize = 3;
+pub const MAX_AXES: usize = 3;

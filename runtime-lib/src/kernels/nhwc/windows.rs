@@ -1,13 +1,13 @@
 //! The offsets of the windows of a convolution in an NHWC image of bytes.
 
-use super::{MOST_AXES, QUAD};
+use super::{MAX_AXES, QUAD};
 use crate::kernels::conv::{Axis, Conv};
 use crate::threads;
 
 /// The windows of a convolution.
 #[derive(Clone, Copy)]
 pub(super) struct Windows {
-    axes: [Axis; MOST_AXES],
+    axes: [Axis; MAX_AXES],
     /// The bytes of a pixel.
     pixel: usize,
     /// Whether the image is read without a copy: windows read no padding, and no byte behind it.
@@ -74,7 +74,7 @@ impl Windows {
     }
 
     /// Returns the axes.
-    pub const fn axes(&self) -> &[Axis; MOST_AXES] {
+    pub const fn axes(&self) -> &[Axis; MAX_AXES] {
         &self.axes
     }
 
@@ -84,7 +84,7 @@ impl Windows {
     }
 
     /// Returns the strides of planes, rows and pixels in the input of the windows, in bytes.
-    const fn strides(&self) -> [usize; MOST_AXES] {
+    const fn strides(&self) -> [usize; MAX_AXES] {
         let [_, h, w] = &self.axes;
         let (h, w) = if self.is_inside { (h.size, w.size) } else { (h.extent(), w.extent()) };
         [h * w * self.pixel, w * self.pixel, self.pixel]
@@ -120,19 +120,19 @@ impl Windows {
     }
 
     /// Returns the position of each element of the kernel.
-    pub fn taps(&self) -> impl Iterator<Item = [usize; MOST_AXES]> {
+    pub fn taps(&self) -> impl Iterator<Item = [usize; MAX_AXES]> {
         let [d, h, w] = self.axes;
         let rows = move |i| (0..h.kernel).map(move |j| [i, j]);
         (0..d.kernel).flat_map(rows).flat_map(move |[i, j]| (0..w.kernel).map(move |k| [i, j, k]))
     }
 
     /// Returns the sizes of the kernel.
-    pub fn kernel(&self) -> [usize; MOST_AXES] {
+    pub fn kernel(&self) -> [usize; MAX_AXES] {
         self.axes.map(|axis| axis.kernel)
     }
 
     /// Returns the offset of an element of a window from its first element, in bytes.
-    pub fn tap(&self, at: [usize; MOST_AXES]) -> usize {
+    pub fn tap(&self, at: [usize; MAX_AXES]) -> usize {
         let apart = at.iter().zip(&self.axes).zip(self.strides());
         apart.map(|((at, axis), stride)| at * axis.dilation * stride).sum()
     }
@@ -142,7 +142,7 @@ impl Windows {
         let [_, h, w] = &self.axes;
         let at = [place / (h.out * w.out).max(1), place / w.out.max(1) % h.out.max(1)];
         let apart = self.strides();
-        let mut steps = [0; MOST_AXES];
+        let mut steps = [0; MAX_AXES];
         for (step, (axis, apart)) in steps.iter_mut().zip(self.axes.iter().zip(apart)) {
             *step = axis.stride * apart;
         }
@@ -168,7 +168,7 @@ pub(super) struct Places {
     plane: usize,
     row: usize,
     column: usize,
-    steps: [usize; MOST_AXES],
+    steps: [usize; MAX_AXES],
     rows: usize,
     columns: usize,
 }

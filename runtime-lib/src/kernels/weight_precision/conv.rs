@@ -51,8 +51,8 @@ const TO_BLOCKS: Ways = Ways {
     weights: conv::packed_blocks_len,
 };
 const TILES: Ways = Ways {
-    pairs: conv::pairs_of_tiles,
-    wide: conv::sums_of_tiles,
+    pairs: conv::winograd_two_bf16,
+    wide: conv::winograd_two,
     weights: |geometry| conv::packed_winograd_len(geometry, Tile::Two),
 };
 
@@ -111,9 +111,9 @@ pub fn conv_nchw_to_nchwc_bf16(
 
 /// How many elements of scratch memory [`winograd_bf16`] needs.
 pub const fn winograd_scratch(geometry: &Conv<'_>) -> usize {
-    let pairs = conv::pairs_of_tiles_scratch(geometry);
+    let pairs = conv::winograd_two_bf16_scratch(geometry);
     let wide = conv::packed_winograd_len(geometry, Tile::Two);
-    let wide = wide + conv::sums_of_tiles_scratch(geometry);
+    let wide = wide + conv::winograd_two_scratch(geometry);
     if pairs > wide { pairs } else { wide }
 }
 

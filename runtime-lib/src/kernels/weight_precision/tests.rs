@@ -318,7 +318,7 @@ fn tiles_of_pairs_are_those_of_widened_weights() {
             let mut scratch = vec![f32::NAN; winograd_scratch(&geometry)];
             let [mut truth, mut y] = [(); 2].map(|()| vec![f32::NAN; to]);
             FusedActivation::within_all(f, &mut truth, |y, f| {
-                conv::sums_of_tiles(
+                conv::winograd_two(
                     conv::ConvOperands { x: &x, w: &wide, bias, add },
                     y,
                     &mut scratch,
@@ -342,7 +342,7 @@ fn tiles_of_pairs_are_those_of_widened_weights() {
             y.fill(f32::NAN);
             let w = bf16_pair::words(&pairs);
             FusedActivation::within_all(f, &mut y, |y, f| {
-                conv::pairs_of_tiles(
+                conv::winograd_two_bf16(
                     conv::ConvOperands { x: &x, w, bias, add },
                     y,
                     &mut scratch,

@@ -52,14 +52,14 @@ fn depthwise(
     let axes = padding.as_ref().map_or(axes, |padding| padding.axes);
     let cost = y.len() + y.len() * taps * 2 / threads::MACS_PER_ELEMENT;
     Share::of(y, to).hand_out(row, By::Rows, cost, |mut piece| {
-        let mut room = padding.as_ref().map(|_| Aligned([0.0; Padding::PIXELS * BLOCK]));
+        let mut memory = padding.as_ref().map(|_| Aligned([0.0; Padding::PIXELS * BLOCK]));
         for (i, index) in piece.planes.enumerate() {
             let block = index % blocks;
             let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
             let mut x = &x[index * from..][..from];
-            if let (Some(padding), Some(room)) = (&padding, &mut room) {
-                padding.lay(x, &mut room.0);
-                x = &room.0;
+            if let (Some(padding), Some(memory)) = (&padding, &mut memory) {
+                padding.lay(x, &mut memory.0);
+                x = &memory.0;
             }
             let y = piece.y.plane(i);
             Slide {
@@ -108,8 +108,8 @@ impl Padding {
     }
 
     /// Copies an image between the zeros.
-    fn lay(&self, x: &[f32], room: &mut [f32]) {
-        dispatch(Lay { x, to: &mut room[self.first * BLOCK..], padding: self });
+    fn lay(&self, x: &[f32], memory: &mut [f32]) {
+        dispatch(Lay { x, to: &mut memory[self.first * BLOCK..], padding: self });
     }
 }
 

@@ -45,7 +45,7 @@ pub use winograd::{
     winograd_pays_packed_now, winograd_tile,
 };
 pub(crate) use winograd::{
-    pairs_of_tiles, pairs_of_tiles_scratch, sums_of_tiles, sums_of_tiles_scratch,
+    winograd_two, winograd_two_bf16, winograd_two_bf16_scratch, winograd_two_scratch,
 };
 
 /// Returns the best size of the scratch memory of [`conv_nchwc`], in elements.

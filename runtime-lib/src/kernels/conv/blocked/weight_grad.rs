@@ -67,12 +67,12 @@ fn conv_weight_grad(
     }
     let depth = geometry.depth();
     for (dw, sums) in dw.chunks_mut(BLOCK * depth).zip(sums.chunks_exact(BLOCK * depth)) {
-        take_apart(sums, dw, depth);
+        deinterleave(sums, dw, depth);
     }
 }
 
 /// Copies the accumulators of a block to its channels, `each` for one channel.
-fn take_apart(sums: &[f32], dw: &mut [f32], each: usize) {
+fn deinterleave(sums: &[f32], dw: &mut [f32], each: usize) {
     for (lane, dw) in dw.chunks_exact_mut(each).enumerate() {
         let sums = sums[lane..].iter().step_by(BLOCK);
         dw.iter_mut().zip(sums).for_each(|(dw, &sum)| *dw = sum);
@@ -143,7 +143,7 @@ pub fn depthwise_conv_weight_grad(
                     let dy = &dy[at * pixels * BLOCK..][..pixels * BLOCK];
                     add_block([x, dy], sums, scratch, (&plane, &band), taps);
                 }
-                take_apart(sums, dw, count);
+                deinterleave(sums, dw, count);
             }
         });
     });

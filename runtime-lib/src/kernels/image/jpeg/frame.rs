@@ -5,7 +5,7 @@ use crate::kernels::image::Image;
 use alloc::{boxed::Box, vec, vec::Vec};
 
 /// The largest number of samples of all components: 2²⁸.
-const MOST: usize = 1 << 28;
+const MAX_SAMPLES: usize = 1 << 28;
 
 /// The image: its sizes and its components.
 pub(super) struct Frame {
@@ -83,7 +83,7 @@ impl Frame {
             }
             total += component.blocks[0] * component.blocks[1] * 64;
         }
-        if total > MOST {
+        if total > MAX_SAMPLES {
             return None;
         }
         for component in &mut self.components {
@@ -113,7 +113,7 @@ impl Frame {
                 return None;
             }
             let factors = [0, 1].map(|i| self.factors[i] / component.factors[i]);
-            planes.push(plane.enlarged(factors));
+            planes.push(plane.upsample(factors));
         }
         let pixels = colors::rgb(&planes, [self.height, self.width], colors::kind(&ids, hints));
         Some(Image { height: self.height, width: self.width, pixels })

@@ -18,15 +18,15 @@ impl Plane {
         &self.samples[row * self.stride..][..self.sizes[1]]
     }
 
-    /// Returns the plane enlarged by integer factors, vertically and horizontally: by triangle
+    /// Returns the plane upsample by integer factors, vertically and horizontally: by triangle
     /// filters for factors of 1 and 2, otherwise by repeating samples.
-    pub fn enlarged(self, factors: [usize; 2]) -> Plane {
+    pub fn upsample(self, factors: [usize; 2]) -> Plane {
         // Rows of up to two samples are repeated instead, like in other decoders.
         let wide = self.sizes[1] > 2;
         match factors {
             [1, 1] => self,
-            [1, 2] if wide => self.made([1, 2], |plane, row, y| halves(plane.row(row), y)),
-            [2, 1] => self.made([2, 1], |plane, row, y| {
+            [1, 2] if wide => self.with_rows([1, 2], |plane, row, y| double_row(plane.row(row), y)),
+            [2, 1] => self.with_rows([2, 1], |plane, row, y| {
                 let (near, far) = plane.neighbors(row);
                 // Ties are rounded down in the upper row, up in the lower one.
                 let bias = if row.is_multiple_of(2) { 1 } else { 2 };
@@ -34,11 +34,11 @@ impl Plane {
                     *y = ((3 * u16::from(near) + u16::from(far) + bias) >> 2) as u8;
                 }
             }),
-            [2, 2] if wide => self.made([2, 2], |plane, row, y| {
+            [2, 2] if wide => self.with_rows([2, 2], |plane, row, y| {
                 let (near, far) = plane.neighbors(row);
-                quarters(near, far, y);
+                double_both(near, far, y);
             }),
-            _ => self.made(factors, |plane, row, y| {
+            _ => self.with_rows(factors, |plane, row, y| {
                 for (y, x) in y.chunks_mut(factors[1]).zip(plane.row(row / factors[0])) {
                     y.fill(*x);
                 }
@@ -47,7 +47,11 @@ impl Plane {
     }
 
     /// Returns the plane whose rows `row` writes.
-    fn made(self, factors: [usize; 2], mut row: impl FnMut(&Plane, usize, &mut [u8])) -> Plane {
+    fn with_rows(
+        self,
+        factors: [usize; 2],
+        mut row: impl FnMut(&Plane, usize, &mut [u8]),
+    ) -> Plane {
         let sizes = [0, 1].map(|i| self.sizes[i] * factors[i]);
         let mut samples = vec![0; sizes[0] * sizes[1]];
         for (number, y) in samples.chunks_exact_mut(sizes[1]).enumerate() {
@@ -66,7 +70,7 @@ impl Plane {
 
 /// Doubles the number of samples: 3/4 of the nearer one plus 1/4 of the other. Ties are rounded
 /// alternately down and up.
-fn halves(x: &[u8], y: &mut [u8]) {
+fn double_row(x: &[u8], y: &mut [u8]) {
     let last = x.len() - 1;
     for (i, y) in y.chunks_exact_mut(2).enumerate() {
         let near = 3 * u16::from(x[i]);
@@ -77,7 +81,7 @@ fn halves(x: &[u8], y: &mut [u8]) {
 }
 
 /// Doubles the number of samples in both directions, from the nearer row and the other one.
-fn quarters(near: &[u8], far: &[u8], y: &mut [u8]) {
+fn double_both(near: &[u8], far: &[u8], y: &mut [u8]) {
     let last = near.len() - 1;
     let sum = |i: usize| 3 * u16::from(near[i]) + u16::from(far[i]);
     for (i, y) in y.chunks_exact_mut(2).enumerate() {

@@ -77,11 +77,11 @@ impl Scan {
         data: &'f [u8],
     ) -> Option<&'f [u8]> {
         let read: ReadBlock = match (frame.progressive, *self.band.start(), self.before) {
-            (false, ..) => Scan::whole,
-            (true, 0, 0) => Scan::first,
-            (true, 0, _) => Scan::first_again,
-            (true, _, 0) => Scan::others,
-            (true, ..) => Scan::others_again,
+            (false, ..) => Scan::read_block,
+            (true, 0, 0) => Scan::read_dc,
+            (true, 0, _) => Scan::refine_dc,
+            (true, _, 0) => Scan::read_ac,
+            (true, ..) => Scan::refine_ac,
         };
         let (mut bits, mut state) = (Bits::new(data), State::default());
         let [rows, columns] = self.units(frame);
@@ -117,14 +117,14 @@ impl Scan {
     }
 
     /// Reads all coefficients of a block of a sequential file.
-    fn whole(
+    fn read_block(
         &self,
         bits: &mut Bits<'_>,
         state: &mut State,
         entry: Entry<'_>,
         block: &mut Block<i16>,
     ) -> Option<()> {
-        self.first(bits, state, entry, block)?;
+        self.read_dc(bits, state, entry, block)?;
         let codes = entry.rest?;
         let mut k = 1;
         while k < 64 {
@@ -135,7 +135,7 @@ impl Scan {
                 (_, 0) => return Some(()),
                 _ => {
                     k += zeros;
-                    put(block, k, bits.signed(size)?)?;
+                    set(block, k, bits.signed(size)?)?;
                     k += 1;
                 }
             }
@@ -144,7 +144,7 @@ impl Scan {
     }
 
     /// Reads the DC coefficient of a block: its difference from the last one.
-    fn first(
+    fn read_dc(
         &self,
         bits: &mut Bits<'_>,
         state: &mut State,
@@ -155,11 +155,11 @@ impl Scan {
         let difference = if size <= 16 { bits.signed(size)? } else { return None };
         let last = &mut state.last[entry.place];
         *last = last.wrapping_add(difference);
-        put(block, 0, last.wrapping_shl(self.low.into()))
+        set(block, 0, last.wrapping_shl(self.low.into()))
     }
 
     /// Reads one more bit of the DC coefficient.
-    fn first_again(
+    fn refine_dc(
         &self,
         bits: &mut Bits<'_>,
         _: &mut State,
@@ -173,7 +173,7 @@ impl Scan {
     }
 
     /// Reads the AC coefficients of a band.
-    fn others(
+    fn read_ac(
         &self,
         bits: &mut Bits<'_>,
         state: &mut State,
@@ -196,7 +196,7 @@ impl Scan {
                 }
                 _ => {
                     k += usize::from(zeros);
-                    put(block, k, bits.signed(size)? << self.low)?;
+                    set(block, k, bits.signed(size)? << self.low)?;
                     k += 1;
                 }
             }
@@ -205,7 +205,7 @@ impl Scan {
     }
 
     /// Reads one more bit of the nonzero AC coefficients of a band, and those that become nonzero.
-    fn others_again(
+    fn refine_ac(
         &self,
         bits: &mut Bits<'_>,
         state: &mut State,
@@ -237,7 +237,7 @@ impl Scan {
                 k += 1;
             }
             if let Some(new) = new {
-                put(block, k, new)?;
+                set(block, k, new)?;
             }
             k += 1;
         }
@@ -269,7 +269,7 @@ fn run(bits: &mut Bits<'_>, zeros: u8) -> Option<u32> {
 }
 
 /// Sets coefficient `k` in the order of the file.
-fn put(block: &mut Block<i16>, k: usize, value: i32) -> Option<()> {
+fn set(block: &mut Block<i16>, k: usize, value: i32) -> Option<()> {
     // A file with more than 16 bits is invalid; other decoders also keep the low bits.
     block[usize::from(*ZIGZAG.get(k)?)] = value as i16;
     Some(())

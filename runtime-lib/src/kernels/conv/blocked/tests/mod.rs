@@ -147,8 +147,8 @@ impl Over {
 
     fn with(&self, [batch, groups, channels, filters]: [usize; 4], then: impl FnOnce(Conv<'_>)) {
         let reach = |i: usize| (self.kernel[i] - 1) * self.dilations[i];
-        let room = |i: usize| self.size[i] + self.pads[i] + self.ends[i] - reach(i) - 1;
-        let out = [0, 1].map(|i| room(i) / self.strides[i] + 1);
+        let last = |i: usize| self.size[i] + self.pads[i] + self.ends[i] - reach(i) - 1;
+        let out = [0, 1].map(|i| last(i) / self.strides[i] + 1);
         let geometry = Conv {
             batch,
             groups,
@@ -474,7 +474,7 @@ fn derivatives_by_weights_give_what_channels_give() {
 }
 
 /// Returns whether a convolution of one image panics. The kernel has memory for small windows.
-fn is_refused(run: Run, geometry: Conv<'_>) -> bool {
+fn panics(run: Run, geometry: Conv<'_>) -> bool {
     let convolve = || {
         let (x, w) = (vec![1.0; 144], vec![1.0; 9216]);
         let (mut y, mut scratch) = (vec![0.0; geometry.out[0] * BLOCK], vec![0.0; 576]);
@@ -502,9 +502,9 @@ fn images_that_reach_out_of_memory_are_refused() {
     each_level(|level| {
         // Three of these strides wrap around to 2, and these sizes wrap around to 0.
         let far = Conv { channels: 3 * BLOCK, strides: &[usize::MAX / 3 + 1, 1], ..ONE };
-        assert!(is_refused(conv_nchwc, far), "{level:?}");
+        assert!(panics(conv_nchwc, far), "{level:?}");
         let out = &[1, usize::MAX / BLOCK + 2];
         let large = Conv { size: &[1, 1], out, kernel: &[3, 3], pads: &[1, 1], ..ONE };
-        assert!(is_refused(winograd_nchwc, large), "{level:?}");
+        assert!(panics(winograd_nchwc, large), "{level:?}");
     });
 }

@@ -19,10 +19,10 @@ const TILES_OF_TWO: Way = Way {
     unit: BLOCK,
     run: |operands, y, scratch, geometry, f| {
         FusedActivation::within_all(f, y, |y, f| {
-            sums_of_tiles(operands, y, scratch, &geometry, f);
+            winograd_two(operands, y, scratch, &geometry, f);
         });
     },
-    scratch: sums_of_tiles_scratch,
+    scratch: winograd_two_scratch,
     packed: |geometry| packed_winograd_len(geometry, Tile::Two),
     is_shared: true,
     pack: |w, y, geometry| pack_tiles(w, y, geometry, Tile::Two),

@@ -160,13 +160,13 @@ pub const fn winograd_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     }
 }
 
-/// Returns the scratch memory of [`sums_of_tiles`], in elements.
-pub(crate) const fn sums_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
+/// Returns the scratch memory of [`winograd_two`], in elements.
+pub(crate) const fn winograd_two_scratch(geometry: &Conv<'_>) -> usize {
     Tiles::of(geometry, Tile::Two, BLOCK).scratch()
 }
 
-/// Returns the scratch memory of [`pairs_of_tiles`], in elements.
-pub(crate) const fn pairs_of_tiles_scratch(geometry: &Conv<'_>) -> usize {
+/// Returns the scratch memory of [`winograd_two_bf16`], in elements.
+pub(crate) const fn winograd_two_bf16_scratch(geometry: &Conv<'_>) -> usize {
     Tiles::of(geometry, Tile::Two, PAIRS).scratch()
 }
 
@@ -204,7 +204,7 @@ fn winograd(
 
 /// Computes a convolution with tiles of [`Tile::Two`].
 #[inline(never)]
-pub(crate) fn sums_of_tiles(
+pub(crate) fn winograd_two(
     operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
@@ -218,7 +218,7 @@ pub(crate) fn sums_of_tiles(
 /// Computes a convolution of an even number of channels with tiles of [`Tile::Two`]. The weights
 /// have the same packing, in `bfloat16` pairs of two neighboring channels.
 #[inline(never)]
-pub(crate) fn pairs_of_tiles(
+pub(crate) fn winograd_two_bf16(
     operands: ConvOperands<'_, f32>,
     y: &mut [f32],
     scratch: &mut [f32],
