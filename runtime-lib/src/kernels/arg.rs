@@ -40,6 +40,10 @@ pub fn top_k_smallest<T: Number>(x: &[T], values: &mut [T], places: &mut [i64], 
 }
 
 /// Computes the sizes of the results of `TopK` for a tensor of sizes `from`.
+///
+/// # Errors
+///
+/// Returns an error if `k` is not one number from 0 to the size of the axis.
 pub fn top_k_sizes(sizes: &mut [usize], k: &[i64], from: &[usize], axis: usize) -> Result {
     let &[k] = k else { return Err(Error::Value("TopK wants one number")) };
     sizes.clone_from_slice(from);

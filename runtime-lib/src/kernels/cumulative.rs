@@ -132,6 +132,10 @@ fn cumulate<T: Reduce, J: Join, D: Direction, const EXCLUSIVE: bool>(
 
 /// Splits the sizes `from` at an axis: the product of the sizes before it, its own size, and the
 /// product of the sizes after it.
+///
+/// # Errors
+///
+/// Returns an error if `axis` is not one number, or out of range.
 pub fn axis_sizes<I: Integer>(sizes: &mut [usize], axis: &[I], from: &[usize]) -> Result {
     let &[axis] = axis else { return Err(Error::Value("an axis must be one number")) };
     let axis = index(axis, from.len())?;

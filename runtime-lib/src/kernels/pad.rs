@@ -26,6 +26,11 @@ pub fn pad_wrap<T: Elem>(x: &[T], y: &mut [T], geometry: Pads<'_>) {
 }
 
 /// [`pad_constant`] of a tensor of `sizes`, with pads that are an input.
+///
+/// # Errors
+///
+/// Returns an error if the pads are not two for each axis, crop more than an axis has, or do not
+/// give the length of `y`.
 pub fn pad_constant_dynamic<T: Elem>(
     x: &[T],
     pads: &[i64],
@@ -37,16 +42,28 @@ pub fn pad_constant_dynamic<T: Elem>(
 }
 
 /// [`pad_edge`] of a tensor of `sizes`, with pads that are an input.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`pad_constant_dynamic`].
 pub fn pad_edge_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[usize]) -> Result {
     pad_dynamic(x, pads, y, sizes, edge, None)
 }
 
 /// [`pad_reflect`] of a tensor of `sizes`, with pads that are an input.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`pad_constant_dynamic`].
 pub fn pad_reflect_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[usize]) -> Result {
     pad_dynamic(x, pads, y, sizes, reflect, None)
 }
 
 /// [`pad_wrap`] of a tensor of `sizes`, with pads that are an input.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`pad_constant_dynamic`].
 pub fn pad_wrap_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[usize]) -> Result {
     pad_dynamic(x, pads, y, sizes, wrap, None)
 }

@@ -265,6 +265,10 @@ pub fn roi_align_weights<T: Float>(
 }
 
 /// Takes the maximum of each output element; the borders of regions are rounded.
+///
+/// # Errors
+///
+/// Returns an error if the batch index of a region is out of range.
 pub fn max_roi_pool<T: Float>(x: &[T], rois: &[T], y: &mut [T], regions: Regions) -> Result {
     each_part(rois, regions, &mut |at, part| {
         let elements = part.rows().flat_map(|row| &x[row]);
@@ -274,6 +278,10 @@ pub fn max_roi_pool<T: Float>(x: &[T], rois: &[T], y: &mut [T], regions: Regions
 }
 
 /// Writes the index in `x` of each output of [`max_roi_pool`]; the length of `x` for an empty part.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`max_roi_pool`].
 pub fn max_roi_places<T: Float>(x: &[T], rois: &[T], y: &mut [i64], regions: Regions) -> Result {
     let larger = |a: f64, b: f64| b > a || b.is_nan() && !a.is_nan();
     let first = |a: usize, b: usize| if larger(x[a].to_f64(), x[b].to_f64()) { b } else { a };

@@ -23,6 +23,10 @@ pub fn scatter_elements<T: Elem, I: Integer>(
 }
 
 /// [`scatter_elements`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_elements`].
 pub fn scatter_elements_in_place<T: Elem, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -49,6 +53,10 @@ pub fn scatter_elements_add<T: Number, I: Integer>(
 }
 
 /// [`scatter_elements_add`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_elements`].
 pub fn scatter_elements_add_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -75,6 +83,10 @@ pub fn scatter_elements_mul<T: Number, I: Integer>(
 }
 
 /// [`scatter_elements_mul`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_elements`].
 pub fn scatter_elements_mul_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -101,6 +113,10 @@ pub fn scatter_elements_max<T: Number, I: Integer>(
 }
 
 /// [`scatter_elements_max`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_elements`].
 pub fn scatter_elements_max_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -127,6 +143,10 @@ pub fn scatter_elements_min<T: Number, I: Integer>(
 }
 
 /// [`scatter_elements_min`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_elements`].
 pub fn scatter_elements_min_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -153,6 +173,10 @@ pub fn scatter_nd<T: Elem, I: Integer>(
 }
 
 /// [`scatter_nd`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_nd`].
 pub fn scatter_nd_in_place<T: Elem, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -179,6 +203,10 @@ pub fn scatter_nd_add<T: Number, I: Integer>(
 }
 
 /// [`scatter_nd_add`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_nd`].
 pub fn scatter_nd_add_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -205,6 +233,10 @@ pub fn scatter_nd_mul<T: Number, I: Integer>(
 }
 
 /// [`scatter_nd_mul`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_nd`].
 pub fn scatter_nd_mul_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -231,6 +263,10 @@ pub fn scatter_nd_max<T: Number, I: Integer>(
 }
 
 /// [`scatter_nd_max`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_nd`].
 pub fn scatter_nd_max_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -257,6 +293,10 @@ pub fn scatter_nd_min<T: Number, I: Integer>(
 }
 
 /// [`scatter_nd_min`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`scatter_nd`].
 pub fn scatter_nd_min_in_place<T: Number, I: Integer>(
     y: &mut [T],
     indices: &[I],
@@ -326,6 +366,10 @@ pub fn tensor_scatter<T: Elem>(
 }
 
 /// [`tensor_scatter`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`tensor_scatter`].
 pub fn tensor_scatter_in_place<T: Elem>(
     y: &mut [T],
     update: &[T],
@@ -344,6 +388,10 @@ pub fn tensor_scatter_in_place<T: Elem>(
 }
 
 /// [`tensor_scatter`] with mode `circular`: the write position wraps around at the end of a cache.
+///
+/// # Errors
+///
+/// Never returns an error; the type is that of [`tensor_scatter`].
 pub fn tensor_scatter_circular<T: Elem>(
     x: &[T],
     update: &[T],
@@ -356,6 +404,10 @@ pub fn tensor_scatter_circular<T: Elem>(
 }
 
 /// [`tensor_scatter_circular`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`tensor_scatter_circular`].
 pub fn tensor_scatter_circular_in_place<T: Elem>(
     y: &mut [T],
     update: &[T],

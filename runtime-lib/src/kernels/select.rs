@@ -55,6 +55,10 @@ pub fn non_zero_sizes<T: Elem>(sizes: &mut [usize], x: &[T]) {
 
 /// `OneHot`: writes the second value at the index along the axis, and the first value elsewhere. An
 /// index out of range gives the first value everywhere.
+///
+/// # Errors
+///
+/// Returns an error if `values` is not two values.
 pub fn one_hot<T: Elem, I: Number>(
     indices: &[I],
     values: &[T],
@@ -86,6 +90,10 @@ pub fn one_hot_sizes<D: Number>(sizes: &mut [usize], depth: &[D]) -> Result {
 /// `Unique`: writes the distinct slices along the axis, sorted; the index of the first occurrence
 /// of each; the index of the distinct slice for each slice of `x`; and the number of occurrences.
 /// All results are required, including those that the model does not use.
+///
+/// # Errors
+///
+/// Returns an error if the length of the results is not the number of distinct slices.
 pub fn unique<T: Elem + PartialOrd>(
     x: &[T],
     y: &mut [T],
@@ -105,6 +113,10 @@ pub fn unique<T: Elem + PartialOrd>(
 }
 
 /// [`unique`] in the order of first occurrence.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`unique`].
 pub fn unique_unsorted<T: Elem + PartialOrd>(
     x: &[T],
     y: &mut [T],

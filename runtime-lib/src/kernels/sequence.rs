@@ -121,6 +121,11 @@ fn settle(sizes: &mut [usize], found: &[usize], shape: &[Option<usize>]) -> Resu
 
 /// `ConcatFromSequence` along an existing or a new axis; `outer` is the product of the sizes before
 /// it.
+///
+/// # Errors
+///
+/// Returns an error if the tensors do not have the elements of the result, or do not divide into
+/// `outer` parts.
 pub fn concat_from_sequence<T: Elem>(x: &Sequence<T>, y: &mut [T], outer: usize) -> Result {
     if x.data.len() != y.len() || outer == 0 {
         return if x.data.len() == y.len() { Ok(()) } else { Err(OTHER_SIZES) };

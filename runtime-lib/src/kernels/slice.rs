@@ -12,6 +12,11 @@ pub fn slice<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
 }
 
 /// `Slice` of a tensor of `sizes`, with starts, ends, axes and steps that are inputs.
+///
+/// # Errors
+///
+/// Returns an error if a step is zero, an axis is out of range, the inputs differ in length, or the
+/// result is not as long as `y`.
 pub fn slice_dynamic<T: Elem, I: Integer>(
     x: &[T],
     starts: &[I],
@@ -128,6 +133,10 @@ impl Cut {
 
 /// `ReverseSequence`: reverses the first `lengths` elements of each sequence; `outer` is the number
 /// of sequences, `len` their length.
+///
+/// # Errors
+///
+/// Returns an error if a length is out of range.
 pub fn reverse_sequence<T: Elem>(x: &[T], lengths: &[i64], y: &mut [T], geometry: Axis) -> Result {
     let Axis { outer, len, inner } = geometry;
     debug_assert_eq!(lengths.len(), outer, "each sequence has a length");
@@ -136,6 +145,10 @@ pub fn reverse_sequence<T: Elem>(x: &[T], lengths: &[i64], y: &mut [T], geometry
 
 /// [`reverse_sequence`] with time as the first axis: `outer` is the length, `len` the number of
 /// sequences.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`reverse_sequence`].
 pub fn reverse_sequence_time_major<T: Elem>(
     x: &[T],
     lengths: &[i64],

@@ -29,7 +29,7 @@ use onnxc_runtime::{
     Number,
     kernels::{
         conv::{self, WeightLayout},
-        nhwc::{self, BLOCK, MOST_AXES},
+        nhwc::{self, BLOCK, MAX_AXES},
         quantized,
     },
 };
@@ -239,7 +239,7 @@ impl Op for NhwcConv {
         cx.of(0, &[DType::U8])?;
         cx.of(1, &[DType::I8])?;
         let (x, w) = (cx.shape(0)?, cx.shape(1)?);
-        let slides = self.slides(x, w).filter(|(_, slides)| slides.len() <= MOST_AXES);
+        let slides = self.slides(x, w).filter(|(_, slides)| slides.len() <= MAX_AXES);
         let Some((batch, slides)) = slides.filter(|_| cx.constant(1).is_some()) else {
             let message = "the weights must be constant and have at most three spatial axes";
             return Err(cx.diagnostic(Code::Unsupported, message));

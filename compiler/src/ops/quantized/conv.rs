@@ -63,7 +63,7 @@ static SMALL: &Kernels = &[
 ];
 
 /// The maximum number of image axes.
-pub const MOST_AXES: usize = 3;
+pub const MAX_AXES: usize = 3;
 
 /// Returns the number of products in an accumulator, rounded up to a multiple of four.
 fn depth(conv: &Conv) -> Dim {
@@ -81,7 +81,7 @@ fn scratch(conv: &Conv) -> Dim {
     for i in 0..axes {
         let stride = conv.strides[i];
         let reach = (conv.kernel[i].clone() - 1) * conv.dilations[i] as i64;
-        if i == 0 && axes == MOST_AXES {
+        if i == 0 && axes == MAX_AXES {
             planes = planes * ((conv.out[i].clone() - 1) * stride as i64 + &reach + 1);
         } else {
             let phases = (reach.clone() + 1).at_most(&(stride as i64).into());
@@ -124,7 +124,7 @@ impl Op for QuantizedConv {
         cx.of(0, INT8S)?;
         cx.of(1, &[DType::I8])?;
         let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
-        if cx.constant(1).is_none() || shape.len() > 2 + MOST_AXES {
+        if cx.constant(1).is_none() || shape.len() > 2 + MAX_AXES {
             let message = "the weights must be constant, with at most three axes of the image";
             return Err(cx.diagnostic(Code::Unsupported, message));
         }

@@ -16,7 +16,7 @@ use crate::{
         },
         quantized::{
             binary::{Form, QuantizedBinary},
-            conv::{MOST_AXES, QuantizedConv},
+            conv::{MAX_AXES, QuantizedConv},
             pool::QuantizedAveragePool,
             requantize::Requantized,
             table::QuantizedTable,
@@ -77,7 +77,7 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     // The depthwise kernel reads four channels at once.
     let is_depthwise =
         depth == 1 && filters == *group && filters > 3 && nhwc_source(site, x).is_some();
-    let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MOST_AXES;
+    let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MAX_AXES;
     if !fits || filters == 0 {
         return None;
     }

@@ -13,7 +13,7 @@ use crate::{
         conv::{Conv, integer::QLinearConv},
         matmul::{Gemm, MatMul, integer::QLinearMatMul},
         quantized::{
-            conv::{MOST_AXES, QuantizedConv},
+            conv::{MAX_AXES, QuantizedConv},
             matmul::QuantizedMatMul,
             requantize::limits,
         },
@@ -152,7 +152,7 @@ pub fn quantize_conv(
     let conv = sum.op.downcast::<Conv>().filter(|conv| !conv.fused)?;
     let (x, w) = (Operand::bytes(site, sum.input(0)?)?, Operand::of(site, sum.input(1)?)?);
     let weights = ScaledWeights::of(site, &w, 0)?;
-    if weights.shape.len() > 2 + MOST_AXES {
+    if weights.shape.len() > 2 + MAX_AXES {
         return None;
     }
     let to = target.requantized(x.zero());
@@ -201,7 +201,7 @@ pub fn replace_qlinear(site: &mut Site<'_>, node: &Node) -> Replaced {
     let rank = |i: usize| Some(site.graph[node.input(i)?].ty.as_tensor()?.rank());
     let ranks = [rank(0)?, rank(3)?];
     let fits =
-        if conv.is_some() { ranks[1] <= 2 + MOST_AXES } else { ranks[0] > 1 && ranks[1] == 2 };
+        if conv.is_some() { ranks[1] <= 2 + MAX_AXES } else { ranks[0] > 1 && ranks[1] == 2 };
     let axis = usize::from(conv.is_none());
     // The zero point has the type of the bytes.
     let operand = |x, scale, zero, axis| {

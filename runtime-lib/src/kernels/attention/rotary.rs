@@ -29,6 +29,10 @@ pub struct Rotary {
 }
 
 /// Rotates the element `i` of each head with the element `pairs + i`.
+///
+/// # Errors
+///
+/// Returns an error if a position is out of range.
 pub fn rotary_embedding<T: Float>(
     x: &[T],
     cos: &[T],
@@ -42,6 +46,10 @@ pub fn rotary_embedding<T: Float>(
 }
 
 /// [`rotary_embedding`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`rotary_embedding`].
 pub fn rotary_embedding_in_place<T: Float>(
     y: &mut [T],
     cos: &[T],
@@ -65,6 +73,10 @@ pub fn rotary_embedding_in_place<T: Float>(
 }
 
 /// Rotates the element `2i` of each head with the one behind it.
+///
+/// # Errors
+///
+/// Returns an error if a position is out of range.
 pub fn rotary_embedding_interleaved<T: Float>(
     x: &[T],
     cos: &[T],
@@ -78,6 +90,10 @@ pub fn rotary_embedding_interleaved<T: Float>(
 }
 
 /// [`rotary_embedding_interleaved`] in place.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`rotary_embedding_interleaved`].
 pub fn rotary_embedding_interleaved_in_place<T: Float>(
     y: &mut [T],
     cos: &[T],

@@ -6,6 +6,10 @@ use crate::{Exact, Real};
 
 /// Writes the weight of each frequency bin of a transform of `length` elements in each mel band,
 /// with peaks of 1. Rows are bins, columns are bands.
+///
+/// # Errors
+///
+/// Returns an error if the sample rate is not positive.
 pub fn mel_weight_matrix<T: Real>(
     sample_rate: &[f64],
     lower: &[f64],

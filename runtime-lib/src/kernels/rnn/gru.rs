@@ -41,6 +41,10 @@ pub const fn gru_least_scratch(geometry: &Gru) -> usize {
 
 /// Computes all outputs `y` and the last states `y_h` from inputs `x`, weights `w` of inputs and
 /// `r` of states, biases `b`, sequence lengths, and initial states.
+///
+/// # Errors
+///
+/// Returns an error if the length of a sequence is out of range.
 #[inline(never)]
 pub fn gru_f32(
     operands: RnnOperands<'_, f32>,
@@ -52,6 +56,10 @@ pub fn gru_f32(
 }
 
 /// [`gru_f32`] for other floating-point types, with weights in ONNX's layout.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`gru_f32`].
 pub fn gru<T: Float>(
     operands: RnnOperands<'_, T>,
     outputs: RnnOutputs<'_, T>,

@@ -32,6 +32,10 @@ pub const fn lstm_least_scratch(geometry: &Lstm) -> usize {
 
 /// Computes all outputs `y` and the last states `y_h` and `y_c` from inputs `x`, weights `w` of
 /// inputs and `r` of states, biases `b`, sequence lengths, initial states, and peepholes `p`.
+///
+/// # Errors
+///
+/// Returns an error if the length of a sequence is out of range.
 #[inline(never)]
 pub fn lstm_f32(
     operands: LstmOperands<'_, f32>,
@@ -43,6 +47,10 @@ pub fn lstm_f32(
 }
 
 /// [`lstm_f32`] for other floating-point types, with weights in ONNX's layout.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`lstm_f32`].
 pub fn lstm<T: Float>(
     operands: LstmOperands<'_, T>,
     outputs: LstmOutputs<'_, T>,

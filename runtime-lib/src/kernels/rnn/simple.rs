@@ -29,6 +29,10 @@ pub const fn rnn_least_scratch(geometry: &Rnn) -> usize {
 
 /// Computes all outputs `y` and the last states `y_h` from inputs `x`, weights `w` of inputs and
 /// `r` of states, biases `b`, sequence lengths, and initial states.
+///
+/// # Errors
+///
+/// Returns an error if the length of a sequence is out of range.
 #[inline(never)]
 pub fn rnn_f32(
     operands: RnnOperands<'_, f32>,
@@ -40,6 +44,10 @@ pub fn rnn_f32(
 }
 
 /// [`rnn_f32`] for other floating-point types, with weights in ONNX's layout.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`rnn_f32`].
 pub fn rnn<T: Float>(
     operands: RnnOperands<'_, T>,
     outputs: RnnOutputs<'_, T>,
