@@ -77,7 +77,7 @@ fn pack_left(a: Matrix<'_, f32>, (i, rows): Part, (k, depth): Part, panels: &mut
     }
 }
 
-/// Packs some rows of a panel, a multiple of [`PACKED_ROWS`], each of which is contiguous.
+/// Packs some contiguous rows of a panel, a multiple of [`PACKED_ROWS`].
 struct PackRows<'a> {
     rows: &'a [f32],
     apart: usize,
@@ -208,8 +208,7 @@ fn add_panels<S: Simd, const V: usize, const P: usize>(
         let x = [s.splat(x[0]), s.splat(x[1])];
         for p in 0..P {
             for v in 0..V {
-                // SAFETY: `panels` holds `P` panels with a row for each pair of `x`; the caller
-                // slices them so.
+                // SAFETY: as asserted, `panels` has `P` panels, with a row for each pair of `x`.
                 let pairs = s.split(unsafe { s.load_at(at.add(p * panel + v * S::LANES)) });
                 s.prefetch(at.wrapping_add(p * panel), 16 * COLS);
                 sums[p][v][0] = s.mul_add(x[0], pairs[0], sums[p][v][0]);

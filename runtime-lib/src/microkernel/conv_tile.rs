@@ -19,8 +19,8 @@ use crate::threads::Share;
 /// ```
 ///
 /// `UNIT` is [`BLOCK`] for an NCHWc input and 1 for an NCHW input. If `PAIRED`, an element of the
-/// input and of the weights is a pair of `bfloat16` numbers: two neighboring channels, of which a
-/// block has [`PAIRS`] pairs, or two neighboring columns.
+/// input and of the weights is a pair of `bfloat16` numbers: two neighboring channels ([`PAIRS`]
+/// pairs in a block), or two neighboring columns.
 pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     /// The input.
     pub x: &'a [f32],
@@ -422,7 +422,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// Returns the offsets of a tile's pixels, the first of which is at `at`.
+    /// Returns the offsets of a tile's pixels, starting at `at`.
     fn places(
         &self,
         at: usize,

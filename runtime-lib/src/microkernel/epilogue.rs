@@ -4,8 +4,8 @@ use super::panels::PANEL_ROWS;
 use super::simd_elem::SimdElem;
 use crate::simd::Simd;
 
-/// The layout of a result. Its columns are lines of `pitch` computed columns, of which the first
-/// `width` are stored, one line after another.
+/// The layout of a result. Its columns are lines of `pitch` computed columns. Only the first
+/// `width` columns of a line are stored, one line after another.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     /// The row stride, in elements.
@@ -128,8 +128,8 @@ impl<T: SimdElem> Epilogue<'_, T> {
         first.for_row(i).add(second.for_row(i))
     }
 
-    /// Finishes and stores rows of `V` vectors, the first of which is row `first`. `y` is the
-    /// result from that row on, `row` its row stride, and `at` the tile's offset in a row.
+    /// Finishes and stores rows of `V` vectors, starting at row `first`. `y` is the result from
+    /// that row on, `row` its row stride, and `at` the tile's offset in a row.
     #[inline(always)]
     pub fn finish_rows<S: Simd, const V: usize>(
         &self,
@@ -233,7 +233,7 @@ pub(crate) fn store<S: Simd, T: SimdElem>(
     }
 }
 
-/// Finishes and stores sums of a row, the first of which is element (i, j) of the result.
+/// Finishes and stores sums of a row, starting at element (i, j) of the result.
 #[inline(always)]
 pub(crate) fn finish<S: Simd, T: SimdElem>(
     s: S,

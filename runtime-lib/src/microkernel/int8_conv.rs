@@ -89,7 +89,7 @@ impl<'a> Int8Windows<'a> {
         }
     }
 
-    /// Adds the products of windows of which each group of four has the stride `step`. One moving
+    /// Adds the products of windows, if each group of four has the stride `step`. One moving
     /// address serves four windows, so all addresses stay in registers.
     ///
     /// # Safety

@@ -58,7 +58,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// Adds the products of `lanes` channels of a block, the first of which is at `x`.
+    /// Adds the products of `lanes` channels of a block, starting at `x`.
     ///
     /// # Safety
     ///

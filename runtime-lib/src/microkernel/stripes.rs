@@ -136,8 +136,8 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
                 let (row, x) = (b.wrapping_add((first + r) * width), s.splat(x[first + r]));
                 for v in 0..V {
                     let v = if BACK { V - 1 - v } else { v };
-                    // SAFETY: the stripe has a row of `width` columns for each element of `x`, and
-                    // `j + V` vectors are inside it.
+                    // SAFETY: as asserted, `b` has `width` columns for each element of `x`, and `V`
+                    // vectors from column `j` on are among them.
                     let w = unsafe { s.load_at(row.add(v * S::LANES)) };
                     sums[r][v] = s.mul_add(x, w, sums[r][v]);
                 }
@@ -146,8 +146,8 @@ fn sums<S: Simd, const V: usize, const BACK: bool>(
     }
     for k in iterations * rows..x.len() {
         for v in 0..V {
-            // SAFETY: the stripe has a row of `width` columns for each element of `x`, and `j + V`
-            // vectors are inside it.
+            // SAFETY: as asserted, `b` has `width` columns for each element of `x`, and `V` vectors
+            // from column `j` on are among them.
             let w = unsafe { s.load_at(b.add(k * width + v * S::LANES)) };
             sums[0][v] = s.mul_add(s.splat(x[k]), w, sums[0][v]);
         }

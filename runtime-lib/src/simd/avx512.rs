@@ -79,8 +79,8 @@ fn head(n: usize) -> __mmask16 {
     if n == 0 { 0 } else { u16::MAX >> (16 - n.min(16)) }
 }
 
-/// Limits indices to the last of `len` elements, of which there must be one, and to nonnegative
-/// `i32`, because the processor's indices are signed.
+/// Limits indices to the last of `len` elements (at least one) and to nonnegative `i32`, because
+/// the processor's indices are signed.
 ///
 /// # Safety
 ///

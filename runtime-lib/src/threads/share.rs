@@ -17,7 +17,7 @@ pub(crate) struct Share<'a, T> {
     y: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: a share stands for exclusive slices of `T`, and `&mut [T]` is `Send` if `T` is.
+// SAFETY: a share has exclusive access to its elements, like `&mut [T]`, which is `Send` if `T` is.
 unsafe impl<T: Send> Send for Share<'_, T> {}
 // SAFETY: a shared reference gives access only to sizes.
 unsafe impl<T: Send> Sync for Share<'_, T> {}

@@ -91,7 +91,7 @@ struct Columns<S, F> {
     s: S,
     fold: F,
     axis: Axis,
-    /// The outputs whose windows lie inside of the image.
+    /// The outputs whose windows are inside the image.
     inside: Range<usize>,
 }
 

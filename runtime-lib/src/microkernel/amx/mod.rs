@@ -81,7 +81,7 @@ pub(crate) struct Right<'a> {
 impl<'a> Right<'a> {
     /// Wraps columns of pairs in panels of 16.
     pub fn of_pairs(pairs: &'a [f32], units: usize, columns: usize) -> Right<'a> {
-        // SAFETY: an `f32` is four bytes, all bit patterns of which are valid.
+        // SAFETY: an `f32` is four bytes, and all bit patterns of bytes are valid.
         let data =
             unsafe { core::slice::from_raw_parts(pairs.as_ptr().cast(), size_of_val(pairs)) };
         Right::new(data, units, columns, TILE_SUMS)
@@ -206,7 +206,7 @@ struct Blocks<'a, N: Narrow> {
 }
 
 impl<N: Narrow> Blocks<'_, N> {
-    /// Multiplies `count` rows, the first of which is row `first`, with all columns.
+    /// Multiplies `count` rows, starting at row `first`, with all columns.
     ///
     /// # Safety
     ///

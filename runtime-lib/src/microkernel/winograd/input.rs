@@ -158,7 +158,7 @@ unsafe fn load_inside<S: Simd, const SPAN: usize>(
         let at = first.wrapping_add(j);
         let from = row.wrapping_add(at.wrapping_mul(pixel));
         let from = if at < inside { from } else { ZEROS.as_ptr() };
-        // SAFETY: `from` is a pixel of the row or `ZEROS`, both of which have a vector at `lane`.
+        // SAFETY: `from` is a pixel of the row or `ZEROS`, and both have a vector at `lane`.
         *x = unsafe { s.load_at(from.add(lane)) };
     }
     x

@@ -12,7 +12,7 @@ pub(crate) use output::WinogradOutput;
 pub(crate) use products::WinogradProducts;
 pub(crate) use transforms::Transforms;
 
-/// Tiles of `TILE` × `TILE` outputs, each of which reads `SPAN` × `SPAN` inputs.
+/// Tiles of `TILE` × `TILE` outputs. Each tile reads `SPAN` × `SPAN` inputs.
 pub(crate) struct Tiling<const TILE: usize, const SPAN: usize>;
 
 impl<const TILE: usize, const SPAN: usize> Tiling<TILE, SPAN> {

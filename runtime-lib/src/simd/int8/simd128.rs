@@ -54,7 +54,7 @@ fn collect([a, b, c, d]: [v128; 4]) -> v128 {
 
 #[inline(always)]
 fn interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> v128 {
-    // SAFETY: every array has sixteen bytes, of which four are read.
+    // SAFETY: every array has sixteen bytes, and four are read.
     let [a, b, c, d] = rows.map(|row| unsafe { v128_load32_zero(row.as_ptr().cast()) });
     low_quads(low_pairs(a, b), low_pairs(c, d))
 }
