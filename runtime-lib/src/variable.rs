@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_elements_are_refused() {
+    fn invalid_bytes_are_rejected() {
         let mut arena = InlineArena::<2>::new();
         assert!(load(VARIABLES, "w", arena.blocks(), &[0; 7]).is_err());
         assert!(load(VARIABLES, "seen", arena.blocks(), &[2]).is_err());

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_borrowed_alone() {
+    fn a_written_slot_is_borrowed_exclusively() {
         let refused = |slots: fn(&mut [Block])| {
             let mut arena = InlineArena::<2>::new();
             std::panic::catch_unwind(move || slots(arena.blocks())).is_err()

@@ -145,6 +145,6 @@ impl WithSimd for FarColumns {
 }
 
 #[test]
-fn columns_that_reach_out_of_memory_are_refused() {
+fn columns_outside_the_slice_panic() {
     each_level(|level| assert!(catch_unwind(|| dispatch(FarColumns)).is_err(), "{level:?}"));
 }

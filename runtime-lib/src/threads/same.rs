@@ -219,7 +219,7 @@ fn pools_are_the_same_for_any_number_of_threads() {
 }
 
 #[test]
-fn what_is_done_to_channels_is_the_same_for_any_number_of_threads() {
+fn channel_kernels_are_the_same_for_any_number_of_threads() {
     let channels = Channels { batch: 2, channels: 40, pixels: 29 * 31 };
     let (len, blocked) = (2 * 40 * channels.pixels, 2 * 48 * channels.pixels);
     let (x, ones, few) = (numbers(blocked), vec![1.5; 48], numbers(48));

@@ -274,7 +274,7 @@ mod tests {
     use std::{vec, vec::Vec};
 
     #[test]
-    fn what_goes_into_blocks_comes_out() {
+    fn unblock_inverts_block() {
         for (batch, channels, pixels) in [(1, 16, 16), (2, 5, 3), (1, 40, 33), (1, 3, 0)] {
             let geometry = Channels { batch, channels, pixels };
             let x: Vec<f32> = (0..batch * channels * pixels).map(|i| i as f32).collect();

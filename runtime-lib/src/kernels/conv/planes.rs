@@ -171,7 +171,7 @@ impl Line {
     /// and `to` in the band. `copy` gets the row from the first element on, and the memory for all
     /// of them.
     #[inline(always)]
-    pub(super) fn lay(
+    pub(super) fn copy_padded(
         self,
         [from, to]: [usize; 2],
         row: &[f32],

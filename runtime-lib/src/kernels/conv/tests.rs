@@ -162,12 +162,12 @@ impl Case {
         let bias: Vec<T> = cast(self.groups * self.filters, 3);
         let add: Vec<T> = cast(truth.len(), 4);
         let (bias, add) = (Some(&bias[..]), Some(&add[..]));
-        let near = |y: &[T], what: &str| {
+        let near = |y: &[T], kernel: &str| {
             for (at, (y, truth)) in y.iter().zip(truth).enumerate() {
                 let near = (y.to_f64() - truth).abs() <= tolerance * (1.0 + depth as f64).sqrt();
                 assert!(
                     near,
-                    "{level:?}: {self:?}, {what}: y[{at}] is {}, not {truth}",
+                    "{level:?}: {self:?}, {kernel}: y[{at}] is {}, not {truth}",
                     y.to_f64()
                 );
             }
@@ -385,10 +385,10 @@ fn check_transposed_type<T: Float>(
     let w: Vec<T> = cast(groups * filters * depth, 2);
     let (bias, add): (Vec<T>, Vec<T>) = (cast(groups * filters, 3), cast(truth.len(), 4));
     let (bias, add) = (Some(&bias[..]), Some(&add[..]));
-    let near = |y: &[T], what: &str| {
+    let near = |y: &[T], kernel: &str| {
         for (at, (y, truth)) in y.iter().zip(truth).enumerate() {
             let near = (y.to_f64() - truth).abs() <= tolerance * (1.0 + depth as f64).sqrt();
-            assert!(near, "{geometry:?}, {what}: y[{at}] is {}, not {truth}", y.to_f64());
+            assert!(near, "{geometry:?}, {kernel}: y[{at}] is {}, not {truth}", y.to_f64());
         }
     };
     let mut y = vec![T::ONE; truth.len()];

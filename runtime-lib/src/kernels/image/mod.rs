@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_empty() {
+    fn an_invalid_file_is_an_empty_image() {
         let broken = [&FILE[..14], b"", b"no image", b"\0\0\0\x0cjP  \r\n", b"\xff\x4f\xff\x51\0"];
         for file in broken {
             let mut sizes = [9; 2];

@@ -51,10 +51,10 @@ fn check(geometry: Pool<'_>) {
     let mean = truth(&|x, _| x.iter().sum::<f64>() / x.len() as f64);
     let padded = truth(&|x, n| x.iter().sum::<f64>() / n as f64);
     let norm = truth(&|x, _| x.iter().map(|x| x.abs().powi(3)).sum::<f64>().cbrt());
-    let near = |y: &[f64], truth: &[f64], what: &str| {
+    let near = |y: &[f64], truth: &[f64], kernel: &str| {
         let near =
             |(y, t): (&f64, &f64)| y == t || (y.is_nan() && t.is_nan()) || (y - t).abs() < 2e-6;
-        assert!(y.iter().zip(truth).all(near), "{geometry:?}, {what}: {y:?}, not {truth:?}");
+        assert!(y.iter().zip(truth).all(near), "{geometry:?}, {kernel}: {y:?}, not {truth:?}");
     };
     each_level(|_| {
         near(&run(&x, max.len(), |x, y| max_pool(x, y, geometry)), &max, "max");

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_from_nowhere_is_refused() {
+    fn an_index_out_of_range_is_rejected() {
         let mut y = [0.0; 6];
         for index in [-1, 6, i64::MIN, i64::MAX] {
             let found = max_unpool(&[5.0], &[index], &mut y, &[2, 3], &[2, 3]);

@@ -59,7 +59,7 @@ pub(super) trait Pixel: core::marker::Copy {
     const SIZES: [usize; 2];
 
     /// Copies the pixels of a row, which have the stride `apart` in the image.
-    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]);
+    fn copy_row<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]);
 }
 
 impl<P: Pixel> WithSimd for CopyOf<'_, P> {
@@ -83,8 +83,8 @@ impl<P: Pixel> WithSimd for CopyOf<'_, P> {
                             continue;
                         };
                         let x = &x[row * w.size * from..][..w.size * from];
-                        line.lay([from, unit], x, to, |x, to| {
-                            pixel.lay(s, x, w.stride * from, to);
+                        line.copy_padded([from, unit], x, to, |x, to| {
+                            pixel.copy_row(s, x, w.stride * from, to);
                         });
                     }
                 }
@@ -101,7 +101,7 @@ impl Pixel for Alone {
     const SIZES: [usize; 2] = [1, 1];
 
     #[inline(always)]
-    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+    fn copy_row<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
         match apart {
             1 => to.copy_from_slice(&x[..to.len()]),
             2 => first_of_pairs(s, x, to),
@@ -139,7 +139,7 @@ impl Pixel for Nchwc {
     const SIZES: [usize; 2] = [BLOCK, BLOCK];
 
     #[inline(always)]
-    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+    fn copy_row<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
         for (to, x) in to.chunks_exact_mut(BLOCK).zip(x.chunks(apart)) {
             for v in (0..BLOCK).step_by(S::LANES) {
                 s.store(s.load(&x[v..]), &mut to[v..]);
@@ -156,7 +156,7 @@ impl Pixel for Rounded {
     const SIZES: [usize; 2] = [BLOCK, PAIRS];
 
     #[inline(always)]
-    fn lay<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+    fn copy_row<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
         if S::LANES < BLOCK {
             for (to, x) in to.chunks_exact_mut(PAIRS).zip(x.chunks(apart)) {
                 for v in (0..PAIRS).step_by(S::LANES) {
@@ -189,7 +189,7 @@ impl Pixel for Columns {
     const SIZES: [usize; 2] = [PAIR, 1];
 
     #[inline(always)]
-    fn lay<S: Simd>(self, s: S, x: &[f32], _: usize, to: &mut [f32]) {
+    fn copy_row<S: Simd>(self, s: S, x: &[f32], _: usize, to: &mut [f32]) {
         let mut x = x[..PAIR * to.len()].chunks_exact(PAIR * S::LANES);
         let mut to = to.chunks_exact_mut(S::LANES);
         for (to, x) in (&mut to).zip(&mut x) {

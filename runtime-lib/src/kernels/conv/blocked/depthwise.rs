@@ -58,7 +58,7 @@ fn depthwise(
             let add = add.map_or(&[][..], |add| &add[index * to..][..to]);
             let mut x = &x[index * from..][..from];
             if let (Some(padding), Some(memory)) = (&padding, &mut memory) {
-                padding.lay(x, &mut memory.0);
+                padding.copy_image(x, &mut memory.0);
                 x = &memory.0;
             }
             let y = piece.y.plane(i);
@@ -108,24 +108,24 @@ impl Padding {
     }
 
     /// Copies an image between the zeros.
-    fn lay(&self, x: &[f32], memory: &mut [f32]) {
-        dispatch(Lay { x, to: &mut memory[self.first * BLOCK..], padding: self });
+    fn copy_image(&self, x: &[f32], memory: &mut [f32]) {
+        dispatch(CopyImage { x, to: &mut memory[self.first * BLOCK..], padding: self });
     }
 }
 
 /// The copy of an image to its position between zeros.
-struct Lay<'a> {
+struct CopyImage<'a> {
     x: &'a [f32],
     to: &'a mut [f32],
     padding: &'a Padding,
 }
 
-impl WithSimd for Lay<'_> {
+impl WithSimd for CopyImage<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Lay { x, to, padding: Padding { axes, cols, .. } } = self;
+        let CopyImage { x, to, padding: Padding { axes, cols, .. } } = self;
         // Rows are too short for a call of `memcpy`.
         let rows = x.chunks_exact((cols * BLOCK).max(1)).zip(to.chunks_mut(axes[1].size * BLOCK));
         for (row, to) in rows {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_refused_or_has_all_its_pixels() {
+    fn a_broken_file_is_rejected_or_has_all_its_pixels() {
         for (file, expected) in FIXTURES {
             for end in 0..file.len() {
                 if let Some(image) = decode(&file[..end]) {

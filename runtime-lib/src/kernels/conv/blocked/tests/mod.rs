@@ -196,7 +196,7 @@ fn windows() -> Vec<Over> {
 }
 
 #[test]
-fn blocks_give_what_channels_give() {
+fn nchwc_equals_nchw() {
     for over in windows() {
         for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (1, 3, 33)] {
             over.check(&NCHWC, batch, 1, channels, filters);
@@ -464,7 +464,7 @@ fn a_phase_of_a_convolution_run_backward_is_a_convolution() {
 }
 
 #[test]
-fn derivatives_by_weights_give_what_channels_give() {
+fn weight_gradients_of_nchwc_equal_nchw() {
     for over in windows().into_iter().take(24) {
         for (batch, channels, filters) in [(1, 16, 16), (2, 20, 24), (3, 1, 33), (0, 2, 3)] {
             over.with([batch, 1, channels, filters], check_correlate);
@@ -485,7 +485,7 @@ fn panics(run: Run, geometry: Conv<'_>) -> bool {
 }
 
 #[test]
-fn images_that_reach_out_of_memory_are_refused() {
+fn geometries_that_overflow_panic() {
     const ONE: Conv<'_> = Conv {
         batch: 1,
         groups: 1,

@@ -38,7 +38,7 @@ fn pack_tiles(w: &[f32], mut y: &mut [f32], geometry: &Conv<'_>, tile: Tile) {
 }
 
 #[test]
-fn tiles_of_products_give_what_windows_give() {
+fn winograd_equals_direct_convolution() {
     check_tiles(&WINOGRAD, 1);
     check_tiles(&TILES_OF_TWO, 1);
     check_tiles(&WINOGRAD_APART, 2);

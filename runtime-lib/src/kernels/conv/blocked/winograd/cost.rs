@@ -46,9 +46,9 @@ const fn pays(conv: &Conv<'_>, tile: Tile, weights: Reading, packing: usize) -> 
         return false;
     }
     let tiles = Tiles::of(conv, tile, BLOCK);
-    let ours = tiles.cost(weights) + packing * conv.channels * tiles.filters * BLOCK;
+    let winograd = tiles.cost(weights) + packing * conv.channels * tiles.filters * BLOCK;
     let [products, copies] = windows_cost(&tiles);
-    products >= SOME && ours + ours / 16 < products + copies
+    products >= SOME && winograd + winograd / 16 < products + copies
 }
 
 /// Returns the cost of a direct convolution, in products of two numbers: of its arithmetic, and of
