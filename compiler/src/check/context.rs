@@ -57,6 +57,10 @@ impl Checked {
     }
 
     /// Returns the first diagnostic as an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first diagnostic, if there is one.
     pub fn into_first(self) -> Result<(), Diagnostic> {
         match self.diagnostics.into_iter().next() {
             None => Ok(()),

@@ -149,6 +149,10 @@ fn stored(
 }
 
 /// Refuses truth values other than 0 and 1.
+///
+/// # Errors
+///
+/// Returns an error for the first element that is neither 0 nor 1.
 pub fn truths(elements: impl IntoIterator<Item = i32>) -> Result {
     match elements.into_iter().enumerate().find(|(_, element)| !matches!(element, 0 | 1)) {
         Some((i, element)) => {

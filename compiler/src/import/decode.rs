@@ -8,6 +8,11 @@ use crate::{
 use onnxc_proto::{Bytes, ModelProto, decode_model};
 
 /// Decodes a model file, in the binary format or in ONNX's textual syntax.
+///
+/// # Errors
+///
+/// Returns an error if the bytes are empty, cut short, of another format or nested too deeply, if
+/// text is not UTF-8 or not in ONNX's syntax, or if the model has no graph.
 pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     if bytes.is_empty() {
         return Err(not_a_model("the file is empty"));

@@ -15,6 +15,10 @@ use onnxc_proto::{
 };
 
 /// Decodes a value of type `ty`, or a tensor without one.
+///
+/// # Errors
+///
+/// Returns an error if the bytes are not a message of the type, or if the message is invalid.
 pub fn read(bytes: Bytes, ty: Option<&TypeProto>) -> Result<Value> {
     match ty.and_then(|ty| ty.value.as_ref()) {
         Some(type_proto::Value::SequenceType(_)) => {

@@ -9,6 +9,10 @@ use std::collections::{BTreeSet, HashMap};
 impl Graph {
     /// Copies the nodes of `from` to the end of `into`. `to` maps values to their replacements; the
     /// values that the copies compute are added.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the types of a copied node cannot be inferred.
     pub fn copy_nodes(
         &mut self,
         from: RegionId,

@@ -85,6 +85,10 @@ impl Tape {
     }
 
     /// Writes a region: `then` receives its inputs, of the given types, and returns its outputs.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `then`.
     pub fn region<'t>(
         &'t self,
         name: &str,
@@ -272,6 +276,10 @@ impl<'t> Gradient<'t> {
     }
 
     /// Returns the gradients that the operator sets, one per value.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, located at the node, if the operator has no gradient.
     pub fn ask(mut self) -> Result<Vec<(ValueId, Expr<'t>)>> {
         let node = self.node.clone();
         node.op.gradient(&mut self).map_err(|diagnostic| diagnostic.within(node.location()))?;
@@ -282,6 +290,10 @@ impl<'t> Gradient<'t> {
 
     /// Sets all gradients by differentiating formulas for the outputs: the nodes written since the
     /// request are walked backwards.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of the nodes has no gradient.
     pub fn through(&mut self, outputs: &[Expr<'t>]) -> Result {
         let nodes =
             self.tape.look(|graph| graph[self.tape.region.get()].nodes[self.start..].to_vec());
@@ -317,6 +329,10 @@ impl<'t> Gradient<'t> {
     }
 
     /// Returns the gradients by `xs` of values that a region computes, from their own gradients.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a node of the region has no gradient.
     pub fn within_region(
         &self,
         region: RegionId,

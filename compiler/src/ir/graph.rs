@@ -241,6 +241,10 @@ impl Graph {
     }
 
     /// Returns the input types of region `i` of a node to add.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the inputs of the node do not fit the region.
     pub fn region_inputs(&mut self, new: &NewNode<'_>, i: usize) -> Result<Vec<Type>> {
         let mut cx = Infer::new(self, new);
         let types = match new.op.region_inputs(i, &mut cx) {
@@ -264,6 +268,10 @@ impl Graph {
     }
 
     /// Adds a node with one output and returns the output; for passes, whose nodes are valid.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the inputs do not fit the operator, or if the node has no output.
     pub fn add(
         &mut self,
         region: RegionId,

@@ -86,6 +86,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the type of input `i`, which must be present.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is missing.
     pub fn any(&self, i: usize) -> Inferred<&'a Type> {
         let Some(id) = self.value(i) else {
             let message = format!("input {i} is missing, which the operator always wants");
@@ -95,6 +99,11 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the tensor type of input `i`; stops if it is unknown or not a tensor.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Stop::Unknown`] if the type or the rank is unknown, or an error if the input is
+    /// missing or not a tensor.
     pub fn ty(&self, i: usize) -> Inferred<&'a TensorType> {
         match self.any(i)? {
             Type::Tensor(ty) => Ok(ty),
@@ -107,6 +116,11 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the element type of input `i`, which must be a sequence of tensors.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Stop::Unknown`] if the type is unknown, or an error if the input is missing or not
+    /// a sequence of tensors.
     pub fn sequence(&self, i: usize) -> Inferred<&'a Type> {
         match self.any(i)? {
             Type::Unknown => Err(Stop::Unknown),
@@ -118,16 +132,28 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the tensor type of input `i`, if it is present.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Infer::ty`] if the input is present.
     pub fn optional(&self, i: usize) -> Inferred<Option<&'a TensorType>> {
         if self.has(i) { self.ty(i).map(Some) } else { Ok(None) }
     }
 
     /// Returns the shape of input `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Infer::ty`].
     pub fn shape(&self, i: usize) -> Inferred<&'a [Dim]> {
         Ok(&self.ty(i)?.shape)
     }
 
     /// Returns the tensor type of input `i`, whose element type must be one of `allowed`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Infer::ty`], or an error if the element type is not allowed.
     pub fn of(&self, i: usize, allowed: &[DType]) -> Inferred<&'a TensorType> {
         let ty = self.ty(i)?;
         if allowed.contains(&ty.dtype) {
@@ -144,6 +170,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the tensor type of input `i`, which must have rank `rank`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Infer::ty`], or an error if the input has another rank.
     pub fn ranked(&self, i: usize, rank: usize) -> Inferred<&'a TensorType> {
         let ty = self.ty(i)?;
         if ty.rank() == rank {
@@ -154,6 +184,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Requires inputs `i` and `j` to have the same element type.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Infer::ty`], or an error if the element types differ.
     pub fn same_dtype(&self, i: usize, j: usize) -> Inferred<()> {
         let (a, b) = (self.ty(i)?.dtype, self.ty(j)?.dtype);
         if a == b {
@@ -204,6 +238,11 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the number of elements of input `i`, which must have one axis of a known size.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Infer::ty`], [`Stop::Unknown`] if the size is unknown, or an error
+    /// if the input has several axes.
     pub fn count(&self, i: usize) -> Inferred<usize> {
         let shape = self.shape(i)?;
         let len: Dim = shape.iter().product();
@@ -311,6 +350,10 @@ impl<'a> Infer<'a> {
 
     /// Returns the types of the nodes that `nodes` writes in place of the node, with all inferred
     /// facts. `nodes` receives a graph of its own with copies of the inputs.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `nodes`, or [`Stop::Unknown`] if a type is unknown.
     pub fn as_written(
         &mut self,
         nodes: impl FnOnce(&mut Graph, Vec<Option<ValueId>>) -> crate::diag::Result<Vec<ValueId>>,
@@ -340,6 +383,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Requires two sizes to be equal; `what` names them in the error.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the sizes are known to differ.
     pub fn require_equal(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
         if a == b && !a.is_too_long() {
             return Ok(());
@@ -353,6 +400,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Requires `a` to be at least `b`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `a` is known to be less than `b`.
     pub fn require_at_least(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
         let difference = a - b;
         match difference.known() {
@@ -370,6 +421,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Requires a number to be a valid size, and its expression to be computable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the number, or a part of its expression, is known to be negative.
     pub fn require_size(&mut self, size: &Dim) -> Inferred<()> {
         let mut premises = Vec::new();
         size.premises(&mut premises);
@@ -381,6 +436,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the broadcast shape of several shapes, by ONNX's multidirectional broadcasting.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if two sizes are known to differ and neither is 1.
     pub fn broadcast(&mut self, shapes: &[&[Dim]]) -> Inferred<Vec<Dim>> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut common = vec![Dim::from(1); rank];
@@ -399,6 +458,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the axis counted from the front; `axis` must be one of `rank` axes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `axis` is out of range.
     pub fn axis(&self, name: &str, axis: i64, rank: usize) -> Inferred<usize> {
         let signed = rank as i64;
         if (-signed..signed).contains(&axis) {
@@ -409,6 +472,10 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns the axes counted from the front; they must be distinct axes of `rank`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an axis is out of range or occurs twice.
     pub fn axes(&self, name: &str, axes: &[i64], rank: usize) -> Inferred<Vec<usize>> {
         let mut found = Vec::new();
         for &axis in axes {

@@ -33,7 +33,7 @@ pub(super) trait Lowering {
     fn draws(&mut self) -> usize;
     fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
     fn companion(&mut self, value: ValueId) -> Option<Operand>;
-    fn set_beside(&mut self, value: ValueId, operand: Operand);
+    fn set_companion(&mut self, value: ValueId, operand: Operand);
     fn like(&mut self, name: &str, operand: &Operand) -> Operand;
     fn copy(&self, node: &str, from: Operand, to: Operand) -> Call;
 }
@@ -54,18 +54,30 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the tensor type of input `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is missing or not a tensor of known rank.
     pub fn ty(&self, i: usize) -> Result<&'a TensorType> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
         self.graph.tensor_type(id)
     }
 
     /// Returns the tensor type of output `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the output is missing or not a tensor of known rank.
     pub fn output_ty(&self, i: usize) -> Result<&'a TensorType> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         self.graph.tensor_type(id)
     }
 
     /// Returns the name of output `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the output is missing.
     pub fn output_name(&self, i: usize) -> Result<&'a str> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         Ok(&self.graph[id].name)
@@ -102,23 +114,39 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the operand of input `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is missing or has no buffer.
     pub fn input(&mut self, i: usize) -> Result<Operand> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
         self.state.operand(id)
     }
 
     /// Returns the operand of input `i`, if it is present.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is present and has no buffer.
     pub fn optional(&mut self, i: usize) -> Result<Option<Operand>> {
         self.node.input(i).map(|id| self.state.operand(id)).transpose()
     }
 
     /// Returns the operand of output `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the output is missing or has no buffer.
     pub fn output(&mut self, i: usize) -> Result<Operand> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         self.state.operand(id)
     }
 
     /// Returns the operand of output `i`, if it is used.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the output is used and has no buffer.
     pub fn optional_output(&mut self, i: usize) -> Result<Option<Operand>> {
         self.node.output(i).map(|id| self.state.operand(id)).transpose()
     }
@@ -150,6 +178,11 @@ impl<'a> Lower<'a> {
 
     /// Calls `kernel` with the inputs and outputs of the node, in order, for the element type of
     /// the first output.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel does not support the element type, or if an operand has no
+    /// buffer.
     pub fn call<F: Formula>(&mut self, kernel: &'static Kernel<F>, formula: F) -> Result {
         let dtype = self.output_ty(0)?.dtype;
         self.call_all(kernel, dtype, formula)
@@ -157,6 +190,11 @@ impl<'a> Lower<'a> {
 
     /// Calls `kernel` with the inputs and outputs of the node, for the element type of the first
     /// input.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel does not support the element type, or if an operand has no
+    /// buffer.
     pub fn call_for_input<F: Formula>(&mut self, kernel: &'static Kernel<F>, formula: F) -> Result {
         let dtype = self.ty(0)?.dtype;
         self.call_all(kernel, dtype, formula)
@@ -183,6 +221,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Calls `kernel` with operands for elements of `dtype`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel does not support the element type.
     pub fn call_on<F: Formula>(
         &mut self,
         kernel: &'static Kernel<F>,
@@ -204,6 +246,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Calls a kernel that computes the data-dependent sizes of the node.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel does not support the element type.
     pub fn bind<F: Formula>(
         &mut self,
         kernel: &'static Kernel<F>,
@@ -215,6 +261,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Calls a kernel that computes data-dependent sizes and writes operands.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel does not support the element type.
     pub fn bind_with<F: Formula>(
         &mut self,
         kernel: &'static Kernel<F>,
@@ -237,6 +287,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the first of `kernels` that supports the element type of input `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no kernel supports the element type.
     pub fn choose<F: Formula>(
         &self,
         kernels: &'static [(DType, Kernel<F>)],
@@ -266,19 +320,19 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the companion of output `i`.
-    pub fn output_beside(&mut self, i: usize) -> Option<Operand> {
+    pub fn output_companion(&mut self, i: usize) -> Option<Operand> {
         self.state.companion(self.node.output(i)?)
     }
 
     /// Sets the companion of output `i`.
-    pub fn set_output_beside(&mut self, i: usize, operand: Operand) {
+    pub fn set_output_companion(&mut self, i: usize, operand: Operand) {
         if let Some(id) = self.node.output(i) {
-            self.state.set_beside(id, operand);
+            self.state.set_companion(id, operand);
         }
     }
 
     /// Returns the companion of input `j` of region `i`.
-    pub fn region_input_beside(&mut self, i: usize, j: usize) -> Option<Operand> {
+    pub fn region_input_companion(&mut self, i: usize, j: usize) -> Option<Operand> {
         self.state.companion(self.graph[self.node.regions[i]].inputs[j])
     }
 
@@ -302,6 +356,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the steps that `then` adds instead of adding them.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `then`.
     pub fn steps_of(&mut self, then: impl FnOnce(&mut Self) -> Result) -> Result<Vec<Step>> {
         let before = std::mem::take(self.steps);
         let result = then(self);
@@ -315,11 +373,20 @@ impl<'a> Lower<'a> {
     }
 
     /// Lowers region `i` of the node.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a node of the region cannot be lowered.
     pub fn block(&mut self, i: usize) -> Result<Block> {
         self.state.region(self.node.regions[i])
     }
 
     /// Lowers region `i`, which runs whenever the node does: its errors are errors of the model.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first faulty node, or an error if a node of the region cannot be
+    /// lowered.
     pub fn body(&mut self, i: usize) -> Result<Block> {
         let mut nodes = self.graph[self.node.regions[i]].nodes.iter();
         match nodes.find_map(|&id| self.graph[id].fault.clone()) {
@@ -329,6 +396,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the operand of input `j` of region `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input has no buffer.
     pub fn region_input(&mut self, i: usize, j: usize) -> Result<Operand> {
         let id = self.graph[self.node.regions[i]].inputs[j];
         self.state.operand(id)
@@ -388,12 +459,20 @@ impl<'a> Lower<'a> {
     }
 
     /// Returns the type of input `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is missing.
     pub fn any(&self, i: usize) -> Result<&'a Type> {
         let id = self.node.input(i).ok_or_else(|| missing("input", i))?;
         Ok(&self.graph[id].ty)
     }
 
     /// Returns the type of output `i`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the output is missing.
     pub fn output_any(&self, i: usize) -> Result<&'a Type> {
         let id = self.node.output(i).ok_or_else(|| missing("output", i))?;
         Ok(&self.graph[id].ty)

@@ -360,7 +360,7 @@ impl Lowering for State<'_> {
         Some(companion)
     }
 
-    fn set_beside(&mut self, value: ValueId, operand: Operand) {
+    fn set_companion(&mut self, value: ValueId, operand: Operand) {
         self.companions.insert(self.homes.find(value).0, operand);
     }
 

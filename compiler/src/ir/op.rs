@@ -29,6 +29,11 @@ pub trait Op: Any {
     fn attributes(&self, _: &mut Attributes) {}
 
     /// Returns the types of a region's inputs; called before the region is built.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the inputs of the node do not fit the region, or
+    /// [`Stop::Unknown`](super::Stop::Unknown) if their types are unknown.
     fn region_inputs(&self, _region: usize, _: &mut Infer<'_>) -> Inferred {
         Ok(Vec::<Type>::new())
     }
@@ -45,6 +50,11 @@ pub trait Op: Any {
     }
 
     /// Infers the types of the outputs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the inputs do not fit the operator, or
+    /// [`Stop::Unknown`](super::Stop::Unknown) if their types are unknown.
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred;
 
     /// Reports which outputs are views of inputs, and which inputs can be computed inside of an
@@ -52,10 +62,18 @@ pub trait Op: Any {
     fn views(&self, _: &mut Views<'_>) {}
 
     /// Selects the kernel calls that compute the operator.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no kernel supports the node.
     fn lower(&self, cx: &mut Lower<'_>) -> Result;
 
     /// Sets the gradients of the inputs from those of the outputs. An input without a gradient does
     /// not affect the outputs differentiably; an operator that sets none has zero gradients.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the operator has no gradient.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         Err(no_gradient(&*g.node().op, ""))
     }

@@ -27,6 +27,10 @@ pub struct Reader<'a> {
 macro_rules! kinds {
     ($($name:ident $Variant:ident $T:ty, $what:literal;)*) => {$(
         #[doc = concat!("The ", $what, " of that name, where the file has it.")]
+        ///
+        /// # Errors
+        ///
+        /// Returns an error if the attribute has another type.
         pub fn $name(&mut self, name: &str) -> Result<Option<$T>> {
             match self.attributes.remove(name) {
                 None => Ok(None),
@@ -66,37 +70,65 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an integer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type.
     pub fn int(&mut self, name: &str, default: i64) -> Result<i64> {
         Ok(self.maybe_int(name)?.unwrap_or(default))
     }
 
     /// Reads a required integer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute is missing or has another type.
     pub fn required_int(&mut self, name: &str) -> Result<i64> {
         let value = self.maybe_int(name)?;
         value.ok_or_else(|| missing(name))
     }
 
     /// Reads a flag: 0 or 1.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type.
     pub fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
         Ok(self.maybe_int(name)?.map_or(default, |value| value != 0))
     }
 
     /// Reads a float.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type.
     pub fn float(&mut self, name: &str, default: f32) -> Result<f32> {
         Ok(self.maybe_float(name)?.unwrap_or(default))
     }
 
     /// Reads an optional string.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type or is not UTF-8.
     pub fn maybe_string(&mut self, name: &str) -> Result<Option<String>> {
         self.maybe_bytes(name)?.map(|bytes| utf8(name, bytes)).transpose()
     }
 
     /// Reads a string.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type or is not UTF-8.
     pub fn string(&mut self, name: &str, default: &str) -> Result<String> {
         Ok(self.maybe_string(name)?.unwrap_or_else(|| default.to_owned()))
     }
 
     /// Reads optional strings.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type or is not UTF-8.
     pub fn maybe_strings(&mut self, name: &str) -> Result<Option<Vec<String>>> {
         let Some(strings) = self.maybe_byte_strings(name)? else { return Ok(None) };
         strings.into_iter().map(|bytes| utf8(name, bytes)).collect::<Result<_>>().map(Some)
@@ -104,6 +136,10 @@ impl<'a> Reader<'a> {
 
     /// Reads a string and returns the value that `choices` has for it; the first choice is the
     /// default.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type or is none of the choices.
     pub fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Result<T> {
         let Some(found) = self.maybe_string(name)? else { return Ok(choices[0].1) };
         if let Some((_, choice)) = choices.iter().find(|(text, _)| *text == found) {
@@ -116,6 +152,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an optional element type; 0 is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type or is not the number of an element type.
     pub fn maybe_dtype(&mut self, name: &str) -> Result<Option<DType>> {
         let Some(code) = self.maybe_int(name)?.filter(|&code| code != 0) else { return Ok(None) };
         let dtype = i32::try_from(code).ok().and_then(DType::from_code);
@@ -128,6 +168,10 @@ impl<'a> Reader<'a> {
 
     /// Converts an attribute of an old version to the input at `position` that replaces it: the
     /// integers called `name`, if the file has them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute has another type.
     pub fn ints_as_input(&mut self, name: &str, position: usize) -> Result {
         if let Some(ints) = self.maybe_ints(name)? {
             self.add_input(name, position, Tensor::from_ints(&ints));
@@ -148,6 +192,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns input `i`, which must be present.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input is missing.
     pub fn input(&self, i: usize) -> Result<ValueId> {
         self.inputs.get(i).copied().flatten().ok_or_else(|| {
             let message = format!("input {i} is missing, which the operator always wants");
@@ -172,6 +220,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the element type of input `i`, which an old version requires to be known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the element type is unknown.
     pub fn dtype(&self, i: usize) -> Result<DType> {
         match self.ty(i) {
             Some(Type::Tensor(ty)) => Ok(ty.dtype),
@@ -189,6 +241,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the rank of input `i`, which an old version requires to be known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the rank is unknown.
     pub fn rank(&self, i: usize) -> Result<usize> {
         match self.ty(i).and_then(Type::as_tensor) {
             Some(ty) => Ok(ty.rank()),
@@ -200,6 +256,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Inserts `op`, on input `i` and the given constants, before the node.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the inputs do not fit `op`.
     pub fn wrap_input(&mut self, i: usize, op: impl Op, others: &[Tensor]) -> Result {
         let Some(input) = self.inputs.get(i).copied().flatten() else { return Ok(()) };
         self.inputs[i] = Some(self.add(op, &[input], others)?);
@@ -207,6 +267,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds a node before the one that is read, on the inputs and then the given constants.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the inputs do not fit `op`.
     pub fn add(&mut self, op: impl Op, inputs: &[ValueId], others: &[Tensor]) -> Result<ValueId> {
         let name = inputs.first().map_or("", |&id| &self.graph[id].name).to_owned();
         let name = format!("{name}/{}", op.name());
@@ -216,6 +280,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Makes the subgraph called `name` the node's next region.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute is missing or not a graph.
     pub fn region(&mut self, name: &str) -> Result {
         match self.attributes.remove(name) {
             Some(Attribute::Graph(i)) => {
@@ -231,6 +299,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Makes an optional subgraph the node's next region; returns whether the file has it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute is not a graph.
     pub fn maybe_region(&mut self, name: &str) -> Result<bool> {
         let given = self.attributes.contains_key(name);
         if given {

@@ -77,6 +77,10 @@ pub fn rewrite(old: &Graph, hook: Hook<'_>, rules: &[Rule<'_>]) -> Result<Graph,
 /// Copies the nodes that compute `output` from `inputs` into a graph with these inputs, of the
 /// given types; an input with a constant is replaced by it. Other values that the nodes need become
 /// additional inputs, which are returned: values that no node of `old` computes, and random ones.
+///
+/// # Errors
+///
+/// Returns the diagnostics of copied nodes whose types cannot be inferred.
 pub fn extract(
     old: &Graph,
     inputs: &[(ValueId, Type, Option<Tensor>)],
@@ -104,6 +108,10 @@ pub fn extract(
 
 /// Returns a graph of `node` alone, with values of `old` as its inputs and captures: constants, and
 /// results of single nodes of constants. The node need not be part of the graph yet.
+///
+/// # Errors
+///
+/// Returns the diagnostics of copied nodes whose types cannot be inferred.
 pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite::with(old, Uses::none(old), &copy_node, &[]);
     let into = cx.new.body;

@@ -23,6 +23,10 @@ use std::{
 };
 
 /// Returns every violation of the invariants, each with its node.
+///
+/// # Errors
+///
+/// Returns the violations, if there are any.
 pub fn verify(graph: &Graph) -> Result<(), Diagnostics> {
     let mut verifier = Verifier {
         graph,

@@ -25,6 +25,11 @@ impl Attributes {
 
 impl Reader<'_> {
     /// Reads the activation function of the epilogue; the identity by default.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an attribute has another type, or if no activation has this name and
+    /// these parameters.
     pub fn activation(&mut self) -> Result<Activation> {
         let name = self.string("activation", "Identity")?;
         let parameters = self.maybe_floats("activation_parameters")?.unwrap_or_default();

@@ -240,6 +240,11 @@ impl<'t> Expr<'t> {
 impl<'t> Gradient<'t> {
     /// Sets the gradient of input `i` of a node that only moves elements. The node also moves the
     /// elements' numbers, which tell where each gradient belongs.
+    ///
+    /// # Errors
+    ///
+    /// Never returns an error. The result is that of [`Op::gradient`](crate::ir::Op::gradient),
+    /// whose implementations call this function.
     pub fn moved(&mut self, i: usize) -> Result {
         let (x, Some(dy)) = (self.x(i), self.dy(0)) else { return Ok(()) };
         let mut inputs: Vec<_> = (0..self.inputs()).map(|i| self.optional(i)).collect();

@@ -92,6 +92,10 @@ pub trait Params {
     /// Calls `see` for every size.
     fn visit(&self, see: &mut dyn FnMut(&Dim));
     /// Runs the kernel.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel.
     fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result;
     /// The structs that hold the kernel's operands.
     fn operands(&self, _: Form) -> &'static [Operands] {
@@ -283,6 +287,10 @@ impl<'a> Args<'a> {
 /// The return type of a kernel: nothing, or a `Result`.
 pub trait Outcome {
     /// Converts to a `Result`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel, if it returned one.
     fn into_result(self) -> Result;
 }
 

@@ -106,7 +106,7 @@ pub fn lower(
         all.push(Carried { initial, value, next });
     }
     for j in 0..values.count {
-        if let Some(value) = cx.region_input_beside(0, values.body_input + j) {
+        if let Some(value) = cx.region_input_companion(0, values.body_input + j) {
             let initial = cx.input_given(values.input + j);
             let next = cx.given(0, values.result + j);
             all.push(Carried { initial, value, next });

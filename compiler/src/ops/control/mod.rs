@@ -205,7 +205,7 @@ impl Op for If {
                 }
             }
         }
-        let companions: Vec<Option<Operand>> = (0..count).map(|i| cx.output_beside(i)).collect();
+        let companions: Vec<Option<Operand>> = (0..count).map(|i| cx.output_companion(i)).collect();
         for (branch, block) in branches.iter_mut().enumerate() {
             complete_results(cx, branch, block, &outputs, &companions);
         }

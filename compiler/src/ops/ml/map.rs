@@ -82,7 +82,7 @@ impl Op for ZipMap {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let keys = cx.weight(&self.keys);
-        cx.set_output_beside(0, keys);
+        cx.set_output_companion(0, keys);
         Ok(())
     }
 }
