@@ -146,6 +146,6 @@ impl<I: Id, T> Index<I> for Map<I, T> {
     type Output = T;
 
     fn index(&self, id: I) -> &T {
-        self.get(id).expect("the map knows the id")
+        self.get(id).expect("an indexed id has an annotation")
     }
 }

@@ -314,7 +314,7 @@ mod tests {
             Replacement::of(&path, |out| pieces.iter().try_for_each(|piece| out.write_all(piece)))
                 .and_then(Replacement::put)
                 .expect("the test made the directory");
-            fs::read(&path).expect("it was written")
+            fs::read(&path).expect("the test wrote the file")
         };
         assert_eq!(pieces(&[]), b"");
         assert_eq!(pieces(&[b"one", b"two"]), b"onetwo");
@@ -323,7 +323,7 @@ mod tests {
         file.set_modified(long_ago).expect("the test made the directory");
         let written = || {
             let found = fs::metadata(&path).and_then(|found| found.modified());
-            found.expect("it is there") != long_ago
+            found.expect("the test wrote the file") != long_ago
         };
         assert_eq!(pieces(&[b"on", b"etwo"]), b"onetwo");
         assert!(!written());
@@ -345,10 +345,10 @@ mod tests {
             out.write_all(b"behind")?;
             Err(io::Error::other("no more"))
         });
-        assert!(failed.err().expect("it failed").message.contains("no more"));
+        assert!(failed.err().expect("`write` returned an error").message.contains("no more"));
         let dropped = Replacement::of(&path, |out| out.write_all(b"behind"));
         drop(dropped.expect("the test made the directory"));
-        assert_eq!(fs::read(&path).expect("it is there"), b"before");
+        assert_eq!(fs::read(&path).expect("the test wrote the file"), b"before");
         assert_eq!(fs::read_dir(&directory).expect("the test made the directory").count(), 1);
         fs::remove_dir_all(directory).expect("the test made the directory");
     }
@@ -366,7 +366,7 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
             let path = directory.join(len.to_string());
             fs::write(&path, &bytes).expect("the test made the directory");
-            assert!(read(&path).expect("it was written") == bytes, "{len}");
+            assert!(read(&path).expect("the test wrote the file") == bytes, "{len}");
         }
         fs::remove_dir_all(directory).expect("the test made the directory");
     }

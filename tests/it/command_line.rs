@@ -288,9 +288,9 @@ fn a_command_after_a_model_is_an_error() {
     let other = directory.join("other.onnx");
     let other = other.to_str().expect("the path is text");
     for (words, says) in [
-        ([model, other], format!("one model is compiled at a time: `{model}`, or `{other}`")),
+        ([model, other], format!("one model is compiled at a time: `{model}` or `{other}`")),
         (["chek", model], "`chek` is neither a command nor a file".to_owned()),
-        ([model, "check"], format!("the command `check` stands behind `{model}`")),
+        ([model, "check"], format!("the command `check` must come before `{model}`")),
     ] {
         let output = run(words);
         assert_eq!(output.status.code(), Some(2));

@@ -85,7 +85,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         for Rematerialized { node, operations } in
             output.plans.all().into_iter().flat_map(|plan| &plan.rematerialized)
         {
-            eprintln!("computed again: {node} ({operations} operations)");
+            eprintln!("rematerialized: {node} ({operations} operations)");
         }
     }
     Ok(())

@@ -58,7 +58,7 @@ pub fn write(path: &Path, name: &str, value: &Value, format: Format) -> Result {
 fn npy(value: &Value) -> Result<Vec<u8>> {
     let tensor = value.tensor().ok_or_else(|| {
         let message = format!("NumPy's format does not hold {}", value.kind());
-        Diagnostic::new(Code::BadOption, message).help("say `--format pb`")
+        Diagnostic::new(Code::BadOption, message).help("use `--format pb`")
     })?;
     npy::write(tensor)
 }

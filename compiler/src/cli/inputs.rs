@@ -34,7 +34,7 @@ pub fn runs(inputs: BTreeMap<String, Vec<Value>>) -> Result<Vec<Inputs>, Diagnos
 pub fn callable(plan: &Plan) -> Result<(), Diagnostic> {
     let Some(&Custom { operator, function, .. }) = plan.customs().first() else { return Ok(()) };
     let message = format!(
-        "{} is {}, a function that only your program has",
+        "the operator {} calls {}, a function of your program",
         quoted(operator),
         quoted(function)
     );
@@ -109,7 +109,7 @@ fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
                 Value::Tensor(tensor) => tensor.ty().to_string(),
                 value => value.kind().to_owned(),
             };
-            let message = format!("the input {name} is {found}, but the model wants {wanted}");
+            let message = format!("the input {name} is {found}, but the model takes {wanted}");
             Err(Diagnostic::new(Code::Refused, message))
         }
         (None, Type::Optional(_)) => Ok(Value::Optional(None)),
@@ -117,7 +117,7 @@ fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
         (None, _) => {
             let message = format!("the input {name} is not given");
             Err(Diagnostic::new(Code::BadOption, message)
-                .help(format!("say `--input {}=FILE`", port.name)))
+                .help(format!("set `--input {}=FILE`", port.name)))
         }
     }
 }
@@ -179,7 +179,7 @@ mod tests {
                 y = Sum(a, b, e)
             }";
         let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
-        let plan = planned.expect("the model is whole");
+        let plan = planned.expect("the model is valid");
         let floats = |values: &[f32]| Value::Tensor(Tensor::from_floats(values));
         let given = [("a", floats(&[1.0, 2.0])), ("b", floats(&[1.0])), ("c", floats(&[1.0]))];
         let more = [("d", floats(&[1.0, 2.0])), ("f", floats(&[]))];
@@ -191,8 +191,8 @@ mod tests {
             [
                 "the model has no input `f`",
                 "`n` is 1 in the input `b`, but 2 in `a`",
-                "the input `c` is float[1], but the model wants int64",
-                "the input `d` is float[2], but the model wants seq(float[2])",
+                "the input `c` is float[1], but the model takes int64",
+                "the input `d` is float[2], but the model takes seq(float[2])",
                 "the input `e` is not given",
             ]
         );

@@ -104,8 +104,8 @@ fn explain_second_word(error: &clap::Error, words: &[OsString]) -> Option<String
     let is_command = Cli::command().find_subcommand(word).is_some();
     let (name, word) = (quoted(&model.to_string_lossy()), quoted(word));
     Some(match (is_command, model.exists()) {
-        (true, _) => format!("the command {word} stands behind {name}; it comes first"),
-        (false, true) => format!("one model is compiled at a time: {name}, or {word}"),
+        (true, _) => format!("the command {word} must come before {name}"),
+        (false, true) => format!("one model is compiled at a time: {name} or {word}"),
         (false, false) => format!("{name} is neither a command nor a file"),
     })
 }
@@ -116,7 +116,7 @@ fn print(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     match out.write_fmt(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("error: what was asked for cannot be printed: {error}");
+            eprintln!("error: the result cannot be printed: {error}");
             process::exit(1);
         }
         Ok(()) | Err(_) => {}

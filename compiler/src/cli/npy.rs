@@ -210,7 +210,7 @@ mod tests {
         let matrix = Tensor { shape: vec![1, 3], ..Tensor::from_floats(&[1.0, -2.5, 3.0]) };
         for tensor in [strings, matrix, Tensor::from_int(7), Tensor::from_ints(&[])] {
             let bytes = write(&tensor).expect("NumPy has the type");
-            assert!(read(&bytes).expect("it was just written") == tensor);
+            assert!(read(&bytes).expect("a written file can be read") == tensor);
             assert!(bytes.len() - tensor.bytes().len() >= 64);
         }
     }

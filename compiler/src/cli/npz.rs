@@ -124,7 +124,7 @@ mod tests {
         let file = npy::write(&tensor).expect("NumPy has the type");
         let packed = miniz_oxide::deflate::compress_to_vec(&file, 6);
         for bytes in [archive(0, &file, file.len()), archive(8, &packed, file.len())] {
-            let found = read(&bytes).expect("the archive is whole");
+            let found = read(&bytes).expect("the archive is complete");
             assert!(found.len() == 1 && found["w"] == tensor);
         }
     }

@@ -76,7 +76,7 @@ fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
 fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
     Diagnostic::new(Code::BadOption, "two models would be written to one file")
         .note(format!("{} and {}", first.display(), second.display()))
-        .help("write them into folders of their own, one after the other")
+        .help("write each into a folder of its own")
         .within(to.display().to_string())
 }
 

@@ -20,7 +20,7 @@ pub fn print(model: &Path, options: &Options, narrow: &Plan) -> Result<(), Diagn
     let inputs = match inputs::of(model, &[], exact) {
         Ok(inputs) => inputs,
         Err(_) => {
-            eprintln!("the effect on the outputs is not known: sizes of inputs are open");
+            eprintln!("the error of the outputs is not known: inputs have free sizes");
             return Ok(());
         }
     };

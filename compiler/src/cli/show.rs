@@ -58,5 +58,5 @@ fn text(options: &Options) -> Result<String, Diagnostics> {
         })
         .plan(bytes);
     // Errors after the pass do not matter here.
-    text.ok_or_else(|| result.err().expect("all passes were run").within(&place))
+    text.ok_or_else(|| result.err().expect("without errors every pass was observed").within(&place))
 }

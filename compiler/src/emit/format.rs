@@ -9,7 +9,7 @@ const MARKS: [&str; 3] = ["comment", "note", "blank"];
 /// `note!("…");` becomes a comment at the end of the line before, and a line `blank!();` becomes
 /// empty.
 pub fn print(tokens: TokenStream) -> String {
-    let file = syn::parse2(tokens).expect("the tokens of a file");
+    let file = syn::parse2(tokens).expect("the emitted tokens are a Rust file");
     let text = prettyplease::unparse(&file);
     let mut lines: Vec<String> = Vec::new();
     let mut given = text.lines();
@@ -26,7 +26,7 @@ pub fn print(tokens: TokenStream) -> String {
             };
             comment(&literal, indent, &mut lines);
         } else if let Some(literal) = text.strip_prefix("note!(") {
-            let literal = literal.strip_suffix(");").expect("a note is short");
+            let literal = literal.strip_suffix(");").expect("a note fits one line");
             note(literal, &mut lines);
         } else {
             lines.push(line.to_owned());
@@ -65,7 +65,7 @@ fn blank(lines: &mut Vec<String>) {
 }
 
 fn comment(literal: &str, indent: &str, lines: &mut Vec<String>) {
-    let comment: syn::LitStr = syn::parse_str(literal).expect("a comment is a string");
+    let comment: syn::LitStr = syn::parse_str(literal).expect("`comment!` has a string literal");
     if !lines.last().is_some_and(|before| before.trim().starts_with("//")) {
         blank(lines);
     }
@@ -74,7 +74,7 @@ fn comment(literal: &str, indent: &str, lines: &mut Vec<String>) {
 
 /// A comment at the end of the line before.
 fn note(literal: &str, lines: &mut [String]) {
-    let note: syn::LitStr = syn::parse_str(literal).expect("a note is a string");
+    let note: syn::LitStr = syn::parse_str(literal).expect("`note!` has a string literal");
     let line = lines.last_mut().expect("a note follows an item");
     *line = format!("{line} // {}", note.value());
 }

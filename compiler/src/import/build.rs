@@ -63,7 +63,7 @@ fn model(
     settings: &Settings,
     checked: &Checked,
 ) -> std::result::Result<Imported, Diagnostics> {
-    let graph_proto = proto.graph.as_ref().expect("the decoder saw a graph");
+    let graph_proto = proto.graph.as_ref().expect("`graph` returns an error without a graph");
     let mut builder = GraphBuilder::new(proto, graph_proto, settings, checked);
     let opsets = builder.opsets(proto);
     builder.body(graph_proto, &opsets);

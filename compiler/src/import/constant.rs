@@ -80,7 +80,8 @@ mod tests {
         let scalar = Type::tensor::<Dim>(DType::I64, []);
         assert_eq!(tensor("8000", &scalar).map(|t| t.ints()), Ok(Some(vec![8000])));
         let row = Type::tensor(DType::F32, [1, 2]);
-        let found = tensor("[1, 2.5]", &row).expect("it fits");
+        let found =
+            tensor("[1, 2.5]", &row).expect("the list has the number of elements of the type");
         assert_eq!((found.shape.as_slice(), found.floats()), (&[1, 2][..], Some(vec![1.0, 2.5])));
         assert!(tensor("[1, 2]", &scalar).is_err() && tensor("x", &scalar).is_err());
     }

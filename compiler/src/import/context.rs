@@ -248,7 +248,7 @@ fn binding(node: &NodeProto) -> String {
     let (domain, name) = operator(node);
     let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
     format!(
-        "have a function of yours called for it: `--custom {operator}=crate::path::of::function`"
+        "bind it to a function of your program: `--custom {operator}=crate::path::of::function`"
     )
 }
 

@@ -35,7 +35,7 @@ impl GraphBuilder<'_> {
         if !ident::is_path(function) {
             let message = format!("{} is not the path of a function", quoted(function));
             return Err(Diagnostic::new(Code::BadOption, message)
-                .help("say it from a crate's root: `crate::path::of::function`"));
+                .help("start it at the root of a crate: `crate::path::of::function`"));
         }
         let (typed, _) = self.read_attributes(attributes)?;
         let attributes = typed
@@ -80,7 +80,7 @@ impl GraphBuilder<'_> {
     /// The type that the user, or else the model, declares for a value.
     fn declared_output(&mut self, name: &str, scope: &Scope<'_>) -> Result<Type> {
         let label = scope.label(name);
-        let help = || format!("say it: `--type {label}=float[2,3]`");
+        let help = || format!("declare it: `--type {label}=float[2,3]`");
         let declared = match self.settings.types.get(&label) {
             Some(text) => {
                 self.bindings.used.insert(label.clone());
@@ -90,13 +90,13 @@ impl GraphBuilder<'_> {
         };
         let at = |diagnostic: Diagnostic| diagnostic.within(format!("value {}", quoted(&label)));
         let declared = declared.ok_or_else(|| {
-            let message = "nothing says the type of what an operator of your own gives";
+            let message = "the type of this output of a custom operator is not declared";
             at(Diagnostic::new(Code::UnknownShape, message).help(help()))
         })?;
         let ty = types::ty(&declared, name, &mut self.dims).map_err(at)?;
         let Some(tensor) = ty.as_tensor() else {
             let message =
-                format!("an operator of your own gives tensors of so many axes, not {ty}");
+                format!("an output of a custom operator is a tensor of known rank, not {ty}");
             return Err(at(Diagnostic::new(Code::UnknownShape, message).help(help())));
         };
         let mut symbols = BTreeSet::new();
@@ -137,13 +137,16 @@ impl GraphBuilder<'_> {
             if found.is_none_or(|[inputs, outputs]| inputs.is_empty() && outputs.is_empty()) {
                 let name =
                     if domain.is_empty() { name.clone() } else { format!("{domain}::{name}") };
-                let message =
-                    format!("no node is a {} for {} to do", quoted(&name), quoted(function));
+                let message = format!(
+                    "no node has the operator {}, to which {} is bound",
+                    quoted(&name),
+                    quoted(function)
+                );
                 self.found.push(Diagnostic::new(Code::BadOption, message));
             }
         }
         for name in self.settings.types.keys().filter(|name| !self.bindings.used.contains(*name)) {
-            let message = format!("no operator of your own gives {}", quoted(name));
+            let message = format!("no custom operator has the output {}", quoted(name));
             self.found.push(Diagnostic::new(Code::BadOption, message));
         }
     }
@@ -157,13 +160,13 @@ mod tests {
     const TEXT: &str = r#"
         <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
         g (float[n, 2] x) => (float[n] y) <float[n, 2] z> {
-            z = a.Turn<k = 1>(x)
+            z = a.Twist<k = 1>(x)
             y, _ = a.Join(z, "", x)
         }
     "#;
 
     fn graph(types: &[(&str, &str)]) -> std::result::Result<String, Diagnostics> {
-        let customs = [("Turn", "crate::turn"), ("Join", "::ops::join")];
+        let customs = [("Twist", "crate::turn"), ("Join", "::ops::join")];
         let customs = customs.map(|(name, path)| (("a".to_owned(), name.to_owned()), path.into()));
         let types = types.iter().map(|(name, ty)| ((*name).to_owned(), (*ty).to_owned()));
         let settings = Settings {
@@ -179,9 +182,10 @@ mod tests {
     fn the_model_or_the_user_says_what_is_given() {
         let found = graph(&[("_", "int64[3]")]).expect("every type is declared");
         assert!(found.contains("float[n, 2]") && found.contains("crate::turn"), "{found}");
-        let diagnostic = graph(&[]).expect_err("nothing says the type").0.remove(0);
+        let diagnostic = graph(&[]).expect_err("the type of `_` is not declared").0.remove(0);
         assert_eq!((diagnostic.code, diagnostic.at.len()), (Code::UnknownShape, 3), "{diagnostic}");
-        let diagnostic = graph(&[("_", "float[m]")]).expect_err("nothing settles `m`").0.remove(0);
+        let diagnostic =
+            graph(&[("_", "float[m]")]).expect_err("no value has the size `m`").0.remove(0);
         assert!(diagnostic.message.contains("`m`"), "{diagnostic}");
     }
 
@@ -191,14 +195,14 @@ mod tests {
             <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
             g (float[past, 2] k, float[1, 2] x) => (float[total, 2] both, float[total, 2] y) {
                 both = Concat<axis = 0>(k, x)
-                y = a.Turn(both)
+                y = a.Twist(both)
             }
         "#;
-        let customs = [(("a".to_owned(), "Turn".to_owned()), "crate::turn".to_owned())].into();
+        let customs = [(("a".to_owned(), "Twist".to_owned()), "crate::turn".to_owned())].into();
         let settings = Settings { customs, ..Settings::default() };
         let options = Options { settings, ..Options::default() };
         let imported = Compiler::new(&options).import(text.into());
-        let graph = imported.expect("`both` says how large `total` is").graph;
+        let graph = imported.expect("`both` has the size `total`").graph;
         let made = graph.value_named("y").map(|id| graph[id].ty.to_string());
         assert_eq!(made.as_deref(), Some("float[past + 1, 2]"));
     }

@@ -209,7 +209,8 @@ mod tests {
     fn functions_that_grow_beyond_all_bounds_are_refused() {
         let twice = |i: usize| {
             format!(
-                "<domain: \"f\", opset_import: [\"f\" : 1]> F{i} (x) => (z) {{ y = f.F{0}(x) z = f.F{0}(y) }}",
+                "<domain: \"f\", opset_import: [\"f\" : 1]> F{i} (x) => (z) {{ y = f.F{0}(x) z = \
+                f.F{0}(y) }}",
                 i + 1
             )
         };

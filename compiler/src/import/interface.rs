@@ -76,7 +76,7 @@ impl GraphBuilder<'_> {
             (Some(_), ty) => {
                 let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
                 let diagnostic = Diagnostic::new(Code::BadOption, message);
-                self.found.push(diagnostic.help("settle its free sizes with `--dim`"));
+                self.found.push(diagnostic.help("fix its free sizes with `--dim`"));
                 ty
             }
             (None, ty) => ty,
@@ -98,7 +98,7 @@ impl GraphBuilder<'_> {
         initial.unwrap_or_else(|| {
             let message = format!("the input {} has no default", quoted(input.name()));
             let diagnostic = Diagnostic::new(Code::BadOption, message).within(place(input));
-            self.found.push(diagnostic.help(format!("say `--const {}=VALUE`", input.name())));
+            self.found.push(diagnostic.help(format!("set `--const {}=VALUE`", input.name())));
             self.graph.value(input.name(), Type::Unknown)
         })
     }
@@ -172,7 +172,7 @@ fn fits(default: &Tensor, declared: &Type) -> Result {
 /// The error for an input that is both a constant and a state.
 fn constant_state(name: &str) -> Diagnostic {
     let message = format!("the input {} is a constant, so no run can change it", quoted(name));
-    Diagnostic::new(Code::BadOption, message).help(format!("leave out `--const {name}`"))
+    Diagnostic::new(Code::BadOption, message).help(format!("omit `--const {name}`"))
 }
 
 /// The error for a name that no input or output of the model has.

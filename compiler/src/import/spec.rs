@@ -202,11 +202,11 @@ impl Spec {
             }
             How::Naming(..) => {
                 let message = format!(
-                    "{} names values in its attributes, which values of a graph built in code do not have",
+                    "{} names values in its attributes, but values of a graph built in code have no names",
                     quoted(&self.op_type)
                 );
                 Err(Diagnostic::new(Code::Unsupported, message)
-                    .help("write it into a model, or into ONNX's text"))
+                    .help("write it to a model file, or in ONNX's textual syntax"))
             }
             How::Body(body) => self.inline_function(entry, body, graph, region),
         }
@@ -302,10 +302,10 @@ mod tests {
     #[test]
     fn old_versions_are_read_as_in_files() {
         let (mut graph, x) = graph();
-        let set: OperatorSet = "ai.onnx:11".parse().expect("it is one");
+        let set: OperatorSet = "ai.onnx:11".parse().expect("the text names an operator set");
         let axes = vec![1_i64];
         let y = Spec::new("ReduceSum").of(set).called("y").inputs([x]).attribute("axes", axes);
-        let y = y.one(&mut graph).expect("version 11 has the axes as attribute");
+        let y = y.one(&mut graph).expect("version 11 has the axes in an attribute");
         assert_eq!(graph[y].ty.to_string(), "float[2, 1]");
         assert_eq!(graph.producer(y).map(|node| node.inputs.len()), Some(2));
     }
@@ -328,13 +328,14 @@ mod tests {
         let mut branch = |op: &str| {
             let region = graph.region(op);
             let y = Spec::new(op).called(op).inputs([x]).one_in(&mut graph, region);
-            graph.set_outputs(region, vec![y.expect("it fits")]);
+            graph.set_outputs(region, vec![y.expect("the input fits the operator")]);
             region
         };
         let (yes, no) = (branch("Abs"), branch("Neg"));
         let y = Spec::new("If").called("y").inputs([cond]);
         let y = y.region("else_branch", no).region("then_branch", yes).one(&mut graph);
-        let node = graph.producer(y.expect("it fits")).expect("a node makes it");
+        let node =
+            graph.producer(y.expect("the input fits the operator")).expect("a node computes `y`");
         assert_eq!(graph[node.regions[0]].name, "Abs");
     }
 

@@ -152,7 +152,7 @@ fn raw_len(dtype: DType, len: usize) -> usize {
 }
 
 fn wrong_len(field: &str, found: usize, expected: usize) -> Diagnostic {
-    let message = format!("`{field}` has {found} entries, but the type and shape want {expected}");
+    let message = format!("`{field}` has {found} entries, but the type and shape need {expected}");
     Diagnostic::new(Code::BadTensor, message)
 }
 
@@ -261,7 +261,7 @@ mod tests {
         let raw_data = Some(Bytes::from_static(&[0x8f, 0x07]));
         let packed = TensorProto { raw_data, ..proto(DType::I4, &[3]) };
         let files = external::Files::none();
-        let found = tensor(&packed, &files).expect("the data fits");
+        let found = tensor(&packed, &files).expect("the data fits the type and shape");
         assert_eq!(found.ints(), Some(vec![-1, -8, 7]));
     }
 
@@ -269,7 +269,8 @@ mod tests {
     fn six_bits_may_lie_in_two_bytes() {
         let raw_data = Some(Bytes::from_static(&[0b0100_0001, 0b0011_0000, 0b1111_1100, 0b10]));
         let packed = TensorProto { raw_data, ..proto(DType::F6E2M3, &[5]) };
-        let found = tensor(&packed, &external::Files::none()).expect("the data fits");
+        let found =
+            tensor(&packed, &external::Files::none()).expect("the data fits the type and shape");
         assert_eq!(found.bytes(), [0b1, 0b1, 0b11, 0b111111, 0b10]);
         assert_eq!(found.floats(), Some(vec![0.125, 0.125, 0.375, -7.5, 0.25]));
     }
@@ -278,7 +279,7 @@ mod tests {
     fn a_size_of_zero_decides() {
         for dims in [[0, 1 << 40, 1 << 40], [1 << 62, 4, 0]] {
             let empty = tensor(&proto(DType::F32, &dims), &external::Files::none());
-            assert_eq!(empty.expect("there is no element").len(), 0);
+            assert_eq!(empty.expect("an empty tensor needs no data").len(), 0);
         }
     }
 
@@ -290,9 +291,15 @@ mod tests {
         {
             let data = Data::Bytes(Bytes::from_static(elements));
             let small = Tensor { dtype, shape: vec![3, 1], data };
-            assert!(tensor(&super::proto(&small, "x"), &files).expect("it fits") == small);
+            assert!(
+                tensor(&super::proto(&small, "x"), &files).expect("a written tensor can be read")
+                    == small
+            );
         }
         let text = Tensor::from_strings(vec!["a".into(), "\u{e4}".into()]);
-        assert!(tensor(&super::proto(&text, "x"), &files).expect("it fits") == text);
+        assert!(
+            tensor(&super::proto(&text, "x"), &files).expect("a written tensor can be read")
+                == text
+        );
     }
 }

@@ -317,8 +317,8 @@ mod tests {
         let x = Tensor { shape: vec![2, 3], ..Tensor::from_floats(&[0.0; 6]) };
         let inputs = BTreeMap::from([("x".to_owned(), Value::Tensor(x))]);
         for size in ["-1", "?"] {
-            let model = import::decode(model(size, "?").into()).expect("it is a model");
-            let graph = model.graph.expect("the model has one");
+            let model = import::decode(model(size, "?").into()).expect("the text is a model");
+            let graph = model.graph.expect("the model has a graph");
             let settled = import::free_sizes(&graph, &inputs);
             assert_eq!(settled, [("x_0".to_owned(), import::Size::Fixed(2))]);
         }

@@ -25,6 +25,18 @@ ids! {
 }
 
 /// A model as a graph.
+///
+/// ```
+/// use onnxc::{Spec, dtype::DType, ir::Graph, ty::Type};
+///
+/// let mut graph = Graph::named("double");
+/// let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2, 3]));
+/// let y = Spec::new("Add").called("y").inputs([x, x]).one(&mut graph)?;
+/// graph.set_outputs(graph.body, vec![y]);
+/// assert_eq!(graph[y].ty.to_string(), "float[2, 3]");
+/// assert_eq!(graph[graph.body].nodes.len(), 1);
+/// # Ok::<(), onnxc::diag::Diagnostic>(())
+/// ```
 #[derive(Clone)]
 pub struct Graph {
     values: Arena<ValueId, Value>,

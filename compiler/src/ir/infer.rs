@@ -92,7 +92,7 @@ impl<'a> Infer<'a> {
     /// Returns an error if the input is missing.
     pub fn any(&self, i: usize) -> Inferred<&'a Type> {
         let Some(id) = self.value(i) else {
-            let message = format!("input {i} is missing, which the operator always wants");
+            let message = format!("input {i} is missing, which the operator requires");
             return Err(Diagnostic::new(Code::BadArity, message).into());
         };
         Ok(&self.graph[id].ty)

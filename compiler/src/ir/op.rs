@@ -10,6 +10,18 @@ use crate::{
 use std::{any::Any, fmt, rc::Rc, str::FromStr};
 
 /// An operator with its attributes, in the newest form that ONNX has for it.
+///
+/// ```
+/// use onnxc::{Compiler, Options, ir::Domain};
+///
+/// let model = r#"<ir_version: 10, opset_import: ["" : 21]>
+///     g (float[2] x) => (float[2] y) { y = Relu (x) }"#;
+/// let graph = Compiler::new(&Options::default()).import(model.into())?.graph;
+/// let operators = graph.nodes().map(|(_, node)| (node.op.name(), node.op.domain()));
+/// let operators: Vec<_> = operators.collect();
+/// assert_eq!(operators, [("Relu", Domain::Onnx)]);
+/// # Ok::<(), onnxc::diag::Diagnostics>(())
+/// ```
 pub trait Op: Any {
     /// Returns the operator's name, as ONNX spells it.
     fn name(&self) -> &'static str;

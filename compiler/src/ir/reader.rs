@@ -26,7 +26,7 @@ pub struct Reader<'a> {
 /// Defines readers of attributes of one kind each.
 macro_rules! kinds {
     ($($name:ident $Variant:ident $T:ty, $what:literal;)*) => {$(
-        #[doc = concat!("The ", $what, " of that name, where the file has it.")]
+        #[doc = concat!("Reads an optional ", $what, ".")]
         ///
         /// # Errors
         ///
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
     /// Returns an error if the input is missing.
     pub fn input(&self, i: usize) -> Result<ValueId> {
         self.inputs.get(i).copied().flatten().ok_or_else(|| {
-            let message = format!("input {i} is missing, which the operator always wants");
+            let message = format!("input {i} is missing, which the operator requires");
             Diagnostic::new(Code::BadArity, message)
         })
     }

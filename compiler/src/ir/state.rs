@@ -57,7 +57,7 @@ impl State<'_> {
         match symbols.iter().find(is_open) {
             Some(symbol) if given.contains(&&Dim::symbol(symbol)) => {
                 let label = self.plan.symbols.get(symbol).map_or("NAME", |size| &size.label);
-                format!("say `--dim {label}=N` or `--dim {label}=1..=N`")
+                format!("set `--dim {label}=N` or `--dim {label}=1..=N`")
             }
             _ => "only running tells the size: declare that of the output in the model".into(),
         }

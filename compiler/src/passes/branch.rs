@@ -329,16 +329,18 @@ mod tests {
         let mut g = Graph::new(Rc::default());
         let n = Dim::symbol("n");
         let x = g.input(g.body, "x", Type::tensor(DType::F32, [n.clone(), 3.into(), n]));
-        let y = g.add(g.body, "y", Squeeze, &[x]).expect("its axes may be open");
-        let z = g.add(g.body, "z", Shape { start: 0, end: None }, &[y]).expect("it has a shape");
+        let y = g.add(g.body, "y", Squeeze, &[x]).expect("axes of unknown size may be squeezed");
+        let z = g
+            .add(g.body, "z", Shape { start: 0, end: None }, &[y])
+            .expect("any tensor has a shape");
         g.set_outputs(g.body, vec![z]);
         let branches = Branches::default();
         let hook = |cx: &mut Rewrite<'_>, id, rest: &[Todo], into, outputs: &[ValueId]| {
             branches.decide(cx, id, rest, into, outputs)
         };
-        let g = rewrite(&g, &hook, &[]).expect("both ways are possible");
+        let g = rewrite(&g, &hook, &[]).expect("both branches infer");
         assert_eq!(ops(&g, g.body), ["Holds", "If"]);
-        let branches = &g[*g[g.body].nodes.last().expect("there are two")].regions;
+        let branches = &g[*g[g.body].nodes.last().expect("the body has two nodes")].regions;
         assert_eq!(ops(&g, branches[0]), ["Assume", "Squeeze", "Shape"]);
         assert_eq!(ops(&g, branches[1]), ["Squeeze", "Shape"]);
         let ty = |region: RegionId| g[g[region].outputs[0]].ty.to_string();

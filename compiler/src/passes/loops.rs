@@ -305,10 +305,11 @@ mod tests {
         let given =
             [Tensor::from_floats(&[1.0, 2.0]), Tensor::from_int(3), Tensor::from_bool(true)];
         let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
-        let found = interpreter::run(&plan, &given.map(Value::Tensor)).expect("the inputs fit");
+        let found = interpreter::run(&plan, &given.map(Value::Tensor))
+            .expect("the inputs have the types of the model");
         let found = found.into_iter().map(|value| {
-            let tensor = value.tensor().expect("it gives tensors").clone();
-            (tensor.shape.clone(), tensor.floats().expect("of floats"))
+            let tensor = value.tensor().expect("every output is a tensor").clone();
+            (tensor.shape.clone(), tensor.floats().expect("every output has numbers"))
         });
         (ops, found.collect())
     }
@@ -476,7 +477,7 @@ mod tests {
                 }>(\"\", x)
             }";
         let found = crate::Compiler::new(&Options::default()).plan(model.into());
-        let found = found.err().expect("the size of a part is not known").to_string();
+        let found = found.err().expect("version 8 requires known sizes of parts").to_string();
         assert!(found.contains("E0301") && found.contains("operator set 9"), "{found}");
     }
 
@@ -491,7 +492,7 @@ mod tests {
                 }>(zero, part)
             }";
         let found = crate::Compiler::new(&Options::default()).plan(model.into());
-        let found = found.err().expect("the number of axes is not known").to_string();
+        let found = found.err().expect("the rank of the part is unknown").to_string();
         assert!(found.contains("E0204"), "{found}");
     }
 }

@@ -130,7 +130,10 @@ impl<F: Formula> Params for Bound<F> {
     fn run(&self, form: Form, symbols: &Symbols<'_>, args: &mut Args<'_>) -> Result {
         let run = match form {
             Form::Apart | Form::MayReuse | Form::Updates => self.kernel.run,
-            Form::InPlace => self.kernel.in_place.expect("the plan saw that there is such a form"),
+            Form::InPlace => self
+                .kernel
+                .in_place
+                .expect("only a kernel with an in-place form is called in place"),
         };
         let mut result = Ok(());
         self.formula.with(symbols, &mut |numbers| result = run(args, numbers));
@@ -229,47 +232,47 @@ impl<'a> Args<'a> {
 
     /// The element type of input `i`.
     pub fn input_dtype(&self, i: usize) -> DType {
-        self.inputs[i].as_ref().expect("the call gives the input").0.dtype()
+        self.inputs[i].as_ref().expect("the call has every required input").0.dtype()
     }
 
     /// Input `i`.
     pub fn input<T: Element>(&self, i: usize) -> &'a [T] {
-        self.optional(i).expect("the call gives the input")
+        self.optional(i).expect("the call has every required input")
     }
 
     /// Input `i`, if the call has it.
     pub fn optional<T: Element>(&self, i: usize) -> Option<&'a [T]> {
         let (array, range) = self.inputs[i].as_ref()?;
-        Some(&T::of(array).expect("the verifier saw the types")[range.clone()])
+        Some(&T::of(array).expect("the plan gives the kernel elements of its type")[range.clone()])
     }
 
     /// Output `i`. It can be taken once.
     pub fn output<T: Element>(&mut self, i: usize) -> &'a mut [T] {
-        self.optional_output(i).expect("the call takes the output")
+        self.optional_output(i).expect("the call has every required output, and each is taken once")
     }
 
     /// Output `i`, if the call has it. It can be taken once.
     pub fn optional_output<T: Element>(&mut self, i: usize) -> Option<&'a mut [T]> {
         let (array, range) = self.outputs.get_mut(i)?.take()?;
-        Some(&mut T::of_mut(array).expect("the verifier saw the types")[range])
+        Some(&mut T::of_mut(array).expect("the plan gives the kernel elements of its type")[range])
     }
 
     /// Input `i`, a sequence.
     pub fn sequence<T: Element>(&self, i: usize) -> &'a Sequence<T> {
-        let (array, _) = self.inputs[i].as_ref().expect("the call gives the input");
-        array.sequence().expect("the verifier saw the types")
+        let (array, _) = self.inputs[i].as_ref().expect("the call has every required input");
+        array.sequence().expect("the plan gives the kernel elements of its type")
     }
 
     /// Output `i`, a sequence. It can be taken once.
     pub fn output_sequence<T: Element>(&mut self, i: usize) -> &'a mut Sequence<T> {
         let taken = self.outputs.get_mut(i).and_then(Option::take);
-        let (array, _) = taken.expect("the call takes the output");
-        array.sequence_mut().expect("the verifier saw the types")
+        let (array, _) = taken.expect("the call has every required output, and each is taken once");
+        array.sequence_mut().expect("the plan gives the kernel elements of its type")
     }
 
     /// The place for the sizes that the kernel computes. It can be taken once.
     pub fn sizes(&mut self) -> &'a mut [usize] {
-        self.sizes.take().expect("a kernel asks for the sizes once")
+        self.sizes.take().expect("a kernel takes the sizes once")
     }
 
     /// The random stream for this execution of the call.

@@ -12,6 +12,19 @@ use crate::{
 use std::{collections::BTreeMap, rc::Rc};
 
 /// The plan of a model.
+///
+/// ```
+/// use onnxc::{Compiler, Options, interpreter, tensor::Tensor};
+///
+/// let model = r#"<ir_version: 10, opset_import: ["" : 21]>
+///     g (float[2] x) => (float[2] y) { y = Add (x, x) }"#;
+/// let plan = Compiler::new(&Options::default()).plan(model.into())?;
+/// assert_eq!((&*plan.inputs[0].name, &*plan.outputs[0].name), ("x", "y"));
+/// assert_eq!(plan.steps.len(), 1);
+/// let outputs = interpreter::run(&plan, &[Tensor::from_floats(&[1.0, 2.0]).into()])?;
+/// assert_eq!(outputs[0].tensor().and_then(Tensor::floats), Some(vec![2.0, 4.0]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Plan {
     /// The metadata of the model.

@@ -8,7 +8,7 @@ impl fmt::Display for Plan {
         let (arena, weights) = (self.arena_bytes, self.weight_bytes);
         writeln!(f, "arena {arena} bytes, weights {weights} bytes")?;
         if let Some((calls, operations)) = self.recomputed() {
-            writeln!(f, "{calls} calls are done again: {operations} operations")?;
+            writeln!(f, "{calls} rematerialized calls: {operations} operations")?;
         }
         self.steps(f, &self.steps, 0)?;
         for state in &self.states {

@@ -83,15 +83,15 @@ fn generate_input(
     let refused = |what: &str| {
         let message = format!("the input {} {what}", quoted(&port.name));
         Diagnostic::new(Code::BadOption, message)
-            .help(format!("say `--dim NAME=N`, or `--input {}=FILE`", port.name))
+            .help(format!("set `--dim NAME=N` or `--input {}=FILE`", port.name))
     };
     if port.default.is_some() {
         return Ok(Value::Optional(None));
     }
     let Type::Tensor(ty) = &port.ty else {
-        return Err(refused("is no tensor, and is not given"));
+        return Err(refused("is not a tensor, and no file is given"));
     };
-    let shape = ty.known_shape().ok_or_else(|| refused("has free sizes, and is not given"))?;
+    let shape = ty.known_shape().ok_or_else(|| refused("has free sizes, and no file is given"))?;
     let len = shape.iter().product();
     if ty.dtype == DType::String {
         let strings = Tensor::from_strings(vec![String::new(); len]);
@@ -102,8 +102,8 @@ fn generate_input(
         return Ok(Value::Tensor(Tensor::from_numbers(ty.dtype, shape, &numbers)?));
     }
     let whole = whole.or((ty.dtype == DType::Bool).then_some(Whole::One));
-    let whole = whole
-        .ok_or_else(|| refused("is of whole numbers, of which no loss says how many there are"))?;
+    let whole =
+        whole.ok_or_else(|| refused("has integers, and no loss determines which are valid"))?;
     // In little-endian order, the first bytes are those of a narrower type.
     let number = |_| whole.draw(random).to_le_bytes().into_iter().take(ty.dtype.bytes());
     let bytes = (0..len).flat_map(number).collect();
@@ -134,13 +134,15 @@ mod tests {
                 y = SoftmaxCrossEntropyLoss(x, label)
             }";
         let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
-        let plan = planned.expect("the model is whole");
-        let made = generate_inputs(&plan, &|_| Some(Whole::Below(3))).expect("all is known");
-        let drawn = made[1].tensor().and_then(Tensor::ints).expect("a label is a whole number");
+        let plan = planned.expect("the model is valid");
+        let made = generate_inputs(&plan, &|_| Some(Whole::Below(3)))
+            .expect("every input can be generated");
+        let drawn = made[1].tensor().and_then(Tensor::ints).expect("a label is an integer");
         assert!((0..3).all(|class| drawn.contains(&class)), "{drawn:?}");
         assert!(drawn.iter().all(|label| (0..3).contains(label)), "{drawn:?}");
-        let refused =
-            generate_inputs(&plan, &|_| None).expect_err("the label may be anything").to_string();
+        let refused = generate_inputs(&plan, &|_| None)
+            .expect_err("the classes of the label are unknown")
+            .to_string();
         assert!(refused.contains("--input label=FILE"), "{refused}");
     }
 }

@@ -44,7 +44,7 @@ mod tests {
         onnxc::Compiler::new(&onnxc::Options::default())
             .observe(|_, graph| labels.record(graph))
             .plan(text.into())
-            .expect("the model is whole");
+            .expect("the model is valid");
         let found = ["la", "lb", "k"].map(|input| labels.classes(input));
         assert_eq!(found, [Some(7), None, None]);
     }

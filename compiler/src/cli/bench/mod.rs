@@ -150,7 +150,18 @@ fn manifest(options: &Options, images: bool) -> String {
     let images = if images { ", \"image\"" } else { "" };
     let threads = if options.threads.get() > 1 { ", \"threads\"" } else { "" };
     format!(
-        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nonnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"{images}{threads}] }}\n\n[profile.release]\nstrip = true\n"
+        "[package]\n\
+        name = \"bench\"\n\
+        version = \"0.0.0\"\n\
+        edition = \"2024\"\n\
+        \n\
+        [workspace]\n\
+        \n\
+        [dependencies]\n\
+        onnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"{images}{threads}] }}\n\
+        \n\
+        [profile.release]\n\
+        strip = true\n"
     )
 }
 

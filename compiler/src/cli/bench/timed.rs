@@ -31,7 +31,8 @@ impl<'o> Timed<'o> {
         name: Option<&str>,
         style: &Style,
     ) -> Result<Timed<'o>, Diagnostic> {
-        let training = training.ok_or_else(|| bad_option("the model learns nothing".into()))?;
+        let training =
+            training.ok_or_else(|| bad_option("the model has no training information".into()))?;
         let at = position(&training.steps, name)?;
         let mut methods = emit::signatures(training, style);
         let begin = glue::init(&methods[0]);
@@ -56,7 +57,7 @@ fn position(steps: &[Algorithm], name: Option<&str>) -> Result<usize, Diagnostic
         (None, []) => Err(bad_option("the model has no algorithm".into())),
         (None, _) => {
             let diagnostic = bad_option("the model has several algorithms".into()).note(names());
-            Err(diagnostic.help("say which: `--step=NAME`"))
+            Err(diagnostic.help("select one: `--step=NAME`"))
         }
         (Some(name), _) => steps.iter().position(|step| step.name == name).ok_or_else(|| {
             bad_option(format!("the model has no algorithm {}", quoted(name))).note(names())
@@ -86,14 +87,16 @@ mod tests {
         let model = prepare.bytes(text.into()).expect("the model can be trained");
         let bytes = model.encode_to_vec().into();
         let training = onnxc::Compiler::new(&Options::default()).training_plans(bytes);
-        training.expect("the model is valid").expect("it learns")
+        training.expect("the model is valid").expect("the model has training information")
     }
 
     #[test]
     fn a_step_is_timed_from_first_values_on_and_inference_without_them() {
         let training = training();
-        let style = Options::default().style(&training.infer, "model").expect("it has an arena");
-        let step = Timed::step(Some(&training), None, &style).expect("there is one algorithm");
+        let style =
+            Options::default().style(&training.infer, "model").expect("the arena is in the struct");
+        let step =
+            Timed::step(Some(&training), None, &style).expect("`prepare` writes one algorithm");
         let code = step.code();
         assert!(code.contains("model.init();") && code.contains("model.step(a0, a1)"), "{code}");
         let code = Timed::inference(&training.infer, &style).code();
@@ -108,7 +111,7 @@ mod tests {
         let steps = [algorithm("fit"), algorithm("average")];
         assert_eq!(position(&steps[..1], None).ok(), Some(0));
         assert_eq!(position(&steps, Some("average")).ok(), Some(1));
-        let said = |name| position(&steps, name).expect_err("there is none such").to_string();
+        let said = |name| position(&steps, name).expect_err("no algorithm is selected").to_string();
         assert!(said(None).contains("--step=NAME"), "{}", said(None));
         assert!(said(Some("fat")).contains("`fit`, `average`"), "{}", said(Some("fat")));
         assert!(position(&[], None).is_err());

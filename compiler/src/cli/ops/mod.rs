@@ -60,7 +60,9 @@ fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
             })
         });
         let parts: Vec<thread::ScopedJoinHandle<'_, Vec<_>>> = parts.collect();
-        let done = parts.into_iter().map(|part| part.join().expect("no model makes it panic"));
+        let done = parts
+            .into_iter()
+            .map(|part| part.join().expect("the compiler returns errors and does not panic"));
         done.flatten().collect()
     })
 }

@@ -43,14 +43,16 @@ pub fn samples() -> Vec<Sample> {
 
 fn sample(line: &'static str) -> Sample {
     let (line, outputs) = match line.rsplit_once(") -> ") {
-        Some((line, count)) => (line, Some(count.parse().expect("a number of outputs"))),
-        None => (line.strip_suffix(')').expect("inputs end a line"), None),
+        Some((line, count)) => {
+            (line, Some(count.parse().expect("the number of outputs follows the arrow")))
+        }
+        None => (line.strip_suffix(')').expect("a line ends with its inputs"), None),
     };
-    let (head, inputs) = line.rsplit_once('(').expect("inputs stand in every line");
-    let (name, head) = head.split_once(' ').expect("the name stands in front");
+    let (head, inputs) = line.rsplit_once('(').expect("every line has inputs");
+    let (name, head) = head.split_once(' ').expect("a line starts with the name");
     let (since, attributes) = match head.split_once(' ') {
         Some((since, attributes)) if since.parse::<i64>().is_ok() => {
-            (since.parse().expect("a number"), attributes)
+            (since.parse().expect("the guard parsed the version"), attributes)
         }
         _ => (1, head),
     };

@@ -20,7 +20,12 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
         (String::new(), format!("{name}::new()"))
     };
     format!(
-        "{held}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let mut model = {model};\n    let result = model.infer({arguments}){propagate};\n    Ok(vec![{outputs}])\n}}\n"
+        "{held}\n\
+        pub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n\
+        {before}    let mut model = {model};\n    \
+        let result = model.infer({arguments}){propagate};\n    \
+        Ok(vec![{outputs}])\n\
+        }}\n"
     )
 }
 
@@ -39,7 +44,18 @@ pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str
     // A model with state starts from the same state in each call.
     let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
     format!(
-        "\nuse super::runner_io;\n\npub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> Result<(), String>) -> Result<(), String> {{\n{before}    let mut model = {model}::new();\n{begin}    with(&mut |wanted| {{\n{reset}        let result = std::hint::black_box(model.{method}({arguments}){propagate});\n        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    }})\n}}\n"
+        "\n\
+        use super::runner_io;\n\
+        \n\
+        pub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> \
+        Result<(), String>) -> Result<(), String> {{\n\
+        {before}    let mut model = {model}::new();\n\
+        {begin}    with(&mut |wanted| {{\n\
+        {reset}        let result = \
+        std::hint::black_box(model.{method}({arguments}){propagate});\n        \
+        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    \
+        }})\n\
+        }}\n"
     )
 }
 
@@ -54,17 +70,47 @@ pub fn run_training(model: &str, training: &Training, methods: &[(String, Signat
             Calls::of(signature, &types(plan), &shapes(plan));
         let arguments = arguments.join(", ");
         functions += &format!(
-            "\nfn call_{i}(model: &mut {model}, inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n{before}    let result = model.{method}({arguments}){propagate};\n    Ok(vec![{outputs}])\n}}\n"
+            "\n\
+            fn call_{i}(model: &mut {model}, inputs: &[runner_io::Value]) -> \
+            Result<Vec<runner_io::Value>, String> {{\n\
+            {before}    let result = model.{method}({arguments}){propagate};\n    \
+            Ok(vec![{outputs}])\n\
+            }}\n"
         );
         let (number, count) = (i + 2, plan.inputs.len());
         arms += &format!(
-            "            {number} => {{\n                let (inputs, after) = after.split_at({count});\n                found.extend(call_{i}(&mut model, inputs)?);\n                after\n            }}\n"
+            "            {number} => {{\n                \
+            let (inputs, after) = after.split_at({count});\n                \
+            found.extend(call_{i}(&mut model, inputs)?);\n                \
+            after\n            \
+            }}\n"
         );
     }
     let init = init(&methods[0]);
     let codes: Vec<i32> = training.variables().map(|port| port.dtype().code()).collect();
     format!(
-        "{functions}\npub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    while let Some((number, after)) = rest.split_first() {{\n        rest = match number.elements::<i64>()?[0] {{\n            0 => {{\n            {init}                after\n            }}\n            1 => {{\n                model.reset();\n                after\n            }}\n{arms}            _ => return Err(\"there is no such algorithm\".into()),\n        }};\n        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            let data = model.state(variable.name).unwrap_or_default().to_vec();\n            found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data }});\n        }}\n    }}\n    Ok(found)\n}}\n"
+        "{functions}\n\
+        pub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    \
+        let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    \
+        while let Some((number, after)) = rest.split_first() {{\n        \
+        rest = match number.elements::<i64>()?[0] {{\n            \
+        0 => {{\n            \
+        {init}                after\n            \
+        }}\n            \
+        1 => {{\n                \
+        model.reset();\n                \
+        after\n            \
+        }}\n\
+        {arms}            _ => return Err(\"there is no such algorithm\".into()),\n        \
+        }};\n        \
+        for (variable, dtype) in {model}::VARIABLES.iter().zip({codes:?}) {{\n            \
+        let data = model.state(variable.name).unwrap_or_default().to_vec();\n            \
+        found.push(runner_io::Value::Tensor {{ dtype, shape: variable.shape.to_vec(), data \
+        }});\n        \
+        }}\n    \
+        }}\n    \
+        Ok(found)\n\
+        }}\n"
     )
 }
 
@@ -103,7 +149,9 @@ struct Calls {
 impl Calls {
     fn of(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> Calls {
         let mut before = format!(
-            "    if inputs.len() != {} {{\n        return Err(\"there are not as many inputs as the model has\".into());\n    }}\n",
+            "    if inputs.len() != {} {{\n        \
+            return Err(\"there are not as many inputs as the model has\".into());\n    \
+            }}\n",
             types.len()
         );
         let mut arguments = Vec::new();
@@ -150,16 +198,19 @@ fn argument(form: &Form, x: &str, data: &str) -> String {
             )
         }
         Form::View(_) | Form::Heap(_) => format!(
-            "::onnxc_runtime::view::View::new(({x}).shape()?, {data}).map_err(|error| error.to_string())?"
+            "::onnxc_runtime::view::View::new(({x}).shape()?, {data}).map_err(|error| \
+            error.to_string())?"
         ),
         Form::Sequence => data.to_owned(),
         Form::Map(_) | Form::Maps(..) => format!(
-            "::onnxc_runtime::map::Map::new(&{data}.0, &{data}.1).map_err(|error| error.to_string())?"
+            "::onnxc_runtime::map::Map::new(&{data}.0, &{data}.1).map_err(|error| \
+            error.to_string())?"
         ),
         Form::Optional(form) => {
             let content = argument(form, "x", "data");
             format!(
-                "match (({x}).optional(), {data}) {{ (Some(x), Some(data)) => Some({content}), _ => None }}"
+                "match (({x}).optional(), {data}) {{ (Some(x), Some(data)) => Some({content}), _ \
+                => None }}"
             )
         }
     }

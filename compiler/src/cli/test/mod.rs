@@ -183,7 +183,10 @@ fn judge_outcome(found: Result<Vec<Value>, String>, script: &Script) -> Outcome 
 }
 
 fn not_trainable() -> Diagnostic {
-    Diagnostic::new(Code::BadOption, "the folder has `data.npz`, but the model learns nothing")
+    Diagnostic::new(
+        Code::BadOption,
+        "the folder has `data.npz`, but the model has no training information",
+    )
 }
 
 fn compare_outcome(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -> Outcome {

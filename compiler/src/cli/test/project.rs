@@ -190,7 +190,11 @@ impl Project {
             self.member(&format!("models_{n}"), &depends, &crate_source(numbers), "lib.rs")?;
         }
         let source = format!(
-            "pub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    match number {{\n{arms}        _ => Err(\"there is no such model\".into()),\n    }}\n}}\n"
+            "pub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    \
+            match number {{\n\
+            {arms}        _ => Err(\"there is no such model\".into()),\n    \
+            }}\n\
+            }}\n"
         );
         self.member("runner_models", &dependencies, &source, "lib.rs")?;
         let depends = "runner_models.path = \"../runner_models\"";
@@ -205,7 +209,13 @@ impl Project {
         file: &str,
     ) -> Result<(), Diagnostics> {
         let manifest = format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{depends}\n"
+            "[package]\n\
+            name = \"{name}\"\n\
+            version = \"0.0.0\"\n\
+            edition = \"2024\"\n\
+            \n\
+            [dependencies]\n\
+            {depends}\n"
         );
         self.file(&format!("{name}/Cargo.toml"), &manifest)?;
         self.file(&format!("{name}/src/{file}"), source)
@@ -264,6 +274,13 @@ fn crate_source(numbers: &[usize]) -> String {
     let arms: String =
         numbers.iter().map(|n| format!("        {n} => model_{n}::run(&inputs),\n")).collect();
     format!(
-        "{modules}\npub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    let inputs = runner_io::read(input);\n    let outputs = match number {{\n{arms}        _ => Err(\"there is no such model\".into()),\n    }};\n    Ok(runner_io::write(&outputs?))\n}}\n"
+        "{modules}\n\
+        pub fn run(number: usize, input: &[u8]) -> Result<Vec<u8>, String> {{\n    \
+        let inputs = runner_io::read(input);\n    \
+        let outputs = match number {{\n\
+        {arms}        _ => Err(\"there is no such model\".into()),\n    \
+        }};\n    \
+        Ok(runner_io::write(&outputs?))\n\
+        }}\n"
     )
 }

@@ -12,7 +12,7 @@ fn main() {
     let list = fs::read_to_string(list).expect("the list can be read");
     let run = move || list.lines().for_each(one);
     let thread = thread::Builder::new().stack_size(STACK).spawn(run);
-    thread.expect("a thread can be had").join().expect("every model's panic is caught");
+    thread.expect("the system can start a thread").join().expect("every model's panic is caught");
 }
 
 fn one(line: &str) {

@@ -148,14 +148,15 @@ mod tests {
     #[test]
     fn both_ways_stop_at_links_and_only_there() {
         let root = std::env::temp_dir().join(format!("onnxc-open-{}", std::process::id()));
-        fs::create_dir_all(root.join("inside/deep")).expect("the temporary directory is ours");
-        fs::write(root.join("outside"), "no").expect("it is ours");
-        fs::write(root.join("inside/deep/file"), "yes").expect("it is ours");
+        fs::create_dir_all(root.join("inside/deep"))
+            .expect("the temporary directory can be written");
+        fs::write(root.join("outside"), "no").expect("the test made the directory");
+        fs::write(root.join("inside/deep/file"), "yes").expect("the test made the directory");
         let base = root.join("inside");
         for (to, from) in
             [("../outside", "file_link"), ("deep", "directory_link"), ("/etc", "deep/absolute")]
         {
-            symlink(to, base.join(from)).expect("it is ours");
+            symlink(to, base.join(from)).expect("the test made the directory");
         }
         let flags = rustix::fs::OFlags::RDONLY;
         let directory = || rustix::fs::open(&base, flags, rustix::fs::Mode::empty());
@@ -168,12 +169,14 @@ mod tests {
             ("deep/file/more", false),
         ] {
             let path = Path::new(path);
-            let stepped = system::step_by_step(directory().expect("it is there"), path);
+            let stepped =
+                system::step_by_step(directory().expect("the test made the directory"), path);
             assert_eq!(stepped.is_ok(), opens, "{}", path.display());
             assert_eq!(super::open(&base, path).is_ok(), opens, "{}", path.display());
             #[cfg(target_os = "linux")]
             {
-                let opened = system::at_once(directory().expect("it is there"), path);
+                let opened =
+                    system::at_once(directory().expect("the test made the directory"), path);
                 let known =
                     !matches!(opened, Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM));
                 assert!(!known || opened.is_ok() == opens, "{}", path.display());
@@ -181,9 +184,10 @@ mod tests {
         }
         #[cfg(target_os = "linux")]
         for path in ["../outside", "/etc/hostname", "deep/../../outside"] {
-            let opened = system::at_once(directory().expect("it is there"), Path::new(path));
+            let opened =
+                system::at_once(directory().expect("the test made the directory"), Path::new(path));
             assert!(opened.is_err(), "{path}");
         }
-        fs::remove_dir_all(root).expect("it is ours");
+        fs::remove_dir_all(root).expect("the test made the directory");
     }
 }

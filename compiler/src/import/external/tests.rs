@@ -25,10 +25,11 @@ impl Scratch {
             COUNT.fetch_add(1, Ordering::Relaxed)
         );
         let scratch = Scratch(std::env::temp_dir().join(name));
-        fs::create_dir_all(scratch.0.join("model/deep")).expect("the temporary directory is ours");
+        fs::create_dir_all(scratch.0.join("model/deep"))
+            .expect("the temporary directory can be written");
         let bytes: Vec<u8> = (0..16).collect();
-        fs::write(scratch.model("data"), &bytes).expect("it is ours");
-        fs::write(scratch.0.join("outside"), &bytes).expect("it is ours");
+        fs::write(scratch.model("data"), &bytes).expect("the test made the directory");
+        fs::write(scratch.0.join("outside"), &bytes).expect("the test made the directory");
         scratch
     }
 
@@ -49,7 +50,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("the directory is ours");
+        fs::remove_dir_all(&self.0).expect("the test made the directory");
     }
 }
 
@@ -72,7 +73,7 @@ fn a_part_of_a_file_is_a_tensor() {
     let second = [("location", "data"), ("offset", "4"), ("length", "4"), ("note", "unknown")];
     assert_eq!(scratch.read(&second), Ok(vec![4, 5, 6, 7]));
     assert_eq!(scratch.read(&[("location", "./data"), ("offset", "12")]), Ok(vec![12, 13, 14, 15]));
-    fs::write(scratch.model("deep/a..b: c"), [9; 4]).expect("it is ours");
+    fs::write(scratch.model("deep/a..b: c"), [9; 4]).expect("the test made the directory");
     assert_eq!(scratch.read(&[("location", "deep/a..b: c")]), Ok(vec![9; 4]));
 }
 
@@ -80,10 +81,10 @@ fn a_part_of_a_file_is_a_tensor() {
 fn tensors_share_a_file_that_is_opened_once() {
     let scratch = Scratch::new();
     let files = scratch.files();
-    let first = files.read(&proto(&[("location", "data")]), 16).expect("it is there");
-    fs::remove_file(scratch.model("data")).expect("it is ours");
+    let first = files.read(&proto(&[("location", "data")]), 16).expect("the test wrote the file");
+    fs::remove_file(scratch.model("data")).expect("the test made the directory");
     let second = files.read(&proto(&[("location", "./data"), ("offset", "8")]), 8);
-    let second = second.expect("it was opened before");
+    let second = second.expect("an opened file stays mapped");
     assert_eq!(second.as_ptr(), first[8..].as_ptr());
     assert_eq!(files.into_read(), [Path::new("data")]);
 }
@@ -138,7 +139,7 @@ fn a_checksum_is_that_of_the_whole_file() {
 fn where_a_file_is_not_there_people_learn_to_get_it() {
     let scratch = Scratch::new();
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4\n";
-    fs::write(scratch.model("pointer"), pointer).expect("it is ours");
+    fs::write(scratch.model("pointer"), pointer).expect("the test made the directory");
     for (location, help) in [("missing", "belongs to the model"), ("pointer", "git lfs pull")] {
         let found = scratch.files().read(&proto(&[("location", location)]), 4);
         let said = found.expect_err("it is not there").help;
@@ -174,7 +175,9 @@ fn nothing_outside_the_directory_is_read() {
 #[test]
 fn links_are_not_followed() {
     let scratch = Scratch::new();
-    let link = |to: &str, from: &str| symlink(to, scratch.model(from)).expect("it is ours");
+    let link = |to: &str, from: &str| {
+        symlink(to, scratch.model(from)).expect("the test made the directory")
+    };
     link("../outside", "leads_out");
     link("data", "stays_inside");
     link("../../model", "deep/back");
@@ -187,7 +190,7 @@ fn links_are_not_followed() {
         assert!(scratch.read(&[("location", location)]).is_err(), "{location}");
     }
     // The user chose the directory, which may be reached through a link.
-    symlink("model", scratch.0.join("chosen")).expect("it is ours");
+    symlink("model", scratch.0.join("chosen")).expect("the test made the directory");
     let files = Files::within(Some(scratch.0.join("chosen")));
     assert!(files.read(&proto(&[("location", "data")]), 4).is_ok());
 }
@@ -195,10 +198,11 @@ fn links_are_not_followed() {
 #[test]
 fn a_file_with_a_second_name_is_refused() {
     let scratch = Scratch::new();
-    fs::hard_link(scratch.0.join("outside"), scratch.model("hard")).expect("it is ours");
+    fs::hard_link(scratch.0.join("outside"), scratch.model("hard"))
+        .expect("the test made the directory");
     let found = scratch.read(&[("location", "hard")]).expect_err("it is a hard link");
     assert!(found.contains("second name"), "{found}");
-    fs::remove_file(scratch.0.join("outside")).expect("it is ours");
+    fs::remove_file(scratch.0.join("outside")).expect("the test made the directory");
     assert!(scratch.read(&[("location", "hard")]).is_ok(), "the other name is gone");
 }
 
@@ -213,7 +217,7 @@ fn what_is_no_regular_file_is_refused() {
         rustix::fs::Mode::RUSR,
         0,
     )
-    .expect("the directory is ours");
+    .expect("the test made the directory");
     for location in ["pipe", "deep"] {
         let found = scratch.read(&[("location", location)]).expect_err("it is no file");
         assert!(found.contains("regular file"), "{location}: {found}");
@@ -270,7 +274,7 @@ fn data_is_gathered_wherever_a_tensor_may_stand() {
         ..ModelProto::default()
     };
     let files = Some(scratch.0.join("model"));
-    crate::import::gather(&mut model, files).expect("the file is there");
+    crate::import::gather(&mut model, files).expect("the test wrote the file");
     let text = format!("{model:?}");
     assert!(!text.contains("location: Some"), "{text}");
     assert_eq!(text.matches(r"\x04\x05\x06\x07").count(), 2 * 10 + 2 * 6);

@@ -103,7 +103,7 @@ impl Cursor<'_> {
                 return Err(self.error(format!("a list cannot be of type `{name}`")));
             }
             None if self.at(']') => {
-                let message = "the type of an empty list must be said";
+                let message = "the type of an empty list must be given";
                 return Err(self.error(message).help("write it as `name: ints = []`"));
             }
             None => None,

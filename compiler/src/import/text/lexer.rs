@@ -186,7 +186,7 @@ mod tests {
             Token::Name("c"),
             Token::Float("-inf"),
         ];
-        assert_eq!(tokens(text).expect("every token is one"), expected);
+        assert_eq!(tokens(text).expect("the text has valid tokens only"), expected);
     }
 
     #[test]

@@ -45,22 +45,22 @@ Half <axis, by: float = 2, names: strings = []> (float[N] v, w) => (r) <float[N]
 "#;
 
 fn attribute(node: &str, name: &str) -> AttributeProto {
-    let graph =
-        graph(&format!("g () => () {{ y = Op <{node}> () }}")).expect("it is of the syntax");
+    let graph = graph(&format!("g () => () {{ y = Op <{node}> () }}"))
+        .expect("the text follows the syntax");
     let mut attributes = graph.node[0].attribute.clone().into_iter();
-    attributes.find(|attribute| attribute.name() == name).expect("the node has it")
+    attributes.find(|attribute| attribute.name() == name).expect("the node has the attribute")
 }
 
 fn refused(text: &str) -> Diagnostic {
-    model(text).expect_err("it is not of the syntax")
+    model(text).expect_err("the text breaks the syntax")
 }
 
 #[test]
 fn a_model_is_read_in_all_its_parts() {
-    let model = model(EVERYTHING).expect("it is of the syntax");
+    let model = model(EVERYTHING).expect("the text follows the syntax");
     assert_eq!((model.ir_version(), model.producer_name()), (10, "by \"hand\""));
     assert_eq!(model.metadata_props[1].key(), "c\\");
-    let graph = model.graph.as_ref().expect("there is one");
+    let graph = model.graph.as_ref().expect("the model has a graph");
     assert_eq!((graph.name(), graph.input.len(), graph.output.len()), ("main graph", 6, 2));
     let constants: Vec<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
     assert_eq!(constants, ["flag", "w", "names", "far", "halves", "nibbles", "scalar"]);
@@ -68,7 +68,8 @@ fn a_model_is_read_in_all_its_parts() {
     assert_eq!(graph.initializer[3].data_location(), DataLocation::External);
     // Two elements per number, the first in the low bits.
     assert_eq!(graph.initializer[5].int32_data, [0x78, 0x1]);
-    let indices = graph.sparse_initializer[0].indices.as_ref().expect("they were said");
+    let indices =
+        graph.sparse_initializer[0].indices.as_ref().expect("a sparse constant has indices");
     assert_eq!((&indices.dims[..], &indices.int64_data[..]), (&[2, 2][..], &[0, 1, 1, 2][..]));
     let [thing, _, branch, half] = &graph.node[..] else { panic!("there are four nodes") };
     assert_eq!(thing.output, ["h", "", "odd name"]);
@@ -85,23 +86,24 @@ fn a_model_is_read_in_all_its_parts() {
 
 #[test]
 fn what_is_printed_reads_the_same() {
-    let first = model(EVERYTHING).expect("it is of the syntax");
+    let first = model(EVERYTHING).expect("the text follows the syntax");
     let text = print::model(&first, usize::MAX);
-    assert!(model(&text).expect("what is printed is of the syntax") == first, "{text}");
+    assert!(model(&text).expect("printed text follows the syntax") == first, "{text}");
 }
 
 #[test]
 fn long_constants_are_left_out_and_say_so() {
     let text = "<ir_version: 8> g () => () <int64[3] w = {1, 2, 3}> {}";
-    let printed = print::model(&model(text).expect("it is of the syntax"), 2);
+    let printed = print::model(&model(text).expect("the text follows the syntax"), 2);
     assert!(printed.contains("int64[3] w = {...}"), "{printed}");
     assert!(refused(&printed).message.contains("left out"));
 }
 
 #[test]
 fn documentation_is_printed_as_comments() {
-    let mut said = model("<ir_version: 8> g (float x) => (float x) { y = Abs(x) }").expect("fine");
-    let graph = said.graph.as_mut().expect("there is one");
+    let mut said = model("<ir_version: 8> g (float x) => (float x) { y = Abs(x) }")
+        .expect("the text follows the syntax");
+    let graph = said.graph.as_mut().expect("the model has a graph");
     graph.node[0].doc_string = Some("one\ntwo".into());
     graph.input[0].doc_string = Some("in".into());
     let text = print::model(&said, 0);
@@ -168,7 +170,7 @@ fn what_is_wrong_is_located() {
         (
             "g () => () { y = Op<a = []>() }",
             "line 1, column 26",
-            "type of an empty list must be said",
+            "type of an empty list must be given",
         ),
         (
             "g () => () { y = Op<a: int = [1]>() }",

@@ -35,7 +35,7 @@ const MIN_FILTERS_OF_GROUP: usize = 4;
 /// The depth of a dot product below which a convolution gains less than `Unblock` costs.
 const MIN_DEPTH: usize = 128;
 
-/// The blocked value that `Unblock` turns into `value`.
+/// The blocked value that `Unblock` converts to `value`.
 pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let unblock = site.producer(value).filter(|node| node.op.is::<Unblock>())?;
     unblock.input(0)
@@ -297,9 +297,12 @@ mod tests {
         let op = Conv { window, group: 1, activation: Activation::Identity, fused: false };
         let shape = vec![filters, channels, kernel, kernel];
         let numbers = vec![1.0; shape.iter().product()];
-        let weights = Tensor::from_numbers(DType::F32, shape, &numbers).expect("enough numbers");
+        let weights =
+            Tensor::from_numbers(DType::F32, shape, &numbers).expect("the numbers fill the shape");
         let weights = graph.constant("w", weights);
-        graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit")
+        graph
+            .add(graph.body, "conv", op, &[x, weights])
+            .expect("the inputs have the sizes of the operator")
     }
 
     /// The operators left of a graph with one input of this many channels.
@@ -309,7 +312,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        let graph = spread(&graph, BLOCKED, RESTORE_NCHW).expect("nothing is wrong with it");
+        let graph = spread(&graph, BLOCKED, RESTORE_NCHW).expect("the rules keep the graph valid");
         let nodes = graph[graph.body].nodes.iter();
         nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
     }
@@ -319,9 +322,9 @@ mod tests {
         let found = after_layout(3, |graph, x| {
             let a = conv(graph, x, [24, 3], 3);
             let a = graph.add(graph.body, "f", activation::Activation::sigmoid(), &[a]);
-            let a = a.expect("any numbers do");
+            let a = a.expect("an activation takes any tensor");
             let b = conv(graph, a, [24, 24], 1);
-            graph.add(graph.body, "sum", &ADD, &[a, b]).expect("they fit")
+            graph.add(graph.body, "sum", &ADD, &[a, b]).expect("the operands broadcast")
         });
         assert_eq!(found, "BlockedConv Sigmoid BlockedConv Add Unblock");
     }
@@ -338,9 +341,10 @@ mod tests {
         let times = |axes: usize| {
             after_layout(16, move |graph, x| {
                 let a = conv(graph, x, [16, 16], 3);
-                let two = Tensor::from_numbers(DType::F32, vec![1; axes], &[2.0]).expect("one");
+                let two = Tensor::from_numbers(DType::F32, vec![1; axes], &[2.0])
+                    .expect("the numbers fill the shape");
                 let two = graph.constant("two", two);
-                graph.add(graph.body, "product", &MUL, &[a, two]).expect("they fit")
+                graph.add(graph.body, "product", &MUL, &[a, two]).expect("the operands broadcast")
             })
         };
         assert_eq!(times(4), "BlockedConv Affine Unblock");
@@ -352,7 +356,9 @@ mod tests {
         let joined = |first| {
             after_layout(16, move |graph, x| {
                 let (a, b) = (conv(graph, x, [first, 16], 3), conv(graph, x, [20, 16], 3));
-                graph.add(graph.body, "all", Concat { axis: -3 }, &[a, b]).expect("they fit")
+                graph
+                    .add(graph.body, "all", Concat { axis: -3 }, &[a, b])
+                    .expect("the operands broadcast")
             })
         };
         assert_eq!(joined(32), "BlockedConv BlockedConv Concat Unblock");

@@ -34,7 +34,7 @@ pub const RULES: &[Rule<'_>] = &[&conv, &binary, &table, &pool, &concat];
 /// The rules that undo a conversion which gains nothing.
 pub const RESTORE: &[Rule<'_>] = &[&restore];
 
-/// The NHWC value that `ToNchw` turns into `value`.
+/// The NHWC value that `ToNchw` converts to `value`.
 fn nhwc_source(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     let first = site.producer(value).filter(|node| node.op.is::<ToNchw>())?;
     first.input(0)
@@ -247,7 +247,9 @@ mod tests {
             graph.constant("factors", Tensor::from_floats(&vec![1.0; filters])),
         ];
         let op = QuantizedConv { window, group, to: TO };
-        graph.add(graph.body, "conv", op, &inputs).expect("the sizes fit")
+        graph
+            .add(graph.body, "conv", op, &inputs)
+            .expect("the inputs have the sizes of the operator")
     }
 
     /// The graph of `build` with one input of this many channels, after the pass.
@@ -257,7 +259,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::I8, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        spread(&graph, RULES, RESTORE).expect("nothing is wrong with it")
+        spread(&graph, RULES, RESTORE).expect("the rules keep the graph valid")
     }
 
     fn names(graph: &Graph) -> String {
@@ -273,12 +275,12 @@ mod tests {
             let of =
                 Blend { zeros: [1, 2], scales: [0.5; 2], scale: 0.25, one: false, factors: None };
             let op = QuantizedBinary { form: Form::Add, of, to: TO };
-            graph.add(graph.body, "sum", op, &[a, b]).expect("they fit")
+            graph.add(graph.body, "sum", op, &[a, b]).expect("the operands broadcast")
         });
         let found = "ToNhwc NhwcConv NhwcConv QuantizedAdd ToNchw";
         assert_eq!(names(&graph), found);
         let sum = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedBinary>());
-        let sum = sum.expect("it was seen above");
+        let sum = sum.expect("the names list the operator");
         assert_eq!(sum.of.zeros, [129, 130]);
         let moved = Requantize { x_zero: 3, y_zero: 126, low: 0, high: 227 };
         assert_eq!(sum.to, Requantized { to: moved, dtype: DType::U8 });
@@ -297,7 +299,7 @@ mod tests {
                     both.swap(0, 1);
                 }
                 let op = QuantizedBinary { form: Form::Add, of, to: TO };
-                graph.add(graph.body, "sum", op, &both).expect("they fit")
+                graph.add(graph.body, "sum", op, &both).expect("the operands broadcast")
             })
         };
         for (swapped, zeros, scales) in
@@ -308,7 +310,10 @@ mod tests {
             assert_eq!(names(&graph), found);
             let mut convs =
                 graph.nodes().filter_map(|(_, node)| Some((node.op.downcast::<NhwcConv>()?, node)));
-            let (first, last) = (convs.next().expect("two"), convs.next().expect("two"));
+            let (first, last) = (
+                convs.next().expect("the graph has two convolutions"),
+                convs.next().expect("the graph has two convolutions"),
+            );
             assert_eq!(first.0.added, None);
             let to = Requantize { x_zero: 0, y_zero: 126, low: 0, high: 227 };
             assert_eq!(last.0.added, Some(Added { of: Blend { zeros, scales, ..of }, to }));
@@ -321,7 +326,7 @@ mod tests {
         let graph = after_layout(8, |graph, x| conv(graph, x, [16, 8], 1));
         assert_eq!(names(&graph), "QuantizedConv");
         let op = graph.nodes().find_map(|(_, node)| node.op.downcast::<QuantizedConv>());
-        assert_eq!(op.expect("it was seen above").to, TO);
+        assert_eq!(op.expect("the names list the operator").to, TO);
         assert_eq!(names(&after_layout(8, |graph, x| conv(graph, x, [8, 1], 8))), "QuantizedConv");
     }
 }

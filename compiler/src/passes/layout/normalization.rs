@@ -151,9 +151,11 @@ mod tests {
         };
         let activation = Activation::Identity;
         let op = Conv { window, group: 1, activation, fused: false };
-        let y = graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit");
+        let y = graph
+            .add(graph.body, "conv", op, &[x, weights])
+            .expect("the inputs have the sizes of the operator");
         build(&mut graph, y, numbers);
-        let graph = spread(&graph, BLOCKED, &[]).expect("nothing is wrong with it");
+        let graph = spread(&graph, BLOCKED, &[]).expect("the rules keep the graph valid");
         let names = graph[graph.body].nodes.iter().map(|&id| graph[id].op.name());
         names.collect::<Vec<_>>().join(" ")
     }
@@ -165,7 +167,7 @@ mod tests {
         let regions = Vec::new();
         let new = NewNode { name: "y", op: Rc::new(op), inputs, outputs: &names, regions };
         let (id, result) = graph.node(graph.body, new);
-        result.expect("the sizes fit");
+        result.expect("the inputs have the sizes of the operator");
         let outputs = graph[id].outputs.iter().copied().flatten().collect();
         graph.set_outputs(graph.body, outputs);
     }

@@ -122,15 +122,20 @@ mod tests {
         let op = Conv { window, group, activation, fused: false };
         let shape = vec![40, 40 / group as usize, kernel, kernel];
         let numbers: Vec<f64> = (0..shape.iter().product()).map(|i: usize| i as f64).collect();
-        let weights = Tensor::from_numbers(DType::F32, shape, &numbers).expect("enough numbers");
+        let weights =
+            Tensor::from_numbers(DType::F32, shape, &numbers).expect("the numbers fill the shape");
         let weights = graph.constant("w", weights);
-        graph.add(graph.body, "conv", op, &[x, weights]).expect("the sizes fit")
+        graph
+            .add(graph.body, "conv", op, &[x, weights])
+            .expect("the inputs have the sizes of the operator")
     }
 
     fn reshape(graph: &mut Graph, x: ValueId, shape: &[i64]) -> ValueId {
         let shape = graph.constant("shape", Tensor::from_ints(shape));
         let op = Reshape { allowzero: false };
-        graph.add(graph.body, "reshape", op, &[x, shape]).expect("as many elements")
+        graph
+            .add(graph.body, "reshape", op, &[x, shape])
+            .expect("the shape keeps the number of elements")
     }
 
     /// A graph that shuffles the channels of four groups, followed by `then`, after the pass.
@@ -140,11 +145,13 @@ mod tests {
         let y = conv(&mut graph, x, 4, 1);
         let y = reshape(&mut graph, y, &[0, 4, 10, 9, 9]);
         let op = Transpose { perm: Some(vec![0, 2, 1, 3, 4]) };
-        let y = graph.add(graph.body, "turn", op, &[y]).expect("all axes are there");
+        let y = graph
+            .add(graph.body, "transpose", op, &[y])
+            .expect("the permutation has every axis once");
         let y = reshape(&mut graph, y, &[2, -1, 9, 9]);
         let y = then(&mut graph, y);
         graph.set_outputs(graph.body, vec![y]);
-        spread(&graph, BLOCKED, &[]).expect("nothing is wrong with it")
+        spread(&graph, BLOCKED, &[]).expect("the rules keep the graph valid")
     }
 
     fn ops(graph: &Graph) -> String {
@@ -160,12 +167,16 @@ mod tests {
         });
         assert_eq!(ops(&graph), "Block BlockedConv BlockedConv BlockedConv Unblock");
         let each = &graph[graph[graph.body].nodes[2]];
-        let weights = graph[each.input(1).expect("it has weights")].constant.as_ref();
-        let weights = weights.expect("they are constant").floats().expect("they are numbers");
+        let weights = graph[each.input(1).expect("a convolution has weights")].constant.as_ref();
+        let weights =
+            weights.expect("the weights are constant").floats().expect("the weights are numbers");
         // Channel 1 of the first group becomes channel 4 of the shuffled ones.
         assert_eq!(weights[9], 36.0);
         let last = &graph[graph[graph.body].nodes[3]];
-        assert_eq!(last.op.downcast::<BlockedConv>().expect("it convolves").shuffled, 4);
+        assert_eq!(
+            last.op.downcast::<BlockedConv>().expect("the node is a blocked convolution").shuffled,
+            4
+        );
     }
 
     #[test]
