@@ -21,7 +21,7 @@ choices! { Optimize:
 /// tables are stored. Accumulators are `f32` in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// That of the model.
+    /// The precision of the model.
     #[default]
     Full,
     /// `bfloat16`.
