@@ -258,8 +258,8 @@ impl<'a> Compiler<'a> {
         Ok(model)
     }
 
-    /// Plans a model while another thread hashes its bytes. Without optimization, as in a build script,
-    /// hashing takes about as long as planning.
+    /// Plans a model while another thread hashes its bytes. Without optimization, as in a build
+    /// script, hashing takes about as long as planning.
     fn plan_and_hash(&mut self, model: &Bytes) -> Result<(Planned, String), Diagnostics> {
         std::thread::scope(|scope| {
             let hash = scope.spawn(|| file::sha256(model));
