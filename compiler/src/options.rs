@@ -7,7 +7,7 @@
 //! 2. `compiler/src/builder.rs`: a method.
 //! 3. The file that uses it.
 //!
-//! `UPDATE=1 cargo test -p onnxc` writes the page `docs/reference/options.md`.
+//! `UPDATE=1 cargo test -p onnxc-tests` writes the page `docs/reference/options.md`.
 
 use crate::{
     choice::{Choice, choices},

@@ -23,6 +23,7 @@ mod programs;
 mod quantized;
 mod random;
 mod recognition;
+mod reference;
 mod rematerialization;
 mod sizes;
 mod tidy;

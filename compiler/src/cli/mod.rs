@@ -22,7 +22,6 @@ mod ops;
 mod optimize;
 mod options;
 mod precision;
-#[cfg(test)]
 mod reference;
 mod run;
 mod show;
@@ -59,6 +58,8 @@ enum Command {
     Explain(explain::Options),
     Ops(ops::Options),
     Optimize(optimize::Options),
+    #[command(hide = true)]
+    Reference(reference::Options),
     Run(run::Options),
     Show(show::Options),
     Test(test::Options),
@@ -75,6 +76,7 @@ pub fn main() -> ExitCode {
         Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
+        Some(Command::Reference(options)) => reference::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),

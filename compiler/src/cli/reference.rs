@@ -1,41 +1,44 @@
-//! Compares the reference pages of the documentation with the code that generates them. `UPDATE=1
-//! cargo test -p onnxc` updates the pages.
+//! `onnxc reference`, a hidden command: generates pages of `docs/reference`.
+//!
+//! `tests/it/reference.rs` compares the pages with its output.
 
 use super::Cli;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use onnxc::diag::Code;
-use std::{env, fs, path::Path};
+use std::process::ExitCode;
 
-/// Compares a page of `docs/reference` with the generated text.
-pub fn check_page(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(name);
-    if env::var_os("UPDATE").is_some() {
-        fs::write(&path, text).expect("the sources can be written");
-    }
-    let page = fs::read_to_string(&path).unwrap_or_default();
-    let differs = page.lines().zip(text.lines()).find(|(page, text)| page != text);
-    let hint = format!("`UPDATE=1 cargo test -p onnxc` renews docs/reference/{name}");
-    assert!(page == text, "{hint}; the first difference: {differs:#?}");
+/// Prints a reference page of the documentation
+#[derive(clap::Args)]
+pub struct Options {
+    /// The page
+    page: Page,
 }
 
-#[test]
-fn options_are_those_of_the_program() {
-    check_page("options.md", &options(Cli::command()));
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Page {
+    Options,
+    ErrorCodes,
 }
 
-#[test]
-fn error_codes_are_those_of_diagnostics() {
-    check_page("error-codes.md", &error_codes());
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    let text = match options.page {
+        Page::Options => options_page(Cli::command()),
+        Page::ErrorCodes => error_codes_page(),
+    };
+    out!("{text}");
+    ExitCode::SUCCESS
 }
 
 const OPTIONS: &str = include_str!("reference/options.md");
 
 /// Generates the page of options.
-fn options(mut program: Command) -> String {
+fn options_page(mut program: Command) -> String {
     program.build();
     let mut text = OPTIONS.to_owned();
     text.push_str(&command(&program, "onnxc"));
-    for subcommand in program.get_subcommands().filter(|command| command.get_name() != "help") {
+    let is_listed = |command: &&Command| command.get_name() != "help" && !command.is_hide_set();
+    for subcommand in program.get_subcommands().filter(is_listed) {
         text.push_str(&command(subcommand, &format!("onnxc {}", subcommand.get_name())));
     }
     text
@@ -117,7 +120,7 @@ const GROUPS: &[(u16, &str)] = &[
 ];
 
 /// Generates the page of error codes.
-fn error_codes() -> String {
+fn error_codes_page() -> String {
     let mut text = ERROR_CODES.to_owned();
     for (first, title) in GROUPS {
         text.push_str(&format!("\n## {title}\n"));

@@ -17,7 +17,7 @@
 //!
 //! Programs write the signatures in `compiler/src/check/operators.txt`
 //! (`tests/conformance/operators.py`) and the page `docs/reference/operators.md`
-//! (`UPDATE=1 cargo test -p onnxc`). `tests/it/additions.rs` fails and lists what is missing.
+//! (`UPDATE=1 cargo test -p onnxc-tests`). `tests/it/additions.rs` fails and lists what is missing.
 //!
 //! A family's file has this order: `OPS`, which reads each version of an operator; the struct of
 //! its attributes; its kernels; `impl Op` with types, calls and gradient; tests.

@@ -78,12 +78,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_lists_the_operators() {
-        let page = table::markdown(&operators(&facts::versions()));
-        crate::cli::reference::check_page("operators.md", &page);
-    }
-
-    #[test]
     fn every_constraint_is_tried() {
         let samples = sample::samples();
         for version in facts::versions() {

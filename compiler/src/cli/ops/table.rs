@@ -180,7 +180,8 @@ const HEAD: &str = "\
 
 Which operators of ONNX 1.23.2 onnxc compiles, in which versions and for which types. For each
 version, constraint and type, `onnxc ops` compiles a sample node. A type is accepted if the sample
-compiles with some choice of the other types. `UPDATE=1 cargo test -p onnxc` generates the page.
+compiles with some choice of the other types.
+`UPDATE=1 cargo test -p onnxc-tests` generates the page.
 
 | how | meaning |
 |---|---|
