@@ -20,7 +20,7 @@ const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
 fn create_model(name: &str) -> (PathBuf, PathBuf) {
     let directory = scratch(&format!("command_line_{name}"));
     let model = directory.join("scaled.onnxtxt");
-    fs::write(&model, MODEL).expect("the directory is ours");
+    fs::write(&model, MODEL).expect("the scratch directory is writable");
     (directory, model)
 }
 
@@ -41,7 +41,7 @@ fn assert_error(output: &Output, parts: &[&str]) {
     let text = message(output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in parts.iter().chain(&["error[E"]) {
-        assert!(text.contains(part), "`{part}` is not said in\n{text}");
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
 }
 
@@ -51,7 +51,7 @@ fn assert_success(output: &Output) {
 
 /// Lists the names of a directory's entries, sorted.
 fn list_names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).expect("the directory is ours").flatten();
+    let entries = fs::read_dir(directory).expect("the scratch directory is writable").flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
@@ -80,7 +80,7 @@ fn a_device_is_written_and_not_replaced() {
     let (directory, model) = create_model("device");
     // Through a link, so that a failure of this test does not replace the device.
     let null = directory.join("null.rs");
-    symlink("/dev/null", &null).expect("the directory is ours");
+    symlink("/dev/null", &null).expect("the scratch directory is writable");
     assert_success(&compile(&model, &null));
     let device = fs::metadata(&null).expect("the link is there").file_type();
     assert!(device.is_char_device());
@@ -93,10 +93,11 @@ fn a_weights_file_needs_a_regular_module_file() {
     use std::os::unix::fs::symlink;
     let (directory, _) = create_model("weights_of_device");
     let null = directory.join("null.rs");
-    symlink("/dev/null", &null).expect("the directory is ours");
+    symlink("/dev/null", &null).expect("the scratch directory is writable");
     let output = onnxc::Compiler::new(&Options::default()).compile_bytes(MODEL.into(), "m");
-    let said = output.expect("it is valid").write(&null).expect_err("it is no file").to_string();
-    assert!(said.contains("no regular file") && said.contains("null.rs"), "{said}");
+    let message =
+        output.expect("it is valid").write(&null).expect_err("a device is an error").to_string();
+    assert!(message.contains("no regular file") && message.contains("null.rs"), "{message}");
     assert_eq!(list_names(&directory), ["null.rs", "scaled.onnxtxt"]);
 }
 
@@ -119,13 +120,15 @@ fn a_symbolic_link_is_kept_and_its_target_written() {
     use std::os::unix::fs::symlink;
     let (directory, model) = create_model("link");
     let inside = directory.join("inside");
-    fs::create_dir(&inside).expect("the directory is ours");
+    fs::create_dir(&inside).expect("the scratch directory is writable");
     let links = ["first.rs", "second.rs"].map(|name| directory.join(name));
-    symlink("second.rs", &links[0]).expect("the directory is ours");
-    symlink("inside/module.rs", &links[1]).expect("the directory is ours");
+    symlink("second.rs", &links[0]).expect("the scratch directory is writable");
+    symlink("inside/module.rs", &links[1]).expect("the scratch directory is writable");
     // The links dangle in the first iteration.
     for before in [None, Some("// what was there\n")] {
-        before.into_iter().for_each(|text| fs::write(&links[0], text).expect("it is ours"));
+        before.into_iter().for_each(|text| {
+            fs::write(&links[0], text).expect("the scratch directory is writable")
+        });
         assert_success(&compile(&model, &links[0]));
         assert!(links.iter().all(|link| link.is_symlink()));
         assert!(read(&inside.join("module.rs")).contains("first.weights"));
@@ -139,10 +142,11 @@ fn a_new_file_has_the_permissions_of_the_old_one() {
     use std::os::unix::fs::PermissionsExt;
     let (directory, model) = create_model("permissions");
     let module = directory.join("module.rs");
-    fs::write(&module, "// what was there\n").expect("the directory is ours");
-    fs::set_permissions(&module, PermissionsExt::from_mode(0o640)).expect("it is ours");
+    fs::write(&module, "// what was there\n").expect("the scratch directory is writable");
+    fs::set_permissions(&module, PermissionsExt::from_mode(0o640))
+        .expect("the scratch directory is writable");
     assert_success(&compile(&model, &module));
-    let mode = fs::metadata(&module).expect("it is there").permissions().mode();
+    let mode = fs::metadata(&module).expect("the file exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
     assert!(read(&module).contains("pub struct"));
 }
@@ -153,8 +157,8 @@ fn weights_are_kept_if_the_module_cannot_be_written() {
     use std::os::unix::fs::symlink;
     let (directory, model) = create_model("pair");
     let [module, weights] = ["module.rs", "module.weights"].map(|name| directory.join(name));
-    symlink("nowhere/module.rs", &module).expect("the directory is ours");
-    fs::write(&weights, "old").expect("the directory is ours");
+    symlink("nowhere/module.rs", &module).expect("the scratch directory is writable");
+    fs::write(&weights, "old").expect("the scratch directory is writable");
     assert_error(&compile(&model, &module), &["module.rs"]);
     assert_eq!(read(&weights), "old");
     assert_eq!(list_names(&directory), ["module.rs", "module.weights", "scaled.onnxtxt"]);
@@ -177,14 +181,14 @@ fn source_files_are_not_overwritten() {
     assert_eq!(read(&model), MODEL);
     let text = read(&folder("models/external.onnxtxt")).replace("external.data", "module.weights");
     let [external, weights] = ["external.onnxtxt", "module.weights"].map(|n| directory.join(n));
-    fs::write(&external, text).expect("the directory is ours");
-    fs::copy(folder("models/external.data"), &weights).expect("the directory is ours");
-    let before = fs::read(&weights).expect("it was copied");
+    fs::write(&external, text).expect("the scratch directory is writable");
+    fs::copy(folder("models/external.data"), &weights).expect("the scratch directory is writable");
+    let before = fs::read(&weights).expect("the file was copied");
     assert_error(
         &compile(&external, &directory.join("module.rs")),
         &["module.weights", "another path"],
     );
-    assert_eq!(fs::read(&weights).expect("it is there"), before);
+    assert_eq!(fs::read(&weights).expect("the file exists"), before);
     assert_eq!(list_names(&directory), ["external.onnxtxt", "module.weights", "scaled.onnxtxt"]);
     assert_success(&compile(&external, &directory.join("other.rs")));
 }
@@ -194,8 +198,8 @@ fn optimize_rejects_two_models_with_one_output() {
     let (directory, model) = create_model("optimize_same");
     let models = ["first", "second"].map(|name| directory.join(name).join("scaled.onnxtxt"));
     for copy in &models {
-        fs::create_dir(copy.with_file_name("")).expect("the directory is ours");
-        fs::copy(&model, copy).expect("the directory is ours");
+        fs::create_dir(copy.with_file_name("")).expect("the scratch directory is writable");
+        fs::copy(&model, copy).expect("the scratch directory is writable");
     }
     let out = directory.join("out");
     let output = onnxc().arg("optimize").args(&models).arg("-o").arg(&out).output();
@@ -208,7 +212,7 @@ fn optimize_rejects_two_models_with_one_output() {
 fn a_folder_without_models_is_an_error() {
     let (directory, model) = create_model("optimize_empty");
     let empty = directory.join("empty");
-    fs::create_dir_all(empty.join("deeper")).expect("the directory is ours");
+    fs::create_dir_all(empty.join("deeper")).expect("the scratch directory is writable");
     let out = directory.join("out");
     let output = onnxc().arg("optimize").args([&empty, &model]).arg("-o").arg(&out).output();
     assert_error(&output.expect("the program was built"), &["empty", "holds no model"]);
@@ -221,15 +225,21 @@ fn links_to_folders_are_not_followed() {
     use std::os::unix::fs::symlink;
     let (directory, model) = create_model("optimize_links");
     let models = directory.join("models");
-    fs::create_dir(&models).expect("the directory is ours");
-    symlink("..", models.join("up")).expect("the directory is ours");
-    symlink(&model, models.join("linked.onnxtxt")).expect("the directory is ours");
+    fs::create_dir(&models).expect("the scratch directory is writable");
+    symlink("..", models.join("up")).expect("the scratch directory is writable");
+    symlink(&model, models.join("linked.onnxtxt")).expect("the scratch directory is writable");
     let out = directory.join("out");
     // The folder on the command line may itself be a link.
     let named = directory.join("named");
-    symlink("models", &named).expect("the directory is ours");
+    symlink("models", &named).expect("the scratch directory is writable");
     assert_success(
-        &onnxc().arg("optimize").arg(&named).arg("-o").arg(&out).output().expect("it ran"),
+        &onnxc()
+            .arg("optimize")
+            .arg(&named)
+            .arg("-o")
+            .arg(&out)
+            .output()
+            .expect("the program was built"),
     );
     assert_eq!(list_names(&out), ["linked.onnxtxt"]);
 }
@@ -237,13 +247,17 @@ fn links_to_folders_are_not_followed() {
 #[test]
 fn an_unknown_pass_is_an_error() {
     let model = folder("models/mlp.onnxtxt");
-    let compile = |more: &[&str]| onnxc().arg(&model).args(more).output().expect("it was built");
+    let compile =
+        |more: &[&str]| onnxc().arg(&model).args(more).output().expect("the program was built");
     let message = ["there is no pass `smplify`", "import, gradient, simplify", "plan"];
     assert_error(&compile(&["--print-after", "smplify"]), &message);
     let small = compile(&["--optimize", "size", "--print-after", "layout"]);
     assert_error(&small, &["there is no pass `layout`"]);
     let shown = onnxc().args(["show", "--after", "smplify"]).arg(&model).output();
-    assert_error(&shown.expect("it was built"), &["there is no pass `smplify`", "simplify"]);
+    assert_error(
+        &shown.expect("the program was built"),
+        &["there is no pass `smplify`", "simplify"],
+    );
     let help = String::from_utf8(run(["--help"]).stdout).expect("help is UTF-8");
     assert!(help.contains("recognize, fuse, layout"), "{help}");
 }

@@ -172,7 +172,9 @@ impl<'d> Program<'d> {
         }
         let output = onnxc::Compiler::new(&options).compile_bytes(text.into_bytes().into(), name);
         let output = output.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
-        output.write(&self.directory.join(format!("{name}.rs"))).expect("the directory is ours");
+        output
+            .write(&self.directory.join(format!("{name}.rs")))
+            .expect("the scratch directory is writable");
         let model = onnxc::ident::camel(name);
         self.modules += &format!("mod {name};\n");
         self.body += &format!("{{ let mut model = {name}::{model}::new(); {check} }}\n");
@@ -183,7 +185,7 @@ impl<'d> Program<'d> {
         let Program { directory, modules, body } = self;
         let source = format!("{HEAD}\n{modules}\nfn main() {{\n{body}}}\n");
         let file = directory.join("main.rs");
-        fs::write(&file, source).expect("the directory is ours");
+        fs::write(&file, source).expect("the scratch directory is writable");
         run(&file);
     }
 }

@@ -58,7 +58,7 @@ fn compile(model: &Path, module: &Path, arguments: &[&str]) -> (String, Option<V
     let run = run.expect("the program was built");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert!(run.stdout.is_empty() && run.stderr.is_empty(), "compiling says nothing");
-    let code = fs::read_to_string(module).expect("the program wrote it");
+    let code = fs::read_to_string(module).expect("the program wrote the file");
     (code, fs::read(module.with_extension("weights")).ok())
 }
 
@@ -67,10 +67,11 @@ fn modules_do_not_depend_on_the_folder_of_the_model() {
     let (here, there) = (scratch("same_here"), scratch("same_there/deeper"));
     for (model, options) in models() {
         let name = model.file_name().expect("a model is a file");
-        fs::copy(&model, there.join(name)).expect("the directory is ours");
+        fs::copy(&model, there.join(name)).expect("the scratch directory is writable");
         let data = model.with_file_name("external.data");
         if data.exists() {
-            fs::copy(&data, there.join("external.data")).expect("the directory is ours");
+            fs::copy(&data, there.join("external.data"))
+                .expect("the scratch directory is writable");
         }
         let first = compile(&model, &here.join("model.rs"), options);
         assert!(first == compile(&model, &here.join("model.rs"), options), "{name:?} twice");
@@ -89,7 +90,7 @@ fn modules_compile_without_warnings_and_unsafe_in_each_edition() {
         let (code, _) = compile(model, &directory.join("model.rs"), &arguments);
         assert!(!code.contains("unsafe"), "{}", model.display());
         let program = format!("#![deny(warnings)]\n#![forbid(unsafe_code)]\nmod model;\n{CALLED}");
-        fs::write(directory.join("lib.rs"), program).expect("the directory is ours");
+        fs::write(directory.join("lib.rs"), program).expect("the scratch directory is writable");
         for edition in ["2021", "2024"] {
             let output = rustc(&directory.join("lib.rs"), edition, "lib");
             let text = String::from_utf8_lossy(&output.stderr);
@@ -152,7 +153,7 @@ fn values_without_elements_are_kept() {
             z = Neg(rest)
             n = Neg(p)
         }";
-    fs::write(&model, text).expect("the directory is ours");
+    fs::write(&model, text).expect("the scratch directory is writable");
     for state in [&["--state=p=n"][..], &[]] {
         compile(&model, &module, state);
         let output = rustc(&module, "2024", "lib");

@@ -8,17 +8,17 @@ use std::{fs, path::Path};
 fn assert_error(name: &str, bytes: &[u8], arguments: &[&str], message: &[&str]) {
     let directory = scratch(&format!("errors_{name}"));
     let model = directory.join(name);
-    fs::write(&model, bytes).expect("the directory is ours");
+    fs::write(&model, bytes).expect("the scratch directory is writable");
     let output = directory.join("model.rs");
     let run = onnxc().arg(&model).arg("-o").arg(&output).args(arguments).output();
     let run = run.expect("the program was built");
     let text = String::from_utf8(run.stderr).expect("messages are UTF-8");
     assert_eq!(run.status.code(), Some(1), "{name}: {text}");
     for part in message.iter().chain(&["error[E", name]) {
-        assert!(text.contains(part), "{name}: `{part}` is not said in\n{text}");
+        assert!(text.contains(part), "{name}: `{part}` is missing in\n{text}");
     }
     assert!(run.stdout.is_empty() && !text.contains("panicked"), "{name}: {text}");
-    let left = fs::read_dir(&directory).expect("the directory is ours").count();
+    let left = fs::read_dir(&directory).expect("the scratch directory is writable").count();
     assert_eq!(left, 1, "{name}: something was written beside the model");
 }
 
@@ -96,7 +96,7 @@ fn an_input_of_any_number_of_axes() {
     assert_error("unranked.onnxtxt", text, settled, &["`z`", "--dim"]);
     assert_error("unranked.onnxtxt", text, &["--shape", "w=2"], &["no input `w`"]);
     let path = scratch("unranked").join("unranked.onnxtxt");
-    fs::write(&path, text).expect("the directory is ours");
+    fs::write(&path, text).expect("the scratch directory is writable");
     let run = onnxc().arg(&path).args(["--shape", "x=n,2", "--dim", "n=1..=8"]).output();
     let run = run.expect("the program was built");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

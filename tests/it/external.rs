@@ -65,10 +65,11 @@ large (float[2, {rows}] x, float[1, {wide}, 5, 5] image, int64[3] at)
 /// Writes a weights file of that size. All but the first elements of each weight is a hole, so that
 /// the file takes no disk space.
 fn write_weights(path: &Path, bytes: u64) {
-    let file = File::create(path).expect("the directory is ours");
-    file.set_len(bytes * WEIGHTS.len() as u64).expect("the file is ours");
+    let file = File::create(path).expect("the scratch directory is writable");
+    file.set_len(bytes * WEIGHTS.len() as u64).expect("the scratch directory is writable");
     for (i, name) in WEIGHTS.iter().enumerate() {
-        file.write_all_at(name.as_bytes(), i as u64 * bytes).expect("the file is ours");
+        file.write_all_at(name.as_bytes(), i as u64 * bytes)
+            .expect("the scratch directory is writable");
     }
 }
 
@@ -91,7 +92,8 @@ fn weights_larger_than_memory_are_compiled() {
     let wide = 2304;
     let rows = (megabytes << 20) / (WEIGHTS.len() as u64 * 4 * wide) / 144 * 144;
     let directory = programs::scratch("external");
-    fs::write(directory.join("model.onnxtxt"), model(rows, wide)).expect("the directory is ours");
+    fs::write(directory.join("model.onnxtxt"), model(rows, wide))
+        .expect("the scratch directory is writable");
     write_weights(&directory.join("weights.data"), 4 * rows * wide);
     let start = Instant::now();
     let output = onnxc_with_memory_limit(&directory).output().expect("there is a shell");
@@ -108,5 +110,5 @@ fn weights_larger_than_memory_are_compiled() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again = fs::metadata(&written).expect("the weights have a file");
     assert_eq!(again.modified().ok(), found.modified().ok(), "the weights were written again");
-    fs::remove_dir_all(directory).expect("the directory is ours");
+    fs::remove_dir_all(directory).expect("the scratch directory is writable");
 }

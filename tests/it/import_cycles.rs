@@ -240,7 +240,7 @@ impl Crate {
         let folder = root().join(folder);
         let mut files = Vec::new();
         for path in sources(&folder) {
-            let inside = path.strip_prefix(&folder).expect("it lies in the folder");
+            let inside = path.strip_prefix(&folder).expect("the path is below the folder");
             let name = inside.to_string_lossy().replace('\\', "/");
             // Tests, the root of the binary, and a program that is written to a project.
             if !name.ends_with("tests.rs") && name != "main.rs" && name != "cli/bench/program.rs" {
@@ -341,7 +341,7 @@ impl Crate {
         let mut cycles: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for i in (0..self.files.len()).filter(|&i| reached[i].contains(&i)) {
             let first = reached[i].iter().find(|&&j| reached[j].contains(&i));
-            let cycle = cycles.entry(*first.expect("it reaches itself")).or_default();
+            let cycle = cycles.entry(*first.expect("a cycle contains its first file")).or_default();
             cycle.push(&self.files[i].name);
         }
         cycles.into_values().collect()

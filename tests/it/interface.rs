@@ -27,7 +27,7 @@ fn compile_error(model: &str, options: &[&str]) -> String {
 fn run_program(directory: &Path, name: &str) {
     let file = directory.join("main.rs");
     let source = folder("programs").join(format!("{name}.rs"));
-    fs::copy(source, &file).expect("the directory is ours");
+    fs::copy(source, &file).expect("the scratch directory is writable");
     run(&file);
 }
 
@@ -53,7 +53,7 @@ fn a_missing_or_wrong_default_is_an_error() {
     let model = directory.join("misfit.onnxtxt");
     let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) \
         <float[3] x = {1, 2, 3}> { y = Relu(x) }";
-    fs::write(&model, text).expect("the directory is ours");
+    fs::write(&model, text).expect("the scratch directory is writable");
     let run = onnxc().arg(&model).output().expect("the program was built");
     let text = String::from_utf8_lossy(&run.stderr);
     assert!(
@@ -68,7 +68,7 @@ fn before_version_4_initializers_are_constants() {
     let model = directory.join("old.onnxtxt");
     let text = "<ir_version: 3, opset_import: [\"\" : 9]> g (float[2] x, float[2] b = {1, 2}) \
         => (float[2] y) { y = Add(x, b) }";
-    fs::write(&model, text).expect("the directory is ours");
+    fs::write(&model, text).expect("the scratch directory is writable");
     let run = onnxc().arg(&model).output().expect("the program was built");
     let code = String::from_utf8_lossy(&run.stdout);
     assert!(code.contains("infer(&mut self, x: &[f32; 2]) -> &[f32; 2]"), "{code}");
@@ -114,8 +114,9 @@ fn check_states(text: &str, states: &[(&str, &str)]) {
         let of = |plan: &Plan| -> Vec<Value> {
             plan.inputs.iter().map(|port| given[&*port.name].clone()).collect()
         };
-        let found = session.run(&of(&kept)).expect("the inputs fit");
-        let results = onnxc::interpreter::run(&explicit, &of(&explicit)).expect("the inputs fit");
+        let found = session.run(&of(&kept)).expect("the inputs fit the model");
+        let results =
+            onnxc::interpreter::run(&explicit, &of(&explicit)).expect("the inputs fit the model");
         let names = explicit.outputs.iter().map(|port| &*port.name);
         let mut results: BTreeMap<&str, Value> = names.zip(results).collect();
         for (past, present) in states {
@@ -202,7 +203,8 @@ fn a_state_that_grows_at_its_end_is_updated_in_place() {
         "history",
         &["--dim", "rows=1..=8", "--state", "past=present"],
     );
-    let code = fs::read_to_string(directory.join("history.rs")).expect("the program wrote it");
+    let code =
+        fs::read_to_string(directory.join("history.rs")).expect("the program wrote the file");
     assert_eq!(code.matches("reshape::identity(").count(), 1, "{code}");
     run_program(&directory, "history");
 }
@@ -218,12 +220,13 @@ fn a_state_of_another_type_or_without_a_bound_is_an_error() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let same = try_plan("(string p) => (string n) { n = Identity(p) }", &[("p", "n")]);
-    let text = same.err().expect("it holds strings").to_string();
+    let text = same.err().expect("a state of strings is an error").to_string();
     assert!(text.contains("`p` is string, and `n`, which it becomes, string"), "{text}");
     let open = "(int64 count, int64[2] p) => (int64[m] n, int64[j] y) \
         <int64 zero = {0}, int64 one = {1}> { y = Range(zero, count, one) \
         n = Concat<axis = 0>(p, y) }";
-    let text = try_plan(open, &[("p", "n")]).err().expect("it has no bound").to_string();
+    let text =
+        try_plan(open, &[("p", "n")]).err().expect("an unbounded state is an error").to_string();
     assert!(text.contains("only running tells the size"), "{text}");
     let text = compile_error("stream", &["--state", "hidden=h_next", "--state", "h=hidden"]);
     assert!(text.contains("the model has no input `hidden`"), "{text}");

@@ -42,7 +42,7 @@ fn remove_node(graph: &Graph, name: &str) -> Result<Graph, Diagnostics> {
 fn generate(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
     let directory = scratch(name);
     let model = directory.join("gated.onnxtxt");
-    fs::write(&model, MODEL).expect("the directory is ours");
+    fs::write(&model, MODEL).expect("the scratch directory is writable");
     let report = build(Builder::new(&model).out_dir(&directory)).compile();
     let report = report.map_err(|diagnostics| diagnostics.to_string()).expect("the model is valid");
     fs::read_to_string(report.module).expect("it was written")
@@ -68,12 +68,13 @@ fn two_models_in_one_file_are_an_error() {
     let directory = scratch("builder_same");
     let models = ["first", "second"].map(|folder| directory.join(folder).join("gated.onnxtxt"));
     for model in &models {
-        fs::create_dir(model.with_file_name("")).expect("the directory is ours");
-        fs::write(model, MODEL).expect("the directory is ours");
+        fs::create_dir(model.with_file_name("")).expect("the scratch directory is writable");
+        fs::write(model, MODEL).expect("the scratch directory is writable");
     }
     let [first, second] = models.each_ref().map(|model| Builder::new(model).out_dir(&directory));
     assert!(first.clone().compile().is_ok() && first.compile().is_ok());
-    let diagnostics = second.clone().compile().expect_err("it would be lost").to_string();
+    let diagnostics =
+        second.clone().compile().expect_err("the first module would be overwritten").to_string();
     for model in &models {
         assert!(diagnostics.contains(&model.display().to_string()), "{diagnostics}");
     }
@@ -87,17 +88,18 @@ fn two_models_in_one_file_are_an_error() {
 fn two_versions_of_a_model_in_one_file_are_an_error() {
     let directory = scratch("builder_twice");
     let model = directory.join("gated.onnxtxt");
-    fs::write(&model, MODEL).expect("the directory is ours");
+    fs::write(&model, MODEL).expect("the scratch directory is writable");
     let builder = Builder::new(&model).out_dir(&directory);
     let [first, same] = [builder.clone(), builder.clone()].map(Builder::compile);
     let module = fs::read(first.expect("the model is valid").module).expect("it was written");
     assert!(same.is_ok());
     let other = builder.pass("shorter", |graph| remove_node(graph, "gate"));
-    let diagnostics = other.clone().compile().expect_err("the first would be lost").to_string();
-    for said in ["in two ways", "gated.onnxtxt", "gated.rs", "`name`"] {
-        assert!(diagnostics.contains(said), "{diagnostics}");
+    let diagnostics =
+        other.clone().compile().expect_err("the first module would be overwritten").to_string();
+    for part in ["in two ways", "gated.onnxtxt", "gated.rs", "`name`"] {
+        assert!(diagnostics.contains(part), "{diagnostics}");
     }
-    assert!(fs::read(directory.join("gated.rs")).expect("it is still there") == module);
+    assert!(fs::read(directory.join("gated.rs")).expect("the file was kept") == module);
     assert!(other.name("short").compile().is_ok());
 }
 
@@ -105,7 +107,7 @@ fn two_versions_of_a_model_in_one_file_are_an_error() {
 fn a_pass_that_breaks_the_graph_is_named() {
     let directory = scratch("own_pass_broken");
     let model = directory.join("gated.onnxtxt");
-    fs::write(&model, MODEL).expect("the directory is ours");
+    fs::write(&model, MODEL).expect("the scratch directory is writable");
     let broken = |graph: &Graph| {
         let mut edit = Edit::of(graph);
         let (last, first) = (graph.node_named("y"), graph.node_named("gate"));
@@ -162,7 +164,7 @@ fn printed_models_can_be_read_and_print_the_same() {
         let model = path_text(&folder("models").join(name));
         let shown = run_onnxc(&["show", "--full", &model]);
         let copy = directory.join("copy.onnxtxt");
-        fs::write(&copy, &shown).expect("the directory is ours");
+        fs::write(&copy, &shown).expect("the scratch directory is writable");
         assert_eq!(run_onnxc(&["show", "--full", &path_text(&copy)]), shown);
     }
     let model = path_text(&folder("models/mlp.onnxtxt"));
@@ -191,7 +193,8 @@ fn run_model(model: Bytes) -> Vec<Value> {
         .settings
         .dims
         .extend(["batch", "samples"].map(|name| (name.to_owned(), Size::Fixed(40))));
-    let text = import::print::model(&import::decode(model.clone()).expect("it is a model"), 0);
+    let text =
+        import::print::model(&import::decode(model.clone()).expect("the bytes are a model"), 0);
     let has = |name: &str| [",", "]"].iter().any(|end| text.contains(&format!("{name}{end}")));
     options.settings.dims.retain(|name, _| has(name));
     let plan = onnxc::Compiler::new(&options).plan(model).expect("the model is valid");
@@ -202,7 +205,7 @@ fn run_model(model: Bytes) -> Vec<Value> {
         Value::Tensor(Tensor { shape, ..Tensor::from_floats(&numbers) })
     };
     let inputs: Vec<Value> = plan.inputs.iter().map(input).collect();
-    interpreter::run(&plan, &inputs).expect("the inputs fit")
+    interpreter::run(&plan, &inputs).expect("the inputs fit the model")
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn an_optimized_model_has_the_same_results() {
         let bytes = Bytes::from(fs::read(&model).expect("the model is checked in"));
         let graph =
             onnxc::Compiler::new(&Options::default()).optimize(bytes.clone()).expect("it is valid");
-        let written = export::model(&graph).expect("all has a form");
+        let written = export::model(&graph).expect("the graph can be exported");
         assert!(
             run_model(bytes) == run_model(written.encode_to_vec().into()),
             "{}",
@@ -233,8 +236,8 @@ fn fused_nodes_cannot_be_exported() {
         })
         .plan(model.into());
     assert!(plan.is_ok());
-    let diagnostics =
-        export::model(&fused.expect("there is such a pass")).expect_err("it is fused");
+    let diagnostics = export::model(&fused.expect("the pass exists"))
+        .expect_err("a fused graph cannot be exported");
     assert!(diagnostics.to_string().contains("made of `MatMul`"), "{diagnostics}");
 }
 
@@ -249,7 +252,7 @@ fn optimize_fixes_dimensions_and_constants() {
             a = Add (z, by)
             y = Mul (x, a)
         }"#;
-    fs::write(&model, source).expect("the directory is ours");
+    fs::write(&model, source).expect("the scratch directory is writable");
     let copy = path_text(&directory.join("copy.onnxtxt"));
     run_onnxc(&["optimize", &path_text(&model), "-o", &copy, "--dim", "N=2", "--const", "by=1"]);
     let found = fs::read_to_string(copy).expect("it was written");

@@ -115,27 +115,29 @@ fn scan_outputs_of_different_sizes_are_errors_in_module_and_interpreter() {
     let (mut modules, mut body) = (String::new(), String::new());
     for model @ (name, .., most, message) in MODELS {
         let output = compile(model);
-        output.write(&directory.join(format!("{name}.rs"))).expect("the directory is ours");
-        let said = |n: i64| if n <= *most { "" } else { *message };
+        output
+            .write(&directory.join(format!("{name}.rs")))
+            .expect("the scratch directory is writable");
+        let expected = |n: i64| if n <= *most { "" } else { *message };
         for n in 0..=LAST {
             let found =
                 interpreter::run(output.plans.infer(), &[Value::Tensor(Tensor::from_int(n))]);
             let found = found.map_or_else(|error| error.to_string(), |_| String::new());
-            assert_eq!(found, said(n), "{name} of {n}");
+            assert_eq!(found, expected(n), "{name} of {n}");
         }
-        let cases: Vec<(i64, &str)> = (0..=LAST).map(|n| (n, said(n))).collect();
+        let cases: Vec<(i64, &str)> = (0..=LAST).map(|n| (n, expected(n))).collect();
         let model = onnxc::ident::camel(name);
         modules += &format!("mod {name};\n");
         body += &format!(
-            "for (n, said) in {cases:?} {{
+            "for (n, expected) in {cases:?} {{
                 let found = {name}::{model}::new().infer(n)
                     .map_or_else(|error| error.to_string(), |_| String::new());
-                assert_eq!(found, said, \"{name} of {{n}}\");
+                assert_eq!(found, expected, \"{name} of {{n}}\");
             }}\n"
         );
     }
     let main = format!("#![allow(dead_code)]\n{modules}fn main() {{ {body} }}");
     let file = directory.join("main.rs");
-    fs::write(&file, main).expect("the directory is ours");
+    fs::write(&file, main).expect("the scratch directory is writable");
     run(&file);
 }

@@ -40,12 +40,12 @@ fn the_model_and_its_external_data_are_sources_of_the_program() {
     let file = programs::folder("ui/good/external.rs");
     assert!(programs::rustc(&file, "2024", "lib").status.success());
     let depends = Path::new(env!("CARGO_TARGET_TMPDIR")).join("external.d");
-    let depends = std::fs::read_to_string(depends).expect("rustc wrote it");
+    let depends = std::fs::read_to_string(depends).expect("rustc wrote the file");
     assert!(depends.contains("models/external.onnxtxt"), "{depends}");
     assert!(depends.contains("models/external.data"), "{depends}");
 }
 
 /// Returns the path relative to this package, which makes messages the same on every machine.
 fn relative(file: &Path) -> &Path {
-    file.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("the file is one of this package")
+    file.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("the file is in this package")
 }

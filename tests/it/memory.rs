@@ -51,9 +51,10 @@ fn training_arenas_are_close_to_the_peak_of_live_memory() {
     let model = prepare.bytes(network.expect("the file is there").into());
     let model = model.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let mut options = Options::default();
-    options.dim("batch=32").expect("it is a size");
+    options.dim("batch=32").expect("the option is valid");
     let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
-    let training = planned.expect("the model is valid").expect("the model learns");
+    let training =
+        planned.expect("the model is valid").expect("the model has training information");
     let step = &training.steps[0].plan;
     let (planned, least) = (step.arena_bytes, lower_bound(step));
     println!("a step of the digits network: {planned} bytes, {least} live at once");
@@ -65,7 +66,7 @@ fn bounded_models_need_no_heap() {
     let model = folder("models/bounded.onnxtxt");
     let on_heap = |dims: &[&str]| {
         let mut options = Options::default();
-        dims.iter().try_for_each(|dim| options.dim(dim)).expect("the bounds are well written");
+        dims.iter().try_for_each(|dim| options.dim(dim)).expect("the bounds are valid");
         let output = onnxc::Compiler::new(&options).compile(&model);
         let plans = output.unwrap_or_else(|diagnostics| panic!("{diagnostics}")).plans;
         let buffers = plans.infer().buffers.iter().map(|(_, buffer)| buffer);

@@ -261,7 +261,9 @@ impl Library<'_> {
         let output = onnxc::Compiler::new(&options).compile_bytes(bytes, &module);
         let output = output.map_err(|diagnostics| panic!("{name:?}: {diagnostics}"));
         let Ok(output) = output;
-        output.write(&self.directory.join(format!("{module}.rs"))).expect("the directory is ours");
+        output
+            .write(&self.directory.join(format!("{module}.rs")))
+            .expect("the scratch directory is writable");
         // Lines stay short enough to read.
         let longest = output.module.code.lines().map(str::len).max();
         assert!(longest < Some(2000), "{name:?}: a line of {longest:?} bytes");
@@ -291,7 +293,7 @@ fn hostile_names_compile_without_warnings() {
         library.add(&all_at_once(TAKEN, size), "all", &Options::default());
     }
     let file = directory.join("lib.rs");
-    fs::write(&file, &library.source).expect("the directory is ours");
+    fs::write(&file, &library.source).expect("the scratch directory is writable");
     for edition in ["2021", "2024"] {
         let output = rustc(&file, edition, "lib");
         let text = String::from_utf8_lossy(&output.stderr);
@@ -310,7 +312,7 @@ fn hostile_names_compile_without_warnings() {
 
 /// Lists the pages below a directory.
 fn pages(directory: &Path) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(directory).expect("rustdoc made it").flatten();
+    let entries = fs::read_dir(directory).expect("rustdoc wrote the page").flatten();
     let (folders, files): (Vec<_>, Vec<_>) =
         entries.map(|entry| entry.path()).partition(|path| path.is_dir());
     let inside = folders.iter().flat_map(|folder| pages(folder));

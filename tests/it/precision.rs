@@ -46,8 +46,8 @@ fn check(model: &str, input: Tensor) {
     let (exact, inputs) = (plan(model, Precision::Full), [Value::Tensor(input)]);
     for (precision, most, share) in PRECISIONS {
         let narrow = plan(model, precision);
-        let effect =
-            &interpreter::measure_errors(&exact, &narrow, &inputs).expect("the input fits")[0];
+        let effect = &interpreter::measure_errors(&exact, &narrow, &inputs)
+            .expect("the input fits the model")[0];
         assert!(effect.error > 0.0 && effect.error < most, "{precision:?}: {effect:?}");
         let bytes = [narrow.weight_bytes, exact.weight_bytes].map(|bytes| bytes as f64);
         assert!(bytes[0] < share * bytes[1], "{precision:?}: {bytes:?}");
@@ -121,17 +121,18 @@ fn the_program_reports_the_precision_error() {
         command.output().expect("the program was built")
     };
     let output = compile("int8-weights");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.contains("scores: off by "), "{said}");
-    assert!(said.contains("bytes of weights instead of"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("scores: off by "), "{message}");
+    assert!(message.contains("bytes of weights instead of"), "{message}");
     let output = compile("int5");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("int8-weights"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && message.contains("int8-weights"), "{message}");
 }
 
 #[test]
 fn generated_modules_read_narrow_weights() {
     let program = scratch("precision_program").join("narrow.rs");
-    std::fs::copy(folder("programs/narrow.rs"), &program).expect("the directory is ours");
+    std::fs::copy(folder("programs/narrow.rs"), &program)
+        .expect("the scratch directory is writable");
     run(&program);
 }

@@ -32,7 +32,7 @@ pub fn folder(name: &str) -> PathBuf {
 pub fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
-        std::fs::remove_dir_all(&path).expect("the directory is ours");
+        std::fs::remove_dir_all(&path).expect("the scratch directory is writable");
     }
     std::fs::create_dir_all(&path).expect("cargo made the directory around");
     path
@@ -49,14 +49,14 @@ pub fn rustc(file: &Path, edition: &str, crate_type: &str) -> Output {
     let mut command = tool("rustc", file, edition, crate_type);
     command.arg("--emit=metadata,dep-info");
     command.arg(format!("--out-dir={}", env!("CARGO_TARGET_TMPDIR")));
-    command.output().expect("rustc is there, for it compiled this")
+    command.output().expect("rustc compiled this test")
 }
 
 /// Checks a library with rustc that depends on a runtime library without features, which is built
 /// in `directory`.
 pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
     let libm = &built().libm;
-    let dependencies = libm.parent().expect("an artifact lies in a directory");
+    let dependencies = libm.parent().expect("an artifact has a parent directory");
     let metadata = |name: &str, file: &Path, needs: (&str, &Path)| {
         Command::new("rustc")
             .arg(file)
@@ -67,7 +67,7 @@ pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
             .arg(format!("--out-dir={}", directory.display()))
             .env("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION"))
             .output()
-            .expect("rustc is there, for it compiled this")
+            .expect("rustc compiled this test")
     };
     let runtime = directory.join("libonnxc_runtime.rmeta");
     if !runtime.exists() {
@@ -82,7 +82,7 @@ pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
 pub fn rustdoc(file: &Path, edition: &str, directory: &Path) -> Output {
     let mut command = tool("rustdoc", file, edition, "lib");
     command.arg("-Dwarnings").arg("-o").arg(directory);
-    command.output().expect("rustdoc lies beside rustc")
+    command.output().expect("rustdoc is next to rustc")
 }
 
 /// Compiles a program without warnings and runs it. Its assertions must hold.
@@ -90,17 +90,17 @@ pub fn run(file: &Path) {
     let program = file.with_extension(env::consts::EXE_EXTENSION);
     let mut command = tool("rustc", file, "2024", "bin");
     let output = command.arg("-Dwarnings").arg("-o").arg(&program).output();
-    let output = output.expect("rustc is there, for it compiled this");
-    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{}\n{}", file.display(), said(&output));
-    let output = Command::new(&program).output().expect("rustc wrote it");
-    assert!(output.status.success(), "{}\n{}", file.display(), said(&output));
+    let output = output.expect("rustc compiled this test");
+    let message = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}\n{}", file.display(), message(&output));
+    let output = Command::new(&program).output().expect("rustc wrote the file");
+    assert!(output.status.success(), "{}\n{}", file.display(), message(&output));
 }
 
 /// Returns the arguments that give rustc all crates of the workspace.
 pub fn crates() -> Vec<String> {
     let built = built();
-    let dependencies = built.runtime.parent().expect("an artifact lies in a directory");
+    let dependencies = built.runtime.parent().expect("an artifact has a parent directory");
     let crates = [
         ("onnxc", &built.compiler),
         ("onnxc_macros", &built.macros),
@@ -116,7 +116,7 @@ pub fn crates() -> Vec<String> {
 fn tool(name: &str, file: &Path, edition: &str, crate_type: &str) -> Command {
     let built = built();
     let artifact = |name: &str, path: &Path| format!("--extern={name}={}", path.display());
-    let dependencies = built.runtime.parent().expect("an artifact lies in a directory");
+    let dependencies = built.runtime.parent().expect("an artifact has a parent directory");
     let mut command = Command::new(name);
     command
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -143,7 +143,7 @@ fn built() -> &'static Built {
             .args(["build", "--workspace", "--message-format=json", "--target-dir"])
             .arg(target)
             .output()
-            .expect("cargo is there, for it built this");
+            .expect("cargo built this test");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let messages = String::from_utf8(output.stdout).expect("JSON is UTF-8");
         let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());

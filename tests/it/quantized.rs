@@ -43,8 +43,8 @@ fn numbers() -> Vec<f32> {
 /// Runs the model on [`numbers`].
 fn run(plan: &Plan) -> Vec<f64> {
     let x = Tensor { shape: vec![1, 2, 3, 3], ..Tensor::from_floats(&numbers()) };
-    let outputs = interpreter::run(plan, &[Value::Tensor(x)]).expect("the input fits");
-    outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
+    let outputs = interpreter::run(plan, &[Value::Tensor(x)]).expect("the input fits the model");
+    outputs[0].tensor().and_then(Tensor::floats).expect("the result is numeric")
 }
 
 /// Returns [`numbers`] after quantization.

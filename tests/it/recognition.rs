@@ -5,7 +5,7 @@ use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 /// Returns a model in ONNX's text.
 fn model(inputs: &str, body: &str) -> String {
     // The result has the type of the first input.
-    let ty = &inputs[..=inputs.find(']').expect("it has axes")];
+    let ty = &inputs[..=inputs.find(']').expect("the type has axes")];
     format!("<ir_version: 10, opset_import: [\"\" : 18]>\nmodel ({inputs}) => ({ty} y)\n{body}")
 }
 
@@ -46,8 +46,9 @@ fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
         let tensor = Tensor::from_floats(&numbers.collect::<Vec<f32>>());
         Value::Tensor(Tensor { shape: shape.to_vec(), ..tensor })
     });
-    let outputs = interpreter::run(&plan, &inputs.collect::<Vec<Value>>()).expect("the inputs fit");
-    outputs[0].tensor().and_then(Tensor::floats).expect("numbers come back")
+    let outputs =
+        interpreter::run(&plan, &inputs.collect::<Vec<Value>>()).expect("the inputs fit the model");
+    outputs[0].tensor().and_then(Tensor::floats).expect("the result is numeric")
 }
 
 const ERF: &str = "{

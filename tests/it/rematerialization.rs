@@ -64,7 +64,7 @@ fn plan(model: &[u8], max_arena: Option<usize>) -> Result<Training, Diagnostics>
     let mut options = Options::default();
     options.max_arena = max_arena;
     let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
-    planned.map(|planned| planned.expect("the model learns"))
+    planned.map(|planned| planned.expect("the model has training information"))
 }
 
 /// Returns the outputs of three steps and the variables after them, as bytes.
@@ -72,7 +72,7 @@ fn train(training: &Training, inputs: &[Value]) -> Vec<Vec<u8>> {
     let mut learner = Learner::new(training);
     let mut all = Vec::new();
     for _ in 0..3 {
-        let given = learner.step(0, inputs).expect("the inputs fit");
+        let given = learner.step(0, inputs).expect("the inputs fit the model");
         all.extend(given.iter().filter_map(Value::tensor).map(|tensor| tensor.bytes().to_vec()));
     }
     all.extend(learner.state().map(|(_, tensor)| tensor.bytes().to_vec()));
@@ -112,7 +112,8 @@ fn an_arena_limit_that_is_too_small_names_the_least_size() {
     let found = plan(&model, Some(64)).err().expect("nothing fits 64 bytes").to_string();
     assert!(found.contains("does not fit an arena of 64 bytes"), "{found}");
     let least = found.split("as small as ").nth(1).and_then(|rest| rest.split(' ').next());
-    let least: usize = least.and_then(|least| least.parse().ok()).expect("it says how small");
+    let least: usize =
+        least.and_then(|least| least.parse().ok()).expect("the message has a number");
     assert!(plan(&model, Some(least)).is_ok(), "{found}");
 }
 
@@ -124,10 +125,11 @@ fn rematerialization_shrinks_the_digits_network() {
     let model = model.unwrap_or_else(|found| panic!("{found}")).encode_to_vec();
     let bytes = |max_arena| {
         let mut options = Options::default();
-        options.dim("batch=32").expect("it is a size");
+        options.dim("batch=32").expect("the option is valid");
         options.max_arena = max_arena;
         let planned = onnxc::Compiler::new(&options).training_plans(model.clone().into());
-        let training = planned.unwrap_or_else(|f| panic!("{f}")).expect("the model learns");
+        let training =
+            planned.unwrap_or_else(|f| panic!("{f}")).expect("the model has training information");
         training.infer.arena_bytes
     };
     let (whole, less) = (bytes(None), bytes(Some(820_000)));

@@ -205,7 +205,9 @@ fn sizes_agree_in_module_and_interpreter() {
     let (mut modules, mut body) = (String::new(), String::new());
     for (name, nodes) in MODELS {
         let output = compile(name, nodes);
-        output.write(&directory.join(format!("{name}.rs"))).expect("the directory is ours");
+        output
+            .write(&directory.join(format!("{name}.rs")))
+            .expect("the scratch directory is writable");
         let sizes = (0..=LAST[0]).flat_map(|n| (0..=LAST[1]).map(move |m| (n, m)));
         let cases: Vec<_> = sizes.map(|(n, m)| (n, m, interpret(&output, n, m))).collect();
         let model = onnxc::ident::camel(name);
@@ -233,7 +235,8 @@ fn sizes_agree_in_module_and_interpreter() {
         }}"
     );
     let file = directory.join("main.rs");
-    fs::write(&file, format!("{PROGRAM}{modules}{main}")).expect("the directory is ours");
+    fs::write(&file, format!("{PROGRAM}{modules}{main}"))
+        .expect("the scratch directory is writable");
     run(&file);
 }
 

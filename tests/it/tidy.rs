@@ -154,7 +154,7 @@ fn modules_use_only_lower_layers() {
     let folder = root().join("compiler/src");
     let mut wrong = Vec::new();
     for path in sources(&folder) {
-        let inside = path.strip_prefix(&folder).expect("it lies in the folder");
+        let inside = path.strip_prefix(&folder).expect("the path is below the folder");
         let layer = inside.iter().next().expect("it has a name").to_string_lossy();
         let layer = layer.trim_end_matches(".rs");
         let below = match LAYERS.iter().find(|(name, _)| *name == layer) {
@@ -220,7 +220,7 @@ fn unsafe_is_confined_to_listed_files() {
     ];
     for folder in ["compiler/src", "runtime-lib/src", "macros/src", "examples"] {
         for path in sources(&root().join(folder)) {
-            let inside = path.strip_prefix(root()).expect("it lies in the root");
+            let inside = path.strip_prefix(root()).expect("the path is below the root");
             let allowed = corners.iter().any(|corner| inside.starts_with(corner));
             let words = ["unsafe {", "unsafe fn", "unsafe impl"];
             let found = words.iter().any(|word| text(&path).contains(word));
@@ -244,7 +244,8 @@ fn every_family_of_operators_is_listed_once_and_in_order() {
         {
             continue;
         }
-        let inside = path.strip_prefix(&folder).expect("it lies in the folder").with_extension("");
+        let inside =
+            path.strip_prefix(&folder).expect("the path is below the folder").with_extension("");
         let words: Vec<_> = inside.iter().map(|word| word.to_string_lossy()).collect();
         let family = words.join("::").trim_end_matches("::mod").to_owned();
         let times = listed.iter().filter(|name| **name == family).count();
@@ -279,7 +280,8 @@ fn modules(folder: &Path) -> BTreeSet<String> {
 fn has_kernels(ops: &Path, family: &str) -> bool {
     let own = format!(" {family}::");
     let files = sources(ops).into_iter().filter(|path| {
-        let inside = path.strip_prefix(ops).expect("it lies in the folder").with_extension("");
+        let inside =
+            path.strip_prefix(ops).expect("the path is below the folder").with_extension("");
         inside.starts_with(family)
     });
     let texts: Vec<String> = files.map(|path| text(&path)).collect();

@@ -15,7 +15,9 @@ use onnxc_proto::{Message, ModelProto};
 const RATE: f64 = 0.1;
 
 fn prepare() -> Prepare {
-    let sgd = Optimizer::from(Method::Sgd).with(Setting::LearningRate, RATE).expect("it has one");
+    let sgd = Optimizer::from(Method::Sgd)
+        .with(Setting::LearningRate, RATE)
+        .expect("the optimizer has this setting");
     Prepare::new(Loss::Mse, sgd).initial(Initial::Keep).training_mode(true)
 }
 
@@ -29,16 +31,16 @@ fn prepare_model(text: &str, prepare: &Prepare) -> ModelProto {
 fn plan(model: &ModelProto) -> Training {
     let options = Options::default();
     let planned = onnxc::Compiler::new(&options).training_plans(model.encode_to_vec().into());
-    planned.unwrap_or_else(|all| panic!("{all}")).expect("the model learns")
+    planned.unwrap_or_else(|all| panic!("{all}")).expect("the model has training information")
 }
 
 fn doubles(shape: &[usize], values: &[f64]) -> Value {
     let tensor = Tensor::from_numbers(DType::F64, shape.to_vec(), values);
-    Value::Tensor(tensor.expect("double is one"))
+    Value::Tensor(tensor.expect("`double` is a numeric type"))
 }
 
 fn floats(values: &[Value], i: usize) -> Vec<f64> {
-    values[i].tensor().and_then(Tensor::floats).expect("there are numbers")
+    values[i].tensor().and_then(Tensor::floats).expect("the tensor is numeric")
 }
 
 fn state(learner: &Learner<'_>, name: &str) -> Vec<f64> {
@@ -132,7 +134,7 @@ fn steps_use_batch_statistics_and_inference_running_statistics() {
             let loss = |weights: &[f64]| mse(&output(&squares, weights, now), &WANTED);
             let before = weights(&learner);
             let given = [doubles(&[2, 2, 3], &X), doubles(&[2, 1], &WANTED)];
-            let outputs = learner.step(0, &given).expect("the inputs fit");
+            let outputs = learner.step(0, &given).expect("the inputs fit the model");
             assert_near(&floats(&outputs, 0), &[loss(&before)], &what);
             assert_near(&weights(&learner), &step_down(&before, loss), &what);
             for c in 0..2 {
@@ -141,7 +143,7 @@ fn steps_use_batch_statistics_and_inference_running_statistics() {
             }
             assert_near(&state(&learner, "mean"), &mean, &what);
             assert_near(&state(&learner, "var"), &var, &what);
-            let y = learner.infer(&given[..1]).expect("the input fits");
+            let y = learner.infer(&given[..1]).expect("the input fits the model");
             assert_near(&floats(&y, 0), &output(&squares, &weights(&learner), [mean, var]), &what);
         }
     }
@@ -151,7 +153,7 @@ fn steps_use_batch_statistics_and_inference_running_statistics() {
 fn init_resets_running_statistics() {
     let training = plan(&prepare_model(&net(17), &prepare().initial(Initial::Kaiming)));
     let mut learner = Learner::new(&training);
-    learner.init().expect("nothing is refused");
+    learner.init().expect("the step succeeds");
     assert_eq!((state(&learner, "mean"), state(&learner, "var")), (vec![0.0; 2], vec![1.0; 2]));
 }
 
@@ -171,7 +173,7 @@ fn nodes_update_shared_statistics_in_order() {
     let training = plan(&prepare_model(text, &prepare().trainable("bias")));
     let mut learner = Learner::new(&training);
     let given = [doubles(&[2, 1], &[1.0, 3.0]), doubles(&[2, 1], &[0.0, 0.0])];
-    learner.step(0, &given).expect("the inputs fit");
+    learner.step(0, &given).expect("the inputs fit the model");
     // A mean of 2, then one of 3; variances of 1.
     assert_eq!((state(&learner, "mean"), state(&learner, "var")), (vec![2.0], vec![1.0]));
 }
@@ -209,7 +211,7 @@ fn column(c: usize, mask: usize) -> (f64, [f64; 3]) {
 /// Takes a step, and finds the mask of kept elements that explains the result, for each column.
 fn find_kept(learner: &mut Learner<'_>) -> [usize; 3] {
     let given = [doubles(&[4, 2], &X[..8]), doubles(&[4, 3], &[0.0; 12])];
-    let outputs = learner.step(0, &given).expect("the inputs fit");
+    let outputs = learner.step(0, &given).expect("the inputs fit the model");
     let (w, b) = (state(learner, "w"), state(learner, "b"));
     let masks = [0, 1, 2].map(|c| {
         let found = [w[c], w[3 + c], b[c]];
@@ -233,7 +235,7 @@ fn dropout_applies_to_steps_but_not_to_inference() {
     learner.reset();
     assert_eq!(find_kept(&mut learner), masks, "seeds start anew");
     learner.reset();
-    let y = learner.infer(&[doubles(&[4, 2], &X[..8])]).expect("the input fits");
+    let y = learner.infer(&[doubles(&[4, 2], &X[..8])]).expect("the input fits the model");
     assert_near(&floats(&y, 0)[..1], &[0.5 * 0.3 - 0.1 + 0.1], "inference");
     let others = plan(&prepare_model(&line(17, DROPS), &prepare().seed(8)));
     assert_ne!(find_kept(&mut Learner::new(&others)), masks);
@@ -249,11 +251,11 @@ fn step_text(model: &ModelProto) -> String {
 fn training_mode_copies_only_the_nodes_that_change() {
     let (text, plain) = (net(17), prepare().training_mode(false));
     let model = prepare_model(&text, &prepare());
-    let before = import::decode(text.clone().into()).expect("it is a model");
+    let before = import::decode(text.clone().into()).expect("the bytes are a model");
     assert_eq!(model.graph, before.graph);
-    let said = step_text(&model);
-    assert!(said.contains("(squares, scale, bias, mean, var)"), "{said}");
-    assert!(!said.contains("Mul(x, x)") && !said.contains("Mul (x, x)"), "{said}");
+    let message = step_text(&model);
+    assert!(message.contains("(squares, scale, bias, mean, var)"), "{message}");
+    assert!(!message.contains("Mul(x, x)") && !message.contains("Mul (x, x)"), "{message}");
     assert!(!step_text(&prepare_model(&text, &plain)).contains("BatchNormalization"));
 }
 
@@ -292,8 +294,8 @@ fn nodes_without_a_training_mode_are_errors() {
         (function, prepare(), "write the functions out"),
         (net(17), prepare().trainable("mean"), "`mean`"),
     ] {
-        let said = prepare.bytes(text.clone().into()).err().map(|all| all.to_string());
-        let said = said.unwrap_or_else(|| panic!("{text}"));
-        assert!(said.contains(part), "{part}: {said}");
+        let message = prepare.bytes(text.clone().into()).err().map(|all| all.to_string());
+        let message = message.unwrap_or_else(|| panic!("{text}"));
+        assert!(message.contains(part), "{part}: {message}");
     }
 }

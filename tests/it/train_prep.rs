@@ -83,8 +83,9 @@ impl Step {
             Value::Tensor(tensor.unwrap_or_else(|| panic!("no {name}")).clone())
         };
         let inputs: Vec<Value> = self.inputs.iter().map(value).collect();
-        let outputs = interpreter::run(&self.plan, &inputs).expect("the inputs fit");
-        let outputs = outputs.into_iter().map(|value| value.into_tensor().expect("a tensor"));
+        let outputs = interpreter::run(&self.plan, &inputs).expect("the inputs fit the model");
+        let outputs =
+            outputs.into_iter().map(|value| value.into_tensor().expect("the value is a tensor"));
         let outputs: Values = self.outputs.iter().cloned().zip(outputs).collect();
         for (variable, value) in &self.bindings {
             self.state.insert(variable.clone(), outputs[value].clone());
@@ -93,12 +94,13 @@ impl Step {
     }
 
     fn floats(&self, name: &str) -> Vec<f64> {
-        self.state[name].floats().expect("numbers")
+        self.state[name].floats().expect("the tensor is numeric")
     }
 }
 
 fn doubles(shape: Vec<usize>, values: &[f64]) -> Tensor {
-    Tensor::from_numbers(onnxc::dtype::DType::F64, shape, values).expect("double is one")
+    Tensor::from_numbers(onnxc::dtype::DType::F64, shape, values)
+        .expect("`double` is a numeric type")
 }
 
 const X: [f64; 8] = [0.5, -1.0, 2.0, 0.3, -0.7, 1.1, 0.9, 0.4];
@@ -207,8 +209,10 @@ fn optimizer(method: Method) -> Optimizer {
         Method::Adagrad => told.push((Setting::RateDecay, 0.5)),
         _ => {}
     }
-    let tell = |to: Optimizer, (setting, value)| to.with(setting, value).expect("it knows that");
-    told.into_iter().fold(method.into(), tell)
+    let set = |to: Optimizer, (setting, value)| {
+        to.with(setting, value).expect("the optimizer has this setting")
+    };
+    told.into_iter().fold(method.into(), set)
 }
 
 fn prepare_model(text: &str, prepare: &Prepare) -> ModelProto {
@@ -337,8 +341,8 @@ fn class_axes_of_size_1_are_skipped() {
     let x = doubles(vec![4, 2], &X);
     let loss = step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]));
     assert_near(&[loss], &[through_the_origin()], "classes before axes of size 1");
-    let said = diagnostics(&over_several_axes("1, 3, 2"), &classes);
-    assert!(said.contains("the `Softmax` is over several axes"), "{said}");
+    let message = diagnostics(&over_several_axes("1, 3, 2"), &classes);
+    assert!(message.contains("the `Softmax` is over several axes"), "{message}");
 }
 
 /// A net with every kind of constant that is trained, and every kind that is not.
@@ -379,7 +383,7 @@ fn classes() -> Prepare {
 fn weights_are_trainable_by_default() {
     let model = prepare_model(&net(), &classes());
     assert_eq!(keys(&model), ["conv_w", "conv_b", "bn_scale", "bn_bias", "fc_w", "fc_b"]);
-    let before = onnxc::import::decode(net().into()).expect("it is a model");
+    let before = onnxc::import::decode(net().into()).expect("the bytes are a model");
     assert_eq!(model.graph, before.graph);
     assert_eq!(keys(&prepare_model(&net(), &classes().trainable("fc*"))), ["fc_w", "fc_b"]);
     let named = classes().trainable("?c_b").trainable("low");
@@ -389,9 +393,10 @@ fn weights_are_trainable_by_default() {
 #[test]
 fn initial_weights_depend_on_fan_in() {
     let model = prepare_model(&net(), &classes());
-    let first = model.training_info[0].initialization.as_ref().expect("there is one");
+    let first = model.training_info[0].initialization.as_ref().expect("the model has one");
     let high = |name: &str| {
-        let node = first.node.iter().find(|node| node.output[0] == name).expect("there is one");
+        let node =
+            first.node.iter().find(|node| node.output[0] == name).expect("the model has one");
         assert_eq!(node.op_type(), "RandomUniform", "{name}");
         node.attribute.iter().find(|a| a.name() == "high").expect("it has a bound").f()
     };
@@ -418,15 +423,15 @@ fn a_step_takes_a_label_and_returns_the_loss() {
 
 /// Returns the diagnostics of a preparation that fails.
 fn diagnostics(text: &str, prepare: &Prepare) -> String {
-    prepare.bytes(text.to_owned().into()).expect_err("it must fail").to_string()
+    prepare.bytes(text.to_owned().into()).expect_err("the preparation fails").to_string()
 }
 
 #[test]
 fn all_errors_of_a_preparation_are_reported() {
     let mse = Prepare::new(Loss::Mse, Method::Sgd);
-    let said = diagnostics(&net(), &mse.clone().trainable("fc3*").trainable("shape"));
+    let message = diagnostics(&net(), &mse.clone().trainable("fc3*").trainable("shape"));
     for part in ["2 outputs", "`probabilities`, `features`", "--trainable fc3*", "of type int64"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     for (text, prepare, part) in [
         (net(), mse.clone().output("y"), "the model has no output `y`"),
@@ -436,20 +441,24 @@ fn all_errors_of_a_preparation_are_reported() {
         (line(21, "q = Add(p, b)  y = Round(q)"), mse.clone(), "depends on no initializer"),
         (line(21, "q = Add(p, b)  y = Round(q)"), mse.clone().trainable("b"), "`b`"),
     ] {
-        let said = diagnostics(&text, &prepare);
-        assert!(said.contains(part), "{part}: {said}");
+        let message = diagnostics(&text, &prepare);
+        assert!(message.contains(part), "{part}: {message}");
     }
     let one =
         line(21, "q = Add(p, b)  y = ReduceSum<keepdims = 0>(q)").replace("[batch, 3] y", " y");
-    let said = diagnostics(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
-    assert!(said.contains("wants samples and classes"), "{said}");
+    let message = diagnostics(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
+    assert!(message.contains("wants samples and classes"), "{message}");
     let twice = prepare_model(&line(21, PLAIN), &mse);
-    let said = mse.model(twice).expect_err("it is trained already").to_string();
-    assert!(said.contains("has training information already"), "{said}");
-    let said = Optimizer::from(Method::Sgd).with(Setting::Beta1, 0.5).expect_err("it has none");
-    assert!(said.to_string().contains("it knows `lr`, `weight-decay`"), "{said}");
-    let said = Optimizer::from(Method::Adam).with(Setting::Beta1, 1.0).expect_err("it is a share");
-    assert!(said.to_string().contains("at least 0 and less than 1"), "{said}");
+    let message = mse.model(twice).expect_err("it is trained already").to_string();
+    assert!(message.contains("has training information already"), "{message}");
+    let message = Optimizer::from(Method::Sgd)
+        .with(Setting::Beta1, 0.5)
+        .expect_err("the optimizer lacks this setting");
+    assert!(message.to_string().contains("it knows `lr`, `weight-decay`"), "{message}");
+    let message = Optimizer::from(Method::Adam)
+        .with(Setting::Beta1, 1.0)
+        .expect_err("the value is out of range");
+    assert!(message.to_string().contains("at least 0 and less than 1"), "{message}");
 }
 
 #[test]
@@ -501,9 +510,9 @@ fn optimize_rejects_a_change_of_training_semantics() {
         &line(11, "z = Add(p, b)  y = Softmax<axis = 1>(z)"),
         &Prepare::new(Loss::CrossEntropy, Method::Sgd),
     );
-    let said = Compiler::new(&Options::default()).optimize_model(model.encode_to_vec().into());
-    let said = said.expect_err("the operator changed").to_string();
-    assert!(said.contains("`LogSoftmax` differs"), "{said}");
+    let message = Compiler::new(&Options::default()).optimize_model(model.encode_to_vec().into());
+    let message = message.expect_err("the operator changed").to_string();
+    assert!(message.contains("`LogSoftmax` differs"), "{message}");
 }
 
 #[test]
@@ -512,7 +521,7 @@ fn optimize_keeps_defaults_of_inputs() {
         g (float[2] x, float[2] scale) => (float[2] y) <float[2] scale = {1, 2}>
         { y = Mul(x, scale) }"#;
     let model = Compiler::new(&Options::default()).optimize_model(text.into());
-    let graph = model.expect("it is valid").graph.expect("there is one");
+    let graph = model.expect("it is valid").graph.expect("the model has one");
     assert_eq!(graph.initializer[0].name(), "scale");
     assert_eq!(graph.input.len(), 2);
 }
@@ -524,21 +533,22 @@ fn train_prep_writes_a_valid_model() {
     let model = root().join("examples/models/digits.onnx");
     let arguments = ["--loss", "cross-entropy", "--optimizer", "adamw", "--lr", "0.002", "-o"];
     let output = onnxc().arg("train-prep").arg(&model).args(arguments).arg(&to).output();
-    let output = output.expect("it was built");
+    let output = output.expect("the program was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = onnxc().arg("check").arg(&to).output().expect("it was built");
+    let output = onnxc().arg("check").arg(&to).output().expect("the program was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let trained = onnxc::import::decode(fs::read(&to).expect("it was written").into());
-    let before = onnxc::import::decode(fs::read(&model).expect("it is there").into());
-    let (trained, before) = (trained.expect("it is a model"), before.expect("it is a model"));
+    let before = onnxc::import::decode(fs::read(&model).expect("the file exists").into());
+    let (trained, before) =
+        (trained.expect("the bytes are a model"), before.expect("the bytes are a model"));
     assert_eq!(trained.graph, before.graph);
-    let said = |settings: &[&str]| {
+    let message = |settings: &[&str]| {
         let arguments = [&["--loss", "mse", "--optimizer", "sgd"], settings, &["-o"]].concat();
         let output = onnxc().arg("train-prep").arg(&model).args(arguments).arg(&to).output();
-        String::from_utf8_lossy(&output.expect("it was built").stderr).into_owned()
+        String::from_utf8_lossy(&output.expect("the program was built").stderr).into_owned()
     };
-    let text = said(&["--beta1", "0.5", "--alpha", "2"]);
+    let text = message(&["--beta1", "0.5", "--alpha", "2"]);
     assert!(text.contains("`beta1`") && text.contains("`alpha`"), "{text}");
-    let text = said(&["--lr", "-1"]);
+    let text = message(&["--lr", "-1"]);
     assert!(text.contains("-1 cannot be the `lr`") && text.contains("at least 0"), "{text}");
 }

@@ -73,7 +73,7 @@ fn failing() -> ModelProto {
 
 /// Parses a graph in ONNX's text; `None` if the text is empty.
 fn graph(text: &str) -> Option<GraphProto> {
-    let read = |text| import::text::graph(text).expect("the text is of the syntax");
+    let read = |text| import::text::graph(text).expect("the text is valid");
     (!text.is_empty()).then(|| read(text))
 }
 
@@ -118,7 +118,7 @@ fn plan(model: &ModelProto) -> Training {
 
 fn try_plan(model: &ModelProto, options: &Options) -> Result<Training, Diagnostics> {
     let planned = onnxc::Compiler::new(options).training_plans(model.encode_to_vec().into())?;
-    Ok(planned.expect("the model learns"))
+    Ok(planned.expect("the model has training information"))
 }
 
 fn floats(shape: &[usize], numbers: &[f32]) -> Tensor {
@@ -157,14 +157,15 @@ fn module_and_interpreter_train_bit_identically() {
     let [x, target] = [floats(&[4, 2], &X), floats(&[4, 1], &TARGET)].map(Value::Tensor);
     let mut losses = Vec::new();
     for _ in 0..50 {
-        let found = learner.step(0, &[x.clone(), target.clone()]).expect("the inputs fit");
+        let found =
+            learner.step(0, &[x.clone(), target.clone()]).expect("the inputs fit the model");
         let loss = module.fit(&X, &TARGET);
         assert_eq!(found[0].tensor().map(Tensor::bytes), Some(&loss.to_le_bytes()[..]));
         losses.push(loss);
-        learner.step(1, std::slice::from_ref(&x)).expect("the inputs fit");
+        learner.step(1, std::slice::from_ref(&x)).expect("the inputs fit the model");
         module.average(&X);
         same(&learner, &mut module);
-        let found = learner.infer(std::slice::from_ref(&x)).expect("the inputs fit");
+        let found = learner.infer(std::slice::from_ref(&x)).expect("the inputs fit the model");
         let y: Vec<u8> = module.infer(&X).iter().flat_map(|y| y.to_le_bytes()).collect();
         assert_eq!(found[0].tensor().map(Tensor::bytes), Some(&y[..]));
         same(&learner, &mut module);
@@ -232,7 +233,7 @@ fn a_step_computes_everything_before_updating_variables() {
     let training = plan(&model(text, vec![update]));
     let mut learner = Learner::new(&training);
     for [a, b, c] in [[3.0, 1.0, 4.0], [1.0, 3.0, 0.0]] {
-        learner.step(0, &[]).expect("there is nothing to refuse");
+        learner.step(0, &[]).expect("a step without inputs succeeds");
         let first = ["a", "b", "c"].map(|name| state(&learner, name)[0]);
         assert_eq!(first, [a, b, c]);
     }
@@ -249,7 +250,7 @@ fn each_algorithm_reads_the_updates_of_the_one_before() {
         vec![info("", &[], first, &[("a", "a1")]), info("", &[], second, &[("seen", "a2")])];
     let training = plan(&model(text, infos));
     let mut learner = Learner::new(&training);
-    learner.step(0, &[]).and_then(|_| learner.step(1, &[])).expect("nothing is refused");
+    learner.step(0, &[]).and_then(|_| learner.step(1, &[])).expect("the step succeeds");
     assert_eq!((state(&learner, "a"), state(&learner, "seen")), (vec![6.0], vec![13.0]));
 }
 
@@ -263,9 +264,9 @@ fn initializations_run_in_order_and_reset_other_variables() {
         vec![info(one, &[("a", "v")], step, &[("b", "b1")]), info(two, &[("a", "v")], "", &[])];
     let training = plan(&model(text, infos));
     let mut learner = Learner::new(&training);
-    learner.step(0, &[]).expect("nothing is refused");
+    learner.step(0, &[]).expect("the step succeeds");
     assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![1.0], vec![3.0]));
-    learner.init().expect("nothing is refused");
+    learner.init().expect("the step succeeds");
     assert_eq!((state(&learner, "a"), state(&learner, "b")), (vec![20.0], vec![2.0]));
 }
 
@@ -285,19 +286,19 @@ fn constants_may_belong_to_one_graph_only() {
     let model = model(text, infos);
     let mut options = Options::default();
     for settled in ["x=[1, 2]", "k=2", "rate=0.25"] {
-        options.constant(settled).expect("it is of the form");
+        options.constant(settled).expect("the option is valid");
     }
     let training = try_plan(&model, &options).unwrap_or_else(|found| panic!("{found}"));
     let mut learner = Learner::new(&training);
-    learner.step(0, &[]).expect("there is nothing to refuse");
+    learner.step(0, &[]).expect("a step without inputs succeeds");
     assert_eq!(state(&learner, "a"), [0.5, 0.0]);
-    options.constant("rat=1").expect("it is of the form");
-    let said = try_plan(&model, &options).err().expect("no graph has it").to_string();
-    assert!(said.contains("no input `rat`") && !said.contains("`rate`"), "{said}");
+    options.constant("rat=1").expect("the option is valid");
+    let message = try_plan(&model, &options).err().expect("the option is an error").to_string();
+    assert!(message.contains("no input `rat`") && !message.contains("`rate`"), "{message}");
     let mut options = Options::default();
-    options.state("x=y").expect("it is of the form");
-    let said = try_plan(&model, &options).err().expect("it is no state").to_string();
-    assert!(said.contains("the model learns, so its state `x` is a variable"), "{said}");
+    options.state("x=y").expect("the option is valid");
+    let message = try_plan(&model, &options).err().expect("the option is an error").to_string();
+    assert!(message.contains("the model learns, so its state `x` is a variable"), "{message}");
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn a_variable_that_is_also_an_input_is_not_an_argument() {
     let mut learner = Learner::new(&training);
     let two = || Value::Tensor(Tensor { shape: vec![], ..floats(&[1], &[2.0]) });
     for expected in [2.0, 4.0] {
-        learner.step(0, &[two()]).expect("the input fits");
+        learner.step(0, &[two()]).expect("the input fits the model");
         assert_eq!(state(&learner, "a"), [expected]);
     }
 }
@@ -336,7 +337,7 @@ fn algorithms_may_use_the_same_name() {
     });
     let training = plan(&model);
     let mut learner = Learner::new(&training);
-    learner.step(1, &[]).expect("nothing is refused");
+    learner.step(1, &[]).expect("the step succeeds");
     assert_eq!(state(&learner, "a"), [1.0, 6.0]);
     assert_eq!(state(&learner, "m"), [7.0, 7.0]);
 }
@@ -348,7 +349,7 @@ fn a_failed_step_changes_no_variable() {
     let at_first = ([1.0, 2.0].to_vec(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].to_vec());
     let mut step = |rows: usize, at: i64| {
         let x = vec![0.5; 2 * rows];
-        let view = View::new([rows, 2], &x).expect("there are as many");
+        let view = View::new([rows, 2], &x).expect("the shape fits the data");
         let inputs = [floats(&[rows, 2], &x), Tensor::from_ints(&[at])].map(Value::Tensor);
         let refused = learner.step(0, &inputs).is_err();
         assert_eq!(module.step(view, &[at]).is_err(), refused);

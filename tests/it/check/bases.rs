@@ -108,7 +108,7 @@ pub fn entry(key: &str, value: &str) -> StringStringEntryProto {
 
 /// Returns the training information of one step.
 pub fn info(step: &str) -> TrainingInfoProto {
-    let graph = |text| onnxc::import::text::graph(text).expect("the text is of the syntax");
+    let graph = |text| onnxc::import::text::graph(text).expect("the text is valid");
     TrainingInfoProto {
         initialization: Some(graph(FIRST)),
         algorithm: Some(graph(step)),

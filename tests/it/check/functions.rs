@@ -16,7 +16,7 @@ fn function(change: impl FnOnce(&mut FunctionProto)) -> Vec<u8> {
 /// Returns [`CALLS`] with a further function that no node calls.
 fn more(text: &str) -> Vec<u8> {
     edit(CALLS, |model| {
-        model.functions.push(onnxc::import::text::function(text).expect("it is of the syntax"));
+        model.functions.push(onnxc::import::text::function(text).expect("the text is valid"));
     })
 }
 
@@ -32,9 +32,7 @@ fn chain(length: usize) -> Vec<u8> {
                 "<domain: \"f\", opset_import: [\"\" : 21, \"f\" : 1]> Link{i} (x) => (y) {{ \
                     y = {body} }}"
             );
-            model
-                .functions
-                .push(onnxc::import::text::function(&text).expect("it is of the syntax"));
+            model.functions.push(onnxc::import::text::function(&text).expect("the text is valid"));
         }
     })
 }
@@ -209,9 +207,8 @@ pub fn cases() -> Vec<Case> {
             "`f`",
             edit(BRANCH, |m| {
                 let text = format!("{HEAD} F (x) => (y) {{ y = Relu(x) }}");
-                m.functions
-                    .push(onnxc::import::text::function(&text).expect("it is of the syntax"));
-                let graph = m.graph.as_mut().expect("the model has one");
+                m.functions.push(onnxc::import::text::function(&text).expect("the text is valid"));
+                let graph = m.graph.as_mut().expect("the base model has a graph");
                 graph.node[1].op_type = Some("F".into());
                 graph.node[1].domain = Some("f".into());
             }),

@@ -10,7 +10,7 @@ use onnxc_proto::GraphProto;
 
 /// Returns [`PLAIN`] with its graph changed.
 fn graph(change: impl FnOnce(&mut GraphProto)) -> Vec<u8> {
-    edit(PLAIN, |model| change(model.graph.as_mut().expect("the model has one")))
+    edit(PLAIN, |model| change(model.graph.as_mut().expect("the base model has a graph")))
 }
 
 pub fn cases() -> Vec<Case> {
@@ -69,8 +69,9 @@ pub fn cases() -> Vec<Case> {
             DuplicateInitializer,
             "same name",
             edit(SPARSE, |m| {
-                let g = m.graph.as_mut().expect("the model has one");
-                let mut values = g.sparse_initializer[0].values.clone().expect("it has some");
+                let g = m.graph.as_mut().expect("the base model has a graph");
+                let mut values =
+                    g.sparse_initializer[0].values.clone().expect("the base model has one");
                 (values.dims, values.float_data) = (vec![1], vec![1.0]);
                 g.initializer.push(values);
             }),
@@ -215,7 +216,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn body_inputs_alike(model: &mut onnxc_proto::ModelProto) {
-    let node = &mut model.graph.as_mut().expect("the model has one").node[0];
+    let node = &mut model.graph.as_mut().expect("the base model has a graph").node[0];
     let body = node.attribute[0].g.as_mut().expect("the loop has a body");
     body.input[1].name = Some("i".into());
     body.node[0].input[0] = "go".into();

@@ -41,7 +41,7 @@ fn case(name: &'static str, code: Code, says: &'static str, model: impl Into<Vec
 
 /// Parses a model in ONNX's textual syntax.
 fn parse(text: &str) -> ModelProto {
-    onnxc::import::text::model(text).expect("the text is of the syntax")
+    onnxc::import::text::model(text).expect("the text is valid")
 }
 
 /// Returns the bytes of the model `base` after a change.
@@ -124,7 +124,7 @@ fn every_code_of_an_invalid_model_has_a_case() {
 fn independent_errors_are_all_reported() {
     let model = edit(bases::PLAIN, |model| {
         model.ir_version = None;
-        let graph = model.graph.as_mut().expect("the model has one");
+        let graph = model.graph.as_mut().expect("the base model has a graph");
         graph.node[0].op_type = Some("Frobnicate".into());
         graph.node[1].input[1] = "nowhere".into();
         graph.initializer[0].float_data.pop();

@@ -43,7 +43,7 @@ fn before_versions() -> Vec<u8> {
     edit(PLAIN, |m| {
         m.ir_version = Some(2);
         m.opset_import[0].version = Some(1);
-        let graph = m.graph.as_mut().expect("the model has one");
+        let graph = m.graph.as_mut().expect("the base model has a graph");
         graph.initializer.clear();
         graph.node.remove(0);
         graph.node[0].input = vec!["x".into(), "x".into()];
@@ -78,7 +78,7 @@ fn device(name: &str, tensor: Option<&str>) -> Vec<u8> {
             tensor_name: Some(tensor.into()),
             ..Default::default()
         });
-        let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+        let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
         node.device_configurations = vec![NodeDeviceConfigurationProto {
             configuration_id: Some(name.into()),
             sharding_spec: spec.into_iter().collect(),

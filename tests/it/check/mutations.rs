@@ -363,7 +363,7 @@ fn base_models_compile() {
     for (name, model) in models().into_iter().take(20) {
         let model = Bytes::from(model);
         let compiled = onnxc::Compiler::new(&options()).compile_bytes(model, "model");
-        assert!(compiled.is_ok(), "{name}\n{}", compiled.err().expect("it is an error"));
+        assert!(compiled.is_ok(), "{name}\n{}", compiled.err().expect("compiling failed"));
     }
 }
 

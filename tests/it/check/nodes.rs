@@ -12,7 +12,9 @@ use onnxc_proto::{
 
 /// Returns [`PLAIN`] with its first node changed.
 fn node(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
-    edit(PLAIN, |model| change(&mut model.graph.as_mut().expect("the model has one").node[0]))
+    edit(PLAIN, |model| {
+        change(&mut model.graph.as_mut().expect("the base model has a graph").node[0])
+    })
 }
 
 /// Returns [`PLAIN`] with its first node replaced.
@@ -24,7 +26,7 @@ fn text(node: &str) -> Vec<u8> {
 fn attribute(change: impl FnOnce(&mut AttributeProto)) -> Vec<u8> {
     let base = PLAIN.replace("[first]", "u = Flatten<axis = 1>(x) [first]");
     edit(&base, |model| {
-        let graph = model.graph.as_mut().expect("the model has one");
+        let graph = model.graph.as_mut().expect("the base model has a graph");
         change(&mut graph.node[0].attribute[0]);
     })
 }
@@ -185,7 +187,7 @@ pub fn cases() -> Vec<Case> {
             AttributeValue,
             "no value of type graph",
             edit(BRANCH, |m| {
-                let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+                let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
                 node.attribute[0].g = None;
             }),
         ),
@@ -208,7 +210,7 @@ pub fn cases() -> Vec<Case> {
             MissingAttribute,
             "`else_branch` is missing",
             edit(BRANCH, |m| {
-                let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+                let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
                 node.attribute.remove(1);
             }),
         ),
@@ -227,7 +229,7 @@ pub fn cases() -> Vec<Case> {
                 "u = Cast<to = 12>(x) v = BitShift<direction = \"LEFT\">(u, u) [first]",
             );
             edit(&base, |m| {
-                let node = &mut m.graph.as_mut().expect("the model has one").node[1];
+                let node = &mut m.graph.as_mut().expect("the base model has a graph").node[1];
                 node.attribute[0].s = Some(Bytes::from_static(b"\xff"));
             })
         }),
@@ -262,7 +264,7 @@ pub fn cases() -> Vec<Case> {
 /// Returns [`PLAIN`] with a further node that nothing uses.
 fn swap_unused(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
     edit(PLAIN, |model| {
-        let graph = model.graph.as_mut().expect("the model has one");
+        let graph = model.graph.as_mut().expect("the base model has a graph");
         let mut node = graph.node[0].clone();
         node.output[0] = "unused".into();
         change(&mut node);
@@ -274,7 +276,8 @@ fn swap_unused(change: impl FnOnce(&mut NodeProto)) -> Vec<u8> {
 fn constant(name: &str, change: impl FnOnce(&mut AttributeProto)) -> Vec<u8> {
     let base = PLAIN.replace("[first]", "u = Constant<value_int = 1>() [first]");
     edit(&base, |model| {
-        let attribute = &mut model.graph.as_mut().expect("the model has one").node[0].attribute[0];
+        let attribute =
+            &mut model.graph.as_mut().expect("the base model has a graph").node[0].attribute[0];
         attribute.name = Some(name.into());
         change(attribute);
     })
@@ -284,7 +287,8 @@ fn constant(name: &str, change: impl FnOnce(&mut AttributeProto)) -> Vec<u8> {
 fn swap_optional() -> Vec<u8> {
     let base = PLAIN.replace("[first]", "u = Optional<type = float[2]>() [first]");
     edit(&base, |model| {
-        let attribute = &mut model.graph.as_mut().expect("the model has one").node[0].attribute[0];
+        let attribute =
+            &mut model.graph.as_mut().expect("the base model has a graph").node[0].attribute[0];
         attribute.tp = Some(Box::new(TypeProto::default()));
     })
 }

@@ -16,7 +16,7 @@ fn models() -> [PathBuf; 3] {
     ];
     models.map(|(name, model)| {
         let path = folder.join(name);
-        fs::write(&path, model).expect("the directory is ours");
+        fs::write(&path, model).expect("the scratch directory is writable");
         path
     })
 }
@@ -36,16 +36,16 @@ fn the_exit_status_is_1_if_a_model_is_invalid() {
         let run = onnxc().arg("check").args(models).output().expect("the program was built");
         (run.status.code(), text(&run.stdout))
     };
-    let (status, said) = check(&[&good]);
-    assert_eq!((status, said), (Some(0), format!("{}: valid\n", good.display())));
-    let (status, said) = check(&[&good, &custom]);
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("custom.onnx: valid, but onnxc cannot compile it"), "{said}");
-    assert!(said.contains("error[E0304]"), "{said}");
-    let (status, said) = check(&[&bad, &good]);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("bad.onnx: invalid") && said.contains("error[E0106]"), "{said}");
-    assert!(said.contains("good.onnxtxt: valid"), "{said}");
+    let (status, message) = check(&[&good]);
+    assert_eq!((status, message), (Some(0), format!("{}: valid\n", good.display())));
+    let (status, message) = check(&[&good, &custom]);
+    assert_eq!(status, Some(0), "{message}");
+    assert!(message.contains("custom.onnx: valid, but onnxc cannot compile it"), "{message}");
+    assert!(message.contains("error[E0304]"), "{message}");
+    let (status, message) = check(&[&bad, &good]);
+    assert_eq!(status, Some(1), "{message}");
+    assert!(message.contains("bad.onnx: invalid") && message.contains("error[E0106]"), "{message}");
+    assert!(message.contains("good.onnxtxt: valid"), "{message}");
     assert_eq!(check(&[&good.with_file_name("nothing.onnx")]).0, Some(1));
 }
 

@@ -14,7 +14,9 @@ use onnxc_proto::{
 /// Returns [`PLAIN`] with its constant changed.
 fn tensor(change: impl FnOnce(&mut TensorProto)) -> Vec<u8> {
     let base = PLAIN.replace("Add(x, w)", "Identity(x)");
-    edit(&base, |m| change(&mut m.graph.as_mut().expect("the model has one").initializer[0]))
+    edit(&base, |m| {
+        change(&mut m.graph.as_mut().expect("the base model has a graph").initializer[0])
+    })
 }
 
 /// Returns [`PLAIN`] with another constant.
@@ -41,7 +43,7 @@ fn external(dtype: DataType, entries: &[(&str, &str)]) -> Vec<u8> {
 /// Returns a model with its sparse constant changed.
 fn sparse(base: &str, change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
     edit(base, |m| {
-        change(&mut m.graph.as_mut().expect("the model has one").sparse_initializer[0]);
+        change(&mut m.graph.as_mut().expect("the base model has a graph").sparse_initializer[0]);
     })
 }
 
@@ -212,7 +214,7 @@ fn dense() -> Vec<Case> {
         case("tensor_bool_in_attribute", BadTensor, "truth value 0 of the tensor is -1", {
             let base = PLAIN.replace("[first]", "u = Constant<value = bool[1] {1}>() [first]");
             edit(&base, |m| {
-                let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+                let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
                 let tensor = node.attribute[0].t.as_mut().expect("the constant has a value");
                 tensor.int32_data = vec![-1];
             })
@@ -220,7 +222,7 @@ fn dense() -> Vec<Case> {
         case("tensor_in_attribute", BadTensor, "1 entries, but type and shape want 2", {
             let base = PLAIN.replace("[first]", "u = Constant<value = float[2] {1, 2}>() [first]");
             edit(&base, |m| {
-                let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+                let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
                 let tensor = node.attribute[0].t.as_mut().expect("the constant has a value");
                 tensor.float_data.pop();
             })
@@ -293,7 +295,7 @@ fn sparse_cases() -> Vec<Case> {
     let places = |places: &[i64]| {
         let places = places.to_vec();
         move |s: &mut SparseTensorProto| {
-            s.indices.as_mut().expect("it has some").int64_data = places;
+            s.indices.as_mut().expect("the base model has one").int64_data = places;
         }
     };
     vec![
@@ -303,7 +305,7 @@ fn sparse_cases() -> Vec<Case> {
             SparseForm,
             "must have one axis",
             sparse(SPARSE, |s| {
-                s.values.as_mut().expect("it has some").dims = vec![2, 1];
+                s.values.as_mut().expect("the base model has one").dims = vec![2, 1];
             }),
         ),
         case("sparse_no_axes", SparseForm, "must be positive", sparse(SPARSE, |s| s.dims.clear())),
@@ -330,7 +332,7 @@ fn sparse_cases() -> Vec<Case> {
             SparseForm,
             "of type int64",
             sparse(SPARSE, |s| {
-                let indices = s.indices.as_mut().expect("it has some");
+                let indices = s.indices.as_mut().expect("the base model has one");
                 (indices.data_type, indices.int32_data) = (Some(6), vec![0, 5]);
                 indices.int64_data.clear();
             }),
@@ -340,7 +342,7 @@ fn sparse_cases() -> Vec<Case> {
             SparseForm,
             "the shape [2] or [2, 2], but has [3]",
             sparse(SPARSE, |s| {
-                let indices = s.indices.as_mut().expect("it has some");
+                let indices = s.indices.as_mut().expect("the base model has one");
                 (indices.dims, indices.int64_data) = (vec![3], vec![0, 1, 5]);
             }),
         ),
@@ -349,7 +351,7 @@ fn sparse_cases() -> Vec<Case> {
             SparseForm,
             "but has [2, 1]",
             sparse(SPARSE, |s| {
-                s.indices.as_mut().expect("it has some").dims = vec![2, 1];
+                s.indices.as_mut().expect("the base model has one").dims = vec![2, 1];
             }),
         ),
         case(
@@ -357,7 +359,7 @@ fn sparse_cases() -> Vec<Case> {
             SparseForm,
             "but has [2, 1, 1]",
             sparse(SPARSE, |s| {
-                s.indices.as_mut().expect("it has some").dims = vec![2, 1, 1];
+                s.indices.as_mut().expect("the base model has one").dims = vec![2, 1, 1];
             }),
         ),
         case("sparse_outside", SparseIndices, "[6], lies outside", sparse(SPARSE, places(&[0, 6]))),
@@ -396,12 +398,12 @@ fn sparse_cases() -> Vec<Case> {
             BadTensor,
             "1 entries, but type and shape want 2",
             sparse(SPARSE, |s| {
-                s.values.as_mut().expect("it has some").float_data.pop();
+                s.values.as_mut().expect("the base model has one").float_data.pop();
             }),
         ),
         case("sparse_unnamed", MissingField, "the initializer has no name", {
             let base = SPARSE.replace("Add(x, w)", "Identity(x)");
-            sparse(&base, |s| s.values.as_mut().expect("it has some").name = None)
+            sparse(&base, |s| s.values.as_mut().expect("the base model has one").name = None)
         }),
     ]
 }
@@ -411,7 +413,7 @@ fn sparse_attribute(change: impl FnOnce(&mut SparseTensorProto)) -> Vec<u8> {
     let node = "u = Constant<sparse_value = sparse_tensor(float[3]) {1.5} at {1}>() z = ";
     let base = SPARSE.replace("z = ", node);
     edit(&base, |m| {
-        let node = &mut m.graph.as_mut().expect("the model has one").node[0];
+        let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
         change(node.attribute[0].sparse_tensor.as_mut().expect("the constant has a value"));
     })
 }

@@ -12,13 +12,13 @@ use onnxc_proto::{
 fn input(ty: &str, change: impl FnOnce(&mut TypeProto)) -> Vec<u8> {
     let base = PLAIN.replace("float[3] b)", &format!("float[3] b, {ty} more)"));
     edit(&base, |m| {
-        let input = &mut m.graph.as_mut().expect("the model has one").input[2];
+        let input = &mut m.graph.as_mut().expect("the base model has a graph").input[2];
         change(input.r#type.as_mut().expect("the input has a type"));
     })
 }
 
 fn value(ty: &mut TypeProto) -> &mut Value {
-    ty.value.as_mut().expect("the type says something")
+    ty.value.as_mut().expect("the type has a value")
 }
 
 fn tensor(ty: &mut TypeProto) -> &mut type_proto::Tensor {
@@ -36,7 +36,9 @@ fn size(ty: &mut TypeProto, size: i64) {
 /// Returns [`PLAIN`] with the declaration of an intermediate value.
 fn inner(ty: &str, change: impl FnOnce(&mut ValueInfoProto)) -> Vec<u8> {
     let base = PLAIN.replace("{1, 2, 3}>", &format!("{{1, 2, 3}}, {ty} y>"));
-    edit(&base, |m| change(&mut m.graph.as_mut().expect("the model has one").value_info[0]))
+    edit(&base, |m| {
+        change(&mut m.graph.as_mut().expect("the base model has a graph").value_info[0])
+    })
 }
 
 pub fn cases() -> Vec<Case> {
@@ -47,7 +49,7 @@ pub fn cases() -> Vec<Case> {
             MissingType,
             "the input has no type",
             edit(PLAIN, |m| {
-                let graph = m.graph.as_mut().expect("the model has one");
+                let graph = m.graph.as_mut().expect("the base model has a graph");
                 let more = ValueInfoProto { name: Some("more".into()), ..Default::default() };
                 graph.input.push(more);
             }),
@@ -165,7 +167,7 @@ pub fn cases() -> Vec<Case> {
             NegativeSize,
             "the size -2",
             edit(PLAIN, |m| {
-                let output = &mut m.graph.as_mut().expect("the model has one").output[0];
+                let output = &mut m.graph.as_mut().expect("the base model has a graph").output[0];
                 size(output.r#type.as_mut().expect("the output has a type"), -2);
             }),
         ),

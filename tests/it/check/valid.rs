@@ -20,7 +20,7 @@ fn base_models_are_valid() {
 #[test]
 fn unusual_models_are_accepted() {
     let graph = |change: fn(&mut onnxc_proto::GraphProto)| {
-        edit(PLAIN, |model| change(model.graph.as_mut().expect("the model has one")))
+        edit(PLAIN, |model| change(model.graph.as_mut().expect("the base model has a graph")))
     };
     assert_valid(
         "repeated import",
@@ -40,7 +40,7 @@ fn unusual_models_are_accepted() {
         "oldest format",
         edit(PLAIN, |m| {
             (m.ir_version, m.opset_import) = (Some(1), Vec::new());
-            let graph = m.graph.as_mut().expect("the model has one");
+            let graph = m.graph.as_mut().expect("the base model has a graph");
             graph.initializer.clear();
             graph.node.remove(0);
             (graph.node[0].op_type, graph.node[0].input) = (Some("Relu".into()), vec!["x".into()]);
@@ -107,7 +107,8 @@ fn tensors_of_every_type_are_accepted_raw() {
         assert_valid(
             &format!("{dtype:?}"),
             edit(&base, |m| {
-                let tensor = &mut m.graph.as_mut().expect("the model has one").initializer[0];
+                let tensor =
+                    &mut m.graph.as_mut().expect("the base model has a graph").initializer[0];
                 tensor.float_data.clear();
                 (tensor.data_type, tensor.raw_data) =
                     (Some(dtype as i32), Some(Bytes::from(vec![0; bytes])));

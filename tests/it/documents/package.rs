@@ -47,17 +47,20 @@ impl Package<'_> {
         let build = self.folder.join("build.rs");
         if build.exists() {
             let script = self.rustc(&build, &[], &out_dir, place);
-            let output = self.start(&script, &out_dir).output().expect("rustc wrote it");
+            let output = self.start(&script, &out_dir).output().expect("rustc wrote the file");
             assert_success(&output, place);
         }
         let flags: &[&str] = if command == "test" { &["--test"] } else { &[] };
         let program = self.rustc(&self.folder.join("src/main.rs"), flags, &out_dir, place);
         if command == "build" {
-            return Command::new("rustc").arg("--version").output().expect("rustc is there");
+            return Command::new("rustc")
+                .arg("--version")
+                .output()
+                .expect("rustc compiled this test");
         }
         let mut program = self.start(&program, &out_dir);
         program.args(arguments).envs(variables.iter().copied());
-        program.output().expect("rustc wrote it")
+        program.output().expect("rustc wrote the file")
     }
 
     fn start(&self, program: &Path, out_dir: &Path) -> Command {
@@ -73,7 +76,7 @@ impl Package<'_> {
         let mut command = rustc(source, &program);
         command.current_dir(self.folder).args(flags).env("OUT_DIR", out_dir);
         command.env("CARGO_MANIFEST_DIR", self.folder);
-        assert_success(&command.output().expect("rustc is there, for it compiled this"), place);
+        assert_success(&command.output().expect("rustc compiled this test"), place);
         program
     }
 }
@@ -125,10 +128,10 @@ pub fn run_snippets(pages: &[(&Page, &Path, Vec<&Block>)]) {
     );
     fs::write(&source, main).expect("the folder is the test's");
     let program = source.with_extension(env::consts::EXE_EXTENSION);
-    let output = rustc(&source, &program).output().expect("rustc is there");
+    let output = rustc(&source, &program).output().expect("rustc compiled this test");
     assert_success(&output, "the snippets of the pages");
     for (index, (page, folder, _)) in pages.iter().enumerate() {
         let output = Command::new(&program).arg(index.to_string()).current_dir(folder).output();
-        assert_success(&output.expect("rustc wrote it"), &page.name.display().to_string());
+        assert_success(&output.expect("rustc wrote the file"), &page.name.display().to_string());
     }
 }

@@ -213,7 +213,7 @@ fn run_cargo(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> O
     let mut command = Command::new("cargo");
     command.current_dir(folder).args(arguments).envs(variables.iter().copied());
     command.env("CARGO_TARGET_DIR", target).arg("--quiet");
-    command.output().expect("cargo is there, for it built this")
+    command.output().expect("cargo built this test")
 }
 
 #[test]

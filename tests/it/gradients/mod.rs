@@ -72,8 +72,9 @@ fn plan(text: &str) -> Plan {
 }
 
 fn floats(values: Vec<Value>) -> Vec<Vec<f64>> {
-    let tensors = values.into_iter().map(|value| value.into_tensor().expect("a tensor"));
-    tensors.map(|tensor| tensor.floats().expect("numbers")).collect()
+    let tensors =
+        values.into_iter().map(|value| value.into_tensor().expect("the value is a tensor"));
+    tensors.map(|tensor| tensor.floats().expect("the tensor is numeric")).collect()
 }
 
 /// Compares every gradient of a case with finite differences.
@@ -146,9 +147,9 @@ fn derivative(nodes: &str) -> String {
 fn assert_error(nodes: &str, parts: &[&str]) {
     let text = derivative(nodes);
     let found = onnxc::Compiler::new(&Options::default()).plan(text.into());
-    let found = found.err().expect("there is no derivative").to_string();
+    let found = found.err().expect("the gradient does not exist").to_string();
     for part in parts {
-        assert!(found.contains(part), "`{part}` is not said in\n{found}");
+        assert!(found.contains(part), "`{part}` is missing in\n{found}");
     }
 }
 

@@ -6,7 +6,7 @@ use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 fn row(values: &[f64]) -> Value {
     let shape = vec![values.len()];
     let tensor = Tensor::from_numbers(onnxc::dtype::DType::F64, shape, values);
-    tensor.expect("double is a type of numbers").into()
+    tensor.expect("`double` is a numeric type").into()
 }
 
 fn matrix(columns: usize, values: &[f64]) -> Value {
@@ -26,7 +26,7 @@ fn check(opset: u32, model: &str, inputs: &[Value], expected: &[&[f64]]) {
     let found = interpreter::run(&plan, inputs).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(found.len(), expected.len(), "{text}");
     for (found, expected) in found.iter().zip(expected) {
-        let found = found.tensor().and_then(Tensor::floats).expect("numbers");
+        let found = found.tensor().and_then(Tensor::floats).expect("the tensor is numeric");
         let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * b.abs().max(1.0);
         let all = found.len() == expected.len() && found.iter().zip(*expected).all(near);
         assert!(all, "{found:?}, but {expected:?} is expected\n{text}");

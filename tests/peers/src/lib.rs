@@ -155,5 +155,5 @@ fn millis(time: Duration) -> f64 {
 
 fn say(fields: &str) {
     let mut to = io::stdout().lock();
-    writeln!(to, "{{{fields}}}").and_then(|()| to.flush()).expect("somebody listens");
+    writeln!(to, "{{{fields}}}").and_then(|()| to.flush()).expect("the listener runs");
 }

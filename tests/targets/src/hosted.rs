@@ -12,13 +12,13 @@ const TOLERANCE: f32 = 1e-5;
 type Output = (String, Vec<u32>);
 
 pub fn main() -> ExitCode {
-    let said = answers();
+    let answers = answers();
     let mut files = env::args().skip(1).peekable();
     if files.peek().is_none() {
-        print!("{said}");
+        print!("{answers}");
         return ExitCode::SUCCESS;
     }
-    let wrong: Vec<String> = files.filter_map(|file| differs(&said, &file)).collect();
+    let wrong: Vec<String> = files.filter_map(|file| differs(&answers, &file)).collect();
     for diagnostic in &wrong {
         println!("{diagnostic}");
     }
@@ -26,9 +26,9 @@ pub fn main() -> ExitCode {
 }
 
 fn answers() -> String {
-    let mut said = Vec::new();
-    run(&mut Box::new(Arena::new()), &mut |text| said.extend_from_slice(text));
-    String::from_utf8(said).expect("the models print ASCII")
+    let mut bytes = Vec::new();
+    run(&mut Box::new(Arena::new()), &mut |text| bytes.extend_from_slice(text));
+    String::from_utf8(bytes).expect("the models print ASCII")
 }
 
 /// Compares the answers in a file with the host's; returns a message if they differ.
