@@ -1,7 +1,7 @@
 // The digits model for JavaScript: `const scores = await digits(bytes)`, then `scores(image)`.
 
-// A function from 64 numbers, the pixels of an image from 0 (paper) to 1 (ink), to the scores of
-// the ten digits. `bytes` are those of the module.
+// Instantiates the module in `bytes`. Returns a function from the 64 pixels of an image, from 0
+// (paper) to 1 (ink), to the scores of the ten digits.
 export async function digits(bytes) {
   const { instance } = await WebAssembly.instantiate(bytes);
   const { memory, image, scores } = instance.exports;

@@ -1,4 +1,4 @@
-// Prints the scores of a handwritten digit, and how many digits are right: node test.mjs MODULE
+// Prints the scores of a handwritten digit, and the number of digits that are right: node test.mjs MODULE
 import { readFileSync } from 'node:fs';
 import { digits } from './digits.mjs';
 

@@ -1,4 +1,4 @@
-/* A model that a peer wrote in C, on the same board as ours: the same input, marks and text. */
+/* Runs a model compiled to C by another compiler, with the input, markers and output of ours. */
 #include <stdint.h>
 
 extern uint32_t __etext, __data_start__, __data_end__, __bss_start__, __bss_end__, __stack_top__;

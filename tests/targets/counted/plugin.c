@@ -1,7 +1,7 @@
-/* Counts the instructions between two marks, which are instructions that do nothing on the guest:
- * Thumb's hints 0xbf60 and 0xbf70. With `functions=1`, also how many each function has of them.
+/* Counts the instructions between two markers, which do nothing on the guest: Thumb's hints 0xbf60
+ * and 0xbf70. With `functions=1`, also counts the instructions of each function.
  *
- * QEMU's plugin interface, version 1; declared here, for Debian's packages have no header. */
+ * QEMU's plugin interface, version 1, is declared here, because Debian's packages lack its header. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

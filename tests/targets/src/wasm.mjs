@@ -1,4 +1,4 @@
-// Runs a module and prints what it says: node wasm.mjs FILE
+// Runs a module and prints its output: node wasm.mjs FILE
 import { readFileSync } from 'node:fs';
 
 let memory;
