@@ -10,14 +10,14 @@ use crate::microkernel::{
 use crate::{Float, Number};
 use core::ops::Range;
 
-/// How elements of a type are calculated with.
+/// The arithmetic of an element type.
 #[derive(Clone, Copy)]
 pub(super) struct Kind<T: Float> {
-    /// Elements in the wide type, where they are of it.
+    /// Returns the elements themselves if their type is the wide type.
     pub as_wide: fn(&[T]) -> Option<&[T::Wide]>,
 }
 
-/// Rows that are worked on at once: some queries of some heads that share their keys.
+/// Rows that are computed together: queries of heads that share their keys.
 #[derive(Clone)]
 struct Block {
     heads: Range<usize>,
@@ -27,9 +27,9 @@ struct Block {
 /// The keys of a head.
 #[derive(Clone, Copy)]
 enum Keys<'a, W> {
-    /// Where they stand; rows start so far apart.
+    /// As stored, with this row stride.
     Rows(&'a [W], usize),
-    /// In panels, scaled.
+    /// Scaled and packed in panels.
     Packed(&'a [W]),
 }
 
@@ -37,43 +37,43 @@ enum Keys<'a, W> {
 struct HeadScratch<'a, W> {
     queries: &'a mut [W],
     scores: &'a mut [W],
-    /// What results of each row are yet to be multiplied by.
+    /// The factor by which each row of `results` is multiplied at the end.
     factors: &'a mut [W],
     results: &'a mut [W],
     product: &'a mut [W],
 }
 
-/// The keys and values of a head, for the rows that share them.
+/// The keys and values of a head, for all rows that share them.
 struct Head<'a, W> {
     keys: Keys<'a, W>,
     values: Matrix<'a, W>,
     /// The factor of the queries.
     scale: W,
-    /// Where rows of the block come from.
+    /// The sequence.
     batch: usize,
     first: usize,
     span: Span,
-    /// Whether a single row has these keys. A row among others is multiplied as they are, however
-    /// many of them a block has.
+    /// Whether a single row reads these keys. If several rows do, every block uses the matrix
+    /// product, whatever its number of rows, so that results do not depend on the blocks.
     is_row: bool,
 }
 
-/// The part of the output that is computed at once.
+/// A part of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// The first sequence, head of keys and query, and how many of each.
+    /// The first sequence, head of keys and query.
     first: [usize; 3],
     count: [usize; 3],
 }
 
 impl Part {
-    /// All of it.
+    /// The whole output.
     pub fn all(g: &Attention) -> Part {
         Part { first: [0; 3], count: [g.batch, g.heads, g.queries] }
     }
 
-    /// The axis along which the output can be cut, and how far its elements start from each other:
-    /// the outermost one that has several. How many it has comes last.
+    /// Returns the axis along which the output can be cut: of the axes with several elements, the
+    /// one with the largest stride. Returns its stride and its number of elements too.
     pub fn cut(&self, g: &Attention) -> (usize, usize, usize) {
         let apart = [g.y[0], g.y[1] * g.group, g.y[2]];
         let several = (0..3).filter(|&axis| self.count[axis] > 1);
@@ -81,13 +81,13 @@ impl Part {
         (axis, apart[axis], self.count[axis])
     }
 
-    /// So many elements of an axis, from one on.
+    /// Restricts an axis to `count` elements from `first` on.
     pub fn of(mut self, axis: usize, first: usize, count: usize) -> Part {
         (self.first[axis], self.count[axis]) = (first, count);
         self
     }
 
-    /// Each head of each sequence, and how far behind the part's first result its own start.
+    /// Each head of each sequence, and the offset of its results from those of the part.
     pub fn heads(self, g: &Attention) -> impl Iterator<Item = (usize, Part)> {
         let ([batch, head, query], start) = (self.first, self.start(g));
         let one = move |b, h| Part { first: [b, h, query], count: [1, 1, self.count[2]] };
@@ -96,12 +96,12 @@ impl Part {
         all.map(move |part| (part.start(g) - start, part))
     }
 
-    /// The sequence and the head with which it starts.
+    /// The first sequence and the first head.
     pub fn place(&self) -> [usize; 2] {
         [self.first[0], self.first[1]]
     }
 
-    /// Where its results start.
+    /// The offset of the first result.
     fn start(&self, g: &Attention) -> usize {
         let [batch, head, query] = self.first;
         batch * g.y[0] + head * g.group * g.y[1] + query * g.y[2]
@@ -112,7 +112,7 @@ impl Part {
     }
 }
 
-/// Computes a part of the output, of which `y` is all from where the part starts.
+/// Computes a part of the output. `y` starts with the first result of the part.
 pub(super) fn run<T: Float>(
     kind: Kind<T>,
     x: AttentionOperands<'_, T>,
@@ -129,13 +129,13 @@ pub(super) fn run<T: Float>(
     let (packed, rest) = scratch.split_at_mut(packed);
     let copies = g.copies(if wide { size_of::<T>() } else { 0 });
     let (copied, rest) = rest.split_at_mut(if copies { g.keys * g.width } else { 0 });
-    let mut room = HeadScratch::of(rest, g);
+    let mut scratch = HeadScratch::of(rest, g);
     let mut finish = Finish::new(g, x.mask, x.allowed, scores, wide);
     let [q_scale, k_scale] = scales::<T>(g, wide);
     let start = part.start(g);
     for (b, h) in part.range(0).flat_map(|b| part.range(1).map(move |h| (b, h))) {
         let span = Span::of(g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
-        // Rows before the end that are asked for may not be attended by anyone.
+        // The scores of the whole row are requested, even of keys that no query attends.
         let len = if finish.wants_all() { g.keys } else { span.keys };
         let k = from(x.k, b * g.k[0] + h * g.k[1]);
         let v = from(x.v, b * g.v[0] + h * g.v[1]);
@@ -168,13 +168,13 @@ pub(super) fn run<T: Float>(
             is_row: g.shared_rows() == 1,
         };
         each_block(g, part.range(2), &mut |block| {
-            head.block(g, x.q, (&mut *y, start), block, &mut room, &mut finish);
+            head.block(g, x.q, (&mut *y, start), block, &mut scratch, &mut finish);
         });
     }
 }
 
-/// The factors of queries and keys. Where results are rounded, each is scaled by the root, as in
-/// the function that defines the operator.
+/// The factors of queries and keys. If results are rounded, both are scaled by the root of the
+/// scale, as in ONNX's function for the operator.
 fn scales<T: Float>(g: &Attention, wide: bool) -> [T::Wide; 2] {
     let scale = scale_or_default(g.scale, g.depth);
     if wide {
@@ -184,12 +184,12 @@ fn scales<T: Float>(g: &Attention, wide: bool) -> [T::Wide; 2] {
     [if scale < 0.0 { root.neg() } else { root }, root]
 }
 
-/// A slice from a place on; nothing where it ends before, as that of no elements may.
+/// Returns `x[at..]`, or an empty slice if `at` is out of bounds, as it may be without elements.
 fn from<T>(x: &[T], at: usize) -> &[T] {
     x.get(at..).unwrap_or(&[])
 }
 
-/// Writes scaled keys as panels of columns; zeros fill the last one.
+/// Packs scaled keys in panels of columns. Zeros fill the last panel.
 fn pack_keys<T: Float>(
     k: &[T],
     row: usize,
@@ -214,7 +214,7 @@ fn pack_keys<T: Float>(
     }
 }
 
-/// Copies rows to the wide type.
+/// Widens rows with stride `row` into contiguous rows.
 fn widen_rows<T: Float>(x: &[T], row: usize, width: usize, y: &mut [T::Wide]) {
     for (i, y) in y.chunks_exact_mut(width.max(1)).enumerate() {
         y.iter_mut().zip(&x[i * row..]).for_each(|(y, x)| *y = x.widen());
@@ -267,39 +267,47 @@ impl<W: GemmElem> Head<'_, W> {
         q: &[T],
         (y, start): (&mut [T], usize),
         block: Block,
-        room: &mut HeadScratch<'_, W>,
+        scratch: &mut HeadScratch<'_, W>,
         finish: &mut Finish<'_, T>,
     ) {
         let rows = block.rows();
         let reach = self.reach(g, &block);
         let keys = if finish.wants_all() { 0..g.keys } else { reach.clone() };
-        for ((head, query), to) in block.each().zip(room.queries.chunks_exact_mut(g.depth.max(1))) {
+        for ((head, query), to) in
+            block.each().zip(scratch.queries.chunks_exact_mut(g.depth.max(1)))
+        {
             let at = self.batch * g.q[0] + (self.first + head) * g.q[1] + query * g.q[2];
             for (to, q) in to.iter_mut().zip(from(q, at)) {
                 *to = rounded::<T>(q.widen().mul(self.scale));
             }
         }
-        let scores = &mut room.scores[..rows * keys.len()];
-        let results = &mut room.results[..rows * g.width];
-        self.scores(&room.queries[..rows * g.depth], g.depth, keys.clone(), scores, room.product);
+        let scores = &mut scratch.scores[..rows * keys.len()];
+        let results = &mut scratch.results[..rows * g.width];
+        self.scores(
+            &scratch.queries[..rows * g.depth],
+            g.depth,
+            keys.clone(),
+            scores,
+            scratch.product,
+        );
         for (row, (head, query)) in block.each().enumerate() {
             let scores = &mut scores[row * keys.len()..][..keys.len()];
             let place = Place { batch: self.batch, head: self.first + head, query };
-            room.factors[row] = finish.row(scores, keys.start, place, self.span);
+            scratch.factors[row] = finish.row(scores, keys.start, place, self.span);
         }
         let weights =
             Matrix { data: from(scores, reach.start - keys.start), row: keys.len(), col: 1 };
-        self.results(weights, reach, results, g.width, room.product);
-        let rows = results.chunks_exact(g.width.max(1)).zip(&*room.factors);
+        self.results(weights, reach, results, g.width, scratch.product);
+        let rows = results.chunks_exact(g.width.max(1)).zip(&*scratch.factors);
         for ((head, query), (from, &factor)) in block.each().zip(rows) {
             let at = self.batch * g.y[0] + (self.first + head) * g.y[1] + query * g.y[2];
             y[at - start..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x.mul(factor)));
         }
     }
 
-    /// The keys that some row of the block attends, from the start of a panel on.
+    /// The keys that any row of the block attends, rounded down to the start of a panel.
     fn reach(&self, g: &Attention, block: &Block) -> Range<usize> {
-        // Later queries attend from and up to later keys.
+        // A later query attends from a later key on and up to a later key.
         let first = self.span.attended(g, block.queries.start);
         let last = self.span.attended(g, block.queries.end - 1);
         let start = first.start / panel_cols::<W>() * panel_cols::<W>();
@@ -315,7 +323,7 @@ impl<W: GemmElem> Head<'_, W> {
         scores: &mut [W],
         scratch: &mut [W],
     ) {
-        /// Keys that stay in the caches while rows are multiplied with them.
+        /// The number of keys that stay in the cache while rows are multiplied by them.
         const FEW_KEYS: usize = 128;
         let len = keys.len();
         if scores.is_empty() {
@@ -367,7 +375,7 @@ impl<W: GemmElem> Head<'_, W> {
     }
 }
 
-/// The product of two factors.
+/// The product of two operands.
 fn product<'a, W: GemmElem>(
     [m, n, k]: [usize; 3],
     a: Matrix<'a, W>,

@@ -1,4 +1,4 @@
-//! The keys and values of the steps before, with those of this one behind them.
+//! The cache of keys and values.
 
 use super::AttentionOperands;
 use super::block::{Kind, Part, run};
@@ -6,25 +6,25 @@ use super::{Attention, share};
 use crate::Elem;
 use crate::threads::{self, Scratch};
 
-/// Rows that are put behind others.
+/// The sizes of [`append`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Append {
-    /// How many sequences there are.
+    /// The number of sequences.
     pub batch: usize,
-    /// Heads of a sequence.
+    /// The number of heads of a sequence.
     pub heads: usize,
-    /// Rows of a head that are there.
+    /// The number of cached rows of a head.
     pub past: usize,
-    /// Rows of a head that are new.
+    /// The number of new rows of a head.
     pub new: usize,
-    /// Elements of a row.
+    /// The number of elements of a row.
     pub width: usize,
-    /// How far a sequence, a head and a row of the new ones start from the next.
+    /// The strides of sequences, heads and rows of the new rows.
     pub x: [usize; 3],
 }
 
 impl Append {
-    /// The rows of one head of one sequence.
+    /// Writes the rows of one head of one sequence.
     fn head<T: Elem>(&self, [b, h]: [usize; 2], x: &[T], past: Option<&[T]>, y: &mut [T]) {
         let len = self.past * self.width;
         let (kept, added) = y.split_at_mut(len);
@@ -37,13 +37,13 @@ impl Append {
         }
     }
 
-    /// Elements of a head, the new ones among them.
+    /// The number of elements of a head, including the new rows.
     fn len(&self) -> usize {
         (self.past + self.new) * self.width
     }
 }
 
-/// For each head of each sequence, the rows of `past` and then those of `x`.
+/// Concatenates, for each head of each sequence, the rows of `past` and those of `x`.
 pub fn append<T: Elem>(x: &[T], past: Option<&[T]>, y: &mut [T], geometry: Append) {
     let heads = geometry.heads.max(1);
     for (i, y) in y.chunks_exact_mut(geometry.len().max(1)).enumerate() {
@@ -70,9 +70,10 @@ pub struct CachedAttentionOperands<'a> {
     pub allowed: Option<&'a [bool]>,
 }
 
-/// [`append`] for keys and values, and [`attention_f32`](super::attention_f32) of what that gives. Of
-/// the keys, the first `geometry.past` are in the cache; `geometry.k` and `geometry.v` say where new ones
-/// are. A head is attended as soon as it is put together, while the caches have it.
+/// Appends keys and values to the cache as [`append`] does, and computes
+/// [`attention_f32`](super::attention_f32) of the result. The first `geometry.past` keys are in the
+/// cache; `geometry.k` and `geometry.v` are the strides of the new ones. The attention of a head
+/// follows immediately after its rows are copied, while they are in the processor's cache.
 #[inline(never)]
 pub fn attention_cached_f32(
     operands: CachedAttentionOperands<'_>,
@@ -98,7 +99,7 @@ pub fn attention_cached_f32(
         let x = AttentionOperands { k: present_k, v: present_v, ..x };
         return share(kind, x, y, None, scratch, &whole);
     }
-    // A head is looked at on its own.
+    // Heads are computed one by one.
     let alone = Attention { k: [0, 0, depth], v: [0, 0, width], ..geometry };
     let inner = if axis == 0 { heads } else { 1 };
     let units = [apart, inner * of_keys.len(), inner * of_values.len()];

@@ -1,5 +1,5 @@
-//! `LinearAttention`: a state for each head, to which each step adds the product of its key and
-//! its value, and from which its query reads.
+//! `LinearAttention`: each head has a state, to which each step adds the product of its key and its
+//! value, and from which its query reads.
 
 use crate::Number;
 use crate::loops::index::number;
@@ -9,27 +9,27 @@ use core::ops::Range;
 /// The sizes of a linear attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearAttention {
-    /// How many sequences there are.
+    /// The number of sequences.
     pub batch: usize,
-    /// Steps of a sequence.
+    /// The number of steps of a sequence.
     pub steps: usize,
-    /// Heads of keys and values, each with a state.
+    /// The number of heads of keys and values, each with a state.
     pub heads: usize,
-    /// Heads of queries that read each of them.
+    /// The number of query heads that read each state.
     pub group: usize,
-    /// Elements of a query and of a key: rows of a state.
+    /// The number of elements of a query and of a key: the rows of a state.
     pub depth: usize,
-    /// Elements of a value: columns of a state.
+    /// The number of elements of a value: the columns of a state.
     pub width: usize,
-    /// The decays of a head and a step: one for all rows of the state, or one for each.
+    /// The number of decays of a head and a step: one for all rows of the state, or one for each.
     pub decays: usize,
-    /// The rates of a step: one for all heads, or one for each.
+    /// The number of rates of a step: one for all heads, or one for each.
     pub rates: usize,
-    /// The factor of the results; `1 / √depth` where there is none.
+    /// The factor of the results; `1 / √depth` by default.
     pub scale: Option<f32>,
 }
 
-/// How many elements of scratch memory the kernel wants.
+/// Returns the length of the scratch buffer, in elements.
 pub const fn linear_attention_scratch(geometry: &LinearAttention) -> usize {
     geometry.steps * geometry.decays
 }
@@ -51,9 +51,9 @@ pub struct LinearAttentionOperands<'a> {
     pub rate: Option<&'a [f32]>,
 }
 
-/// For each step, `S = e^decay · S`, then `S += k · rate · (v - Sᵀ · k)ᵀ`, and `y = scale · Sᵀ · q`.
-/// Without decays the state stays as it is; without rates `v` itself is added. The state at the
-/// end goes to `present`.
+/// Computes, for each step, `S = e^decay · S`, then `S += k · rate · (v - Sᵀ · k)ᵀ`, and `y = scale
+/// · Sᵀ · q`. Without decays, the state does not decay; without rates, the step is `S += k · vᵀ`.
+/// The final state is written to `present`.
 #[inline(never)]
 pub fn linear_attention(
     operands: LinearAttentionOperands<'_>,
@@ -112,8 +112,8 @@ struct Head<'a> {
 impl WithSimd for Head<'_> {
     type Output = ();
 
-    /// Columns of a state have nothing to do with each other, so that all steps are done for some
-    /// of them before the next: these stay in the first-level cache.
+    /// The columns of a state are independent. All steps run for a few columns before the next
+    /// ones, so that the columns stay in the first-level cache.
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let width = self.geometry.width;
@@ -130,7 +130,7 @@ impl WithSimd for Head<'_> {
     }
 }
 
-/// Some columns of a row, as `V` vectors.
+/// Loads columns of a row as `V` vectors.
 #[inline(always)]
 fn load<S: Simd, const V: usize>(s: S, row: &[f32]) -> [S::F32; V] {
     let mut x = [s.splat(0.0); V];
@@ -157,7 +157,7 @@ fn add<S: Simd, const V: usize>(s: S, x: &mut [S::F32; V], a: f32, b: &[S::F32; 
 }
 
 impl<'a> Head<'a> {
-    /// All steps, for `V` vectors of columns from `first` on.
+    /// Runs all steps for `V` vectors of columns from `first` on.
     #[inline(always)]
     fn columns<S: Simd, const V: usize>(&mut self, s: S, first: usize) {
         let LinearAttention { steps, heads, depth, width, .. } = self.geometry;
@@ -190,7 +190,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The place of a query and its result.
+    /// The row of a query and of its result.
     fn row(&self, t: usize, g: usize) -> usize {
         let LinearAttention { steps, heads, group, .. } = self.geometry;
         (self.b * steps + t) * heads * group + self.h * group + g
@@ -207,7 +207,7 @@ impl<'a> Head<'a> {
         self.rate.map(|rate| rate[(self.b * steps + t) * rates + head])
     }
 
-    /// Lets the state decay; its product with the key.
+    /// Applies the decay to the state, and returns the product of the state and the key.
     #[inline(always)]
     fn fade<S: Simd, const V: usize>(
         &mut self,
@@ -232,7 +232,7 @@ impl<'a> Head<'a> {
         found
     }
 
-    /// What a query reads.
+    /// The product of the state and a query.
     #[inline(always)]
     fn read<S: Simd, const V: usize>(&mut self, s: S, t: usize, g: usize, columns: Range<usize>) {
         let mut sum = [s.splat(0.0); V];
@@ -242,7 +242,7 @@ impl<'a> Head<'a> {
         self.give(s, sum, t, g, columns);
     }
 
-    /// Writes what a query has read, scaled.
+    /// Writes the scaled result of a query.
     #[inline(always)]
     fn give<S: Simd, const V: usize>(
         &mut self,
@@ -275,7 +275,7 @@ mod tests {
         rate: Option<Vec<f32>>,
     }
 
-    /// Holds the kernel against the formula, in `f64`.
+    /// Compares the kernel with the formula, in `f64`.
     fn check(geometry: LinearAttention, has_decay: bool, has_rate: bool) {
         let LinearAttention { batch, steps, heads, group, depth, width, decays, rates, scale } =
             geometry;

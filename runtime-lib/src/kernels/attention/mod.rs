@@ -1,17 +1,18 @@
 //! `Attention`: the softmax of `scale · q · kᵀ + mask`, times `v`, for each head.
 //!
-//! Some rows of queries are worked on at a time. Their scores with the keys that they may attend
-//! stand in scratch memory of the caller, become weights there, and are multiplied with the
-//! values. [`attention_scratch`] says how much memory that takes. Where nothing is to be rounded on the
-//! way, and no stage of it is asked for, the mask is added while the largest score is looked for, and it
-//! is the results that are divided by the sum of the weights: values are to stay below the largest number
-//! by the number of keys.
+//! A block of query rows is computed at a time. Its scores with the keys that it may attend are in
+//! scratch memory of the caller, become weights in place, and are multiplied by the values.
+//! [`attention_scratch`] returns the length of that memory. If no step is rounded and no stage is
+//! requested, the mask is added in the same loop that finds the largest score, and the results are
+//! divided by the sum of the weights instead of the weights. Values must then be smaller than the
+//! largest number divided by the number of keys.
 //!
-//! Keys that no row of a block attends are not read, so what stands behind the length of a
-//! sequence may be anything. 16-bit elements are multiplied in `f32`, and every tensor of the
-//! function by which ONNX defines the operator is rounded to its own type.
+//! Keys that no row of a block attends are not read, so the memory behind the length of a sequence
+//! may hold anything. 16-bit elements are multiplied in `f32`, and each tensor of the function that
+//! defines the operator in ONNX is rounded to its own type.
 //!
-//! In `f32` the relative error of results is at most `1e-6 √K` for `K` keys and values of one sign.
+//! In `f32`, the relative error of results is at most `1e-6 √K` for `K` keys and values of one
+//! sign.
 
 mod block;
 mod cache;
@@ -37,108 +38,108 @@ use crate::microkernel::{GemmElem, scratch};
 use crate::threads::{self, Scratch};
 use block::{Kind, Part, run};
 
-/// The sizes of an attention, and what it attends.
+/// The sizes, strides and options of an attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// How many sequences there are.
+    /// The number of sequences.
     pub batch: usize,
-    /// Heads of keys and values.
+    /// The number of heads of keys and values.
     pub heads: usize,
-    /// Heads of queries that share each of them.
+    /// The number of query heads that share each of them.
     pub group: usize,
-    /// Queries of a head.
+    /// The number of queries of a head.
     pub queries: usize,
-    /// Keys and values of a head.
+    /// The number of keys and values of a head.
     pub keys: usize,
-    /// Elements of a query and of a key.
+    /// The number of elements of a query and of a key.
     pub depth: usize,
-    /// Elements of a value.
+    /// The number of elements of a value.
     pub width: usize,
-    /// How far a sequence, a head and a row of the queries start from the next.
+    /// The strides of sequences, heads and rows of the queries.
     pub q: [usize; 3],
-    /// The same of the keys.
+    /// The strides of the keys.
     pub k: [usize; 3],
-    /// The same of the values.
+    /// The strides of the values.
     pub v: [usize; 3],
-    /// The same of the results.
+    /// The strides of the results.
     pub y: [usize; 3],
-    /// The same of the mask, by the heads of queries; 0 where it is broadcast.
+    /// The strides of the mask, by heads of queries; 0 along axes that are broadcast.
     pub mask: [usize; 3],
-    /// How many keys the mask knows; those behind them are not attended.
+    /// The number of keys that the mask covers; the keys after them are not attended.
     pub mask_len: usize,
-    /// How many keys stand before the first query's own, where no lengths are given.
+    /// The number of keys before the key of the first query, if no lengths are given.
     pub past: usize,
-    /// How many keys before its own a query attends; all where there is no bound.
+    /// The number of earlier keys that a query attends; `None` is unlimited.
     pub left: Option<usize>,
-    /// How many keys behind its own a query attends.
+    /// The number of later keys that a query attends; `None` is unlimited.
     pub right: Option<usize>,
-    /// The factor of the products; `1 / √depth` where there is none.
+    /// The factor of the products; `1 / √depth` by default.
     pub scale: Option<f32>,
-    /// What the scores stay below, by a hyperbolic tangent; 0 for no bound.
+    /// The bound that a hyperbolic tangent imposes on the scores; 0 for none.
     pub softcap: f32,
-    /// How the weights are calculated.
+    /// The precision of the softmax.
     pub precision: Precision,
-    /// What is written to the output for scores.
+    /// The stage of the scores that is written.
     pub stage: Stage,
-    /// How many rows are worked on at a time.
+    /// The maximum number of rows of a block.
     pub rows: usize,
 }
 
-/// How weights are calculated from scores.
+/// The precision of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// In the wide type, and rounded to the type of the elements.
+    /// In the wide type, then rounded to the element type.
     Wide,
-    /// In the wide type, in which they are multiplied with the values, too.
+    /// In the wide type, in which they are multiplied by the values too.
     Through,
-    /// In `f64`, and rounded to the type of the elements.
+    /// In `f64`, then rounded to the element type.
     Double,
-    /// With every step rounded to `f32`.
+    /// Every step is rounded to `f32`.
     Single,
-    /// With every step rounded to `f16`.
+    /// Every step is rounded to `f16`.
     #[cfg(feature = "half")]
     F16,
-    /// With every step rounded to `bf16`.
+    /// Every step is rounded to `bf16`.
     #[cfg(feature = "half")]
     BF16,
 }
 
-/// A stage on the way from products to weights.
+/// A stage between products and weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Products of queries and keys, scaled.
+    /// The scaled products of queries and keys.
     Products,
-    /// Kept below the bound.
+    /// The scores after `softcap`.
     Capped,
-    /// With the mask added.
+    /// The scores with the mask added.
     Masked,
-    /// Weights.
+    /// The weights.
     Weights,
 }
 
-/// Up to so many rows that share keys, the keys are read where they stand: to pack them would
-/// take longer than the products.
+/// The number of rows that share keys up to which keys are not packed: packing would take longer
+/// than the products.
 const FEW_ROWS: usize = 8;
-/// Packed keys take at most so many more than there are.
+/// The number of keys by which packing pads at most.
 const PANEL: usize = crate::simd::MAX_LANES;
 
-/// Values that start a multiple of so many bytes apart compete for the same lines of the caches.
+/// Values with a row stride that is a multiple of this many bytes compete for the same cache lines.
 const ALIASING: usize = 2048;
 
 impl Attention {
-    /// Whether values are copied before they are multiplied; `size` is that of an element, or 0
-    /// where elements are not of the wide type.
+    /// Whether values are copied before they are multiplied. `size` is the size of an element in
+    /// bytes, or 0 if the element type is not the wide type.
     const fn copies(&self, size: usize) -> bool {
         let aliases = self.v[2] > self.width && (self.v[2] * size).is_multiple_of(ALIASING);
         size == 0 || aliases && self.shared_rows() > FEW_ROWS
     }
 
-    /// How many rows share a head of keys.
+    /// The number of rows that share a head of keys.
     const fn shared_rows(&self) -> usize {
         self.group * self.queries
     }
 
-    /// Rows of the largest block.
+    /// The number of rows of the largest block.
     const fn block_rows(&self) -> usize {
         let (all, rows) = (self.shared_rows(), if self.rows == 0 { 1 } else { self.rows });
         if all < rows { all } else { rows }
@@ -162,8 +163,8 @@ pub struct AttentionOperands<'a, T> {
     pub lengths: Option<&'a [i64]>,
 }
 
-/// How many elements of scratch memory an attention wants, in the wide type; `size` is that of an
-/// element in bytes, or 0 where elements are not of the wide type.
+/// Returns the length of the scratch buffer, in elements of the wide type. `size` is the size of an
+/// element in bytes, or 0 if the element type is not the wide type.
 pub const fn attention_scratch(geometry: &Attention, size: usize) -> usize {
     let Attention { keys, depth, width, .. } = *geometry;
     let rows = geometry.block_rows();
@@ -173,7 +174,7 @@ pub const fn attention_scratch(geometry: &Attention, size: usize) -> usize {
     packed + copied + rows * (depth + keys + 1 + width) + product_scratch(geometry)
 }
 
-/// The part of [`attention_scratch`] that does not grow with the number of keys without end.
+/// The part of [`attention_scratch`] that stays bounded as the number of keys grows.
 pub const fn product_scratch(geometry: &Attention) -> usize {
     let Attention { keys, depth, width, .. } = *geometry;
     let rows = geometry.block_rows();
@@ -182,7 +183,7 @@ pub const fn product_scratch(geometry: &Attention) -> usize {
     if scores < results { results } else { scores }
 }
 
-/// Computes it, on several threads where that pays.
+/// Computes an attention, on several threads if that pays.
 fn share<T: Float>(
     kind: Kind<T>,
     x: AttentionOperands<'_, T>,
@@ -195,7 +196,7 @@ fn share<T: Float>(
 {
     let all = Part::all(g);
     let (axis, apart, count) = all.cut(g);
-    // Heads that share keys may lie outside of the queries.
+    // The query heads that share keys may be the outermost axis of the results.
     if scores.is_some() || apart == 0 || apart * count != y.len() {
         return run(kind, x, y, scores, scratch, (g, all));
     }
@@ -207,8 +208,9 @@ fn share<T: Float>(
     });
 }
 
-/// Attention of `f32`. A mask is added (`mask`) or says what is attended (`allowed`); of each
-/// sequence the first `lengths` keys count. What [`Stage`] says goes to `scores`.
+/// Attention of `f32`. `mask` is added to the scores, `allowed` selects the keys to attend, and
+/// only the first `lengths` keys of each sequence count. The scores at the [`Stage`] requested are
+/// written to `scores`.
 #[inline(never)]
 pub fn attention_f32(
     operands: AttentionOperands<'_, f32>,

@@ -1,34 +1,34 @@
-//! `RotaryEmbedding`: pairs of elements of each head are rotated by angles that depend on where a
-//! row stands.
+//! `RotaryEmbedding`: rotates pairs of elements of each head by angles that depend on the position
+//! of the row.
 
 use crate::Float;
 use crate::error::Result;
 use crate::loops::index::index;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// Rows of heads, and where the angles of each are.
+/// The sizes and strides of a rotary embedding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rotary {
-    /// How many sequences there are.
+    /// The number of sequences.
     pub batch: usize,
-    /// Heads of a row.
+    /// The number of heads of a row.
     pub heads: usize,
-    /// Rows of a sequence.
+    /// The number of rows of a sequence.
     pub len: usize,
-    /// Elements of a head.
+    /// The number of elements of a head.
     pub size: usize,
-    /// Pairs of elements that are rotated; those behind them stay.
+    /// The number of pairs that are rotated; the elements after them are copied.
     pub pairs: usize,
-    /// How far a sequence, a head and a row start from the next.
+    /// The strides of sequences, heads and rows.
     pub x: [usize; 3],
-    /// How far the place, or the angles where there are no places, of a sequence and of a row
-    /// start from the next.
+    /// The strides of sequences and rows in the positions, or in the angles if there are no
+    /// positions.
     pub places: [usize; 2],
-    /// How many rows of angles there are to choose from; 0 where there are no places.
+    /// The number of rows of angles that positions select from; 0 without positions.
     pub angles: usize,
 }
 
-/// Rotates the element `i` of each head with the element `pairs + i`.
+/// Rotates element `i` of each head with element `pairs + i`.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn rotary_embedding_in_place<T: Float>(
     })
 }
 
-/// Rotates the element `2i` of each head with the one behind it.
+/// Rotates element `2i` of each head with element `2i + 1`.
 ///
 /// # Errors
 ///
@@ -108,16 +108,16 @@ pub fn rotary_embedding_interleaved_in_place<T: Float>(
     })
 }
 
-/// A pair, rotated. Products and sums are rounded to the type, as numpy does it.
+/// Rotates a pair. Products and sums are rounded to the type, as in numpy.
 #[inline(always)]
 fn rotated<T: Float>(a: T, b: T, cos: T, sin: T) -> (T, T) {
     (cos.mul(a).sub(sin.mul(b)), sin.mul(a).add(cos.mul(b)))
 }
 
-/// What is done to a head, given its cosines and sines.
+/// A function of a head, its cosines and its sines.
 type Visit<'a, T> = dyn FnMut(&mut [T], &[T], &[T]) + 'a;
 
-/// Calls `visit` with each head of each row and its cosines and sines.
+/// Calls `visit` with each head of each row, and its cosines and sines.
 fn each_head<T: Float>(
     y: &mut [T],
     (cos, sin): (&[T], &[T]),
@@ -196,7 +196,7 @@ mod tests {
 
     type Kernel = fn(&[f32], &[f32], &[f32], Option<&[i64]>, &mut [f32], Rotary) -> Result;
 
-    /// The formula, for the pair of elements at the places given in a head.
+    /// Compares a kernel with the formula. `pair` returns the indices of a pair in a head.
     fn check(kernel: Kernel, pair: fn(usize) -> [usize; 2]) {
         let (x, cos, sin) = (numbers(1200, 7), numbers(147, 11), numbers(147, 13));
         let places: Vec<i64> = (0..8).map(|i| (i * 5) % 14 - 7).collect();
@@ -211,7 +211,7 @@ mod tests {
             truth[b] = sin[angle] * x[a] + cos[angle] * x[b];
         }
         assert_eq!(y, truth);
-        // The same angles, one row of them for each row.
+        // The same angles, with one row of them for each row.
         let each = |all: &[f32]| -> Vec<f32> {
             let at = |&place: &i64| &all[place.rem_euclid(7) as usize * 21..][..21];
             places.iter().flat_map(at).copied().collect()

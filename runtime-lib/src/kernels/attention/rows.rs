@@ -1,4 +1,4 @@
-//! From products to weights, row by row.
+//! The steps from products to weights, row by row.
 
 use super::{Attention, Precision, Stage};
 use crate::kernels::softmax::{Times, max_of, softmax_rounded};
@@ -8,7 +8,7 @@ use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, map_in_place, math};
 use crate::{Elem, Float, Number};
 use core::ops::Range;
 
-/// Which row of the scores is meant.
+/// The indices of a row of the scores.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub batch: usize,
@@ -17,12 +17,12 @@ pub(super) struct Place {
     pub query: usize,
 }
 
-/// What a sequence has to attend.
+/// The keys of a sequence.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
-    /// The place of the first query among the keys.
+    /// The index of the key of the first query.
     offset: i64,
-    /// How many keys count.
+    /// The number of keys that count.
     pub keys: usize,
 }
 
@@ -36,7 +36,7 @@ impl Span {
         Span { offset: len.saturating_sub(signed(g.queries)), keys }
     }
 
-    /// The keys that a query attends, as far as the mask allows it.
+    /// The keys that a query attends, unless the mask excludes them.
     pub fn attended(&self, g: &Attention, query: usize) -> Range<usize> {
         let own = self.offset.saturating_add(signed(query));
         let place = |at: i64| usize::try_from(at).unwrap_or(0).min(self.keys);
@@ -48,14 +48,14 @@ impl Span {
     }
 }
 
-/// How rows of products become rows of weights.
+/// Computes rows of weights from rows of products.
 pub(super) struct Finish<'a, T: Float> {
     g: &'a Attention,
     mask: Option<&'a [T]>,
     allowed: Option<&'a [bool]>,
-    /// Where the scores go that the stage says.
+    /// The output of the scores at the requested stage.
     scores: Option<&'a mut [T]>,
-    /// Whether elements are of the wide type, so that nothing is to be rounded.
+    /// Whether the element type is the wide type, so that nothing is rounded.
     wide: bool,
     cap: Option<T::Wide>,
 }
@@ -68,18 +68,18 @@ impl<'a, T: Float> Finish<'a, T> {
         scores: Option<&'a mut [T]>,
         wide: bool,
     ) -> Finish<'a, T> {
-        // Half types take the bound as one of them, as all numbers beside tensors.
+        // With 16-bit elements the bound is rounded as well, as any scalar is.
         let cap = (g.softcap != 0.0).then(|| rounded::<T>(T::Wide::from_f64(g.softcap.into())));
         Finish { g, mask, allowed, scores, wide, cap }
     }
 
-    /// Whether scores are asked for, of all keys.
+    /// Whether the scores of all keys are requested.
     pub fn wants_all(&self) -> bool {
         self.scores.is_some()
     }
 
-    /// Makes weights of products with the keys from `first` on, and returns a factor that their
-    /// products are yet to be multiplied by.
+    /// Replaces the products with the keys from `first` on by weights. Returns the factor by which
+    /// the products of these weights must be multiplied.
     pub fn row(&mut self, row: &mut [T::Wide], first: usize, place: Place, span: Span) -> T::Wide {
         let attended = span.attended(self.g, place.query);
         let start = attended.start.clamp(first, first + row.len());
@@ -108,14 +108,14 @@ impl<'a, T: Float> Finish<'a, T> {
         T::Wide::ONE
     }
 
-    /// Rounds a row to the type of the elements.
+    /// Rounds a row to the element type.
     fn round(&self, row: &mut [T::Wide]) {
         if !self.wide {
             row.iter_mut().for_each(|x| *x = rounded::<T>(*x));
         }
     }
 
-    /// Writes out the row of all keys, where it is at the stage that is asked for.
+    /// Writes the row of all keys if this is the requested stage.
     fn give(&mut self, stage: Stage, row: &[T::Wide], place: Place) {
         let Some(scores) = self.scores.as_deref_mut() else { return };
         if self.g.stage == stage {
@@ -142,13 +142,13 @@ impl<'a, T: Float> Finish<'a, T> {
         }
     }
 
-    /// Where the mask of a row starts, for the keys from `start` on.
+    /// The offset of the mask of a row, for the keys from `start` on.
     fn mask_at(&self, start: usize, place: Place) -> usize {
         let [batch, head, query] = self.g.mask;
         place.batch * batch + place.head * head + place.query * query + start
     }
 
-    /// Leaves the scores of keys that are allowed; whether there are any.
+    /// Sets the scores of excluded keys to the lowest number. Returns whether any key is left.
     fn allow(&self, row: &mut [T::Wide], at: usize) -> bool {
         let (Some(allowed), false) = (self.allowed, row.is_empty()) else { return !row.is_empty() };
         let allowed = &allowed[at..][..row.len()];
@@ -163,7 +163,7 @@ impl<'a, T: Float> Finish<'a, T> {
         self.mask.map(|mask| &mask[at..][..len])
     }
 
-    /// Adds the mask to scores; whether it leaves any.
+    /// Adds the mask to scores. Returns whether any score is left.
     fn add_mask(&self, row: &mut [T::Wide], at: usize) -> bool {
         let Some(mask) = self.added(row.len(), at) else { return true };
         row.iter_mut().zip(mask).for_each(|(x, mask)| *x = x.add(mask.widen()));
@@ -171,8 +171,8 @@ impl<'a, T: Float> Finish<'a, T> {
         leaves_any(mask)
     }
 
-    /// Adds the mask to scores of `f32`, and makes weights of them but for a factor, which this
-    /// returns: where no stage is asked for, and nothing is rounded on the way.
+    /// Adds the mask to scores of `f32` and replaces them by weights up to a factor, which it
+    /// returns. Returns `None` if a stage is requested or a step is rounded.
     fn weigh_at_once(&self, row: &mut [T::Wide], at: usize) -> Option<T::Wide> {
         let double = self.g.precision == Precision::Double;
         if self.scores.is_some() || !self.wide || double {
@@ -181,7 +181,7 @@ impl<'a, T: Float> Finish<'a, T> {
         let mask = self.added(row.len(), at);
         let row = T::Wide::as_f32_mut(row)?;
         if row.is_empty() || mask.is_some_and(|mask| !leaves_any(mask)) {
-            // Products of scores and values may be more than a factor of zero makes zeros of.
+            // The products of scores and values may be infinite, and zero times infinity is NaN.
             row.fill(0.0);
             return Some(T::Wide::ZERO);
         }
@@ -189,7 +189,7 @@ impl<'a, T: Float> Finish<'a, T> {
         Some(T::Wide::from_f64(factor.into()))
     }
 
-    /// The softmax; zeros where all scores are -∞.
+    /// Computes the softmax; zeros if all scores are -∞.
     fn weigh(&self, row: &mut [T::Wide]) {
         let precision = self.g.precision;
         match T::Wide::as_f32_mut(row) {
@@ -222,24 +222,24 @@ impl<'a, T: Float> Finish<'a, T> {
     }
 }
 
-/// Fills all but a part of a row.
+/// Fills a row outside of `part`.
 fn outside<W: Copy>(row: &mut [W], part: Range<usize>, x: W) {
     row[..part.start].fill(x);
     row[part.end..].fill(x);
 }
 
-/// What is left of `x` as a `T`.
+/// Rounds `x` to `T`.
 #[inline(always)]
 pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
     T::narrow(x).widen()
 }
 
-/// What is left of `x` as a `P`, which is not the type that `W` is the wide one of.
+/// Rounds `x` to `P`, whose wide type may not be `W`.
 fn rounded_from_afar<P: Float, W: Float>(x: W) -> W {
     W::from_f64(P::from_f64(x.to_f64()).to_f64())
 }
 
-/// The softmax of a row that is rounded to `P` at each step.
+/// Computes the softmax of a row, rounded to `P` at each step.
 fn softmax_in<P: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
     row.iter_mut().for_each(|x| *x = round(*x));
     if row.iter().all(|x| *x == W::LOWEST) {
@@ -248,7 +248,7 @@ fn softmax_in<P: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
     softmax_rounded::<P, W>(row, round);
 }
 
-/// The softmax of a row, in `f64`; zeros where all of it is -∞.
+/// Computes the softmax of a row in `f64`; zeros if the row is all -∞.
 fn softmax_double(row: &mut [f32]) {
     let max = row.iter().fold(f32::NEG_INFINITY, |max, &x| Number::maximum(max, x));
     if max == f32::NEG_INFINITY {
@@ -259,18 +259,18 @@ fn softmax_double(row: &mut [f32]) {
     row.iter_mut().for_each(|x| *x = f32::from_f64(e(*x) / sum));
 }
 
-/// The softmax of a row; zeros where all of it is -∞.
+/// Computes the softmax of a row; zeros if the row is all -∞.
 #[inline(never)]
 fn softmax_f32(row: &mut [f32]) {
     let factor = dispatch(SoftmaxRow { row: &mut *row, mask: None });
     map_in_place(row, Times(factor));
 }
 
-/// Makes the exponentials of a row's differences from its largest number, and returns what makes
-/// their sum 1; zeros where all of the row is -∞.
+/// Replaces a row by the exponentials of its differences from the maximum. Returns the reciprocal
+/// of their sum. A row that is all -∞ becomes zeros.
 struct SoftmaxRow<'a> {
     row: &'a mut [f32],
-    /// What is added to the row before.
+    /// Added to the row first.
     mask: Option<&'a [f32]>,
 }
 

@@ -1,4 +1,4 @@
-//! Both kinds of kernels against the formula, in `f64`.
+//! Comparisons of both kinds of kernels with the formula, in `f64`.
 
 use super::*;
 use crate::Number;
@@ -10,7 +10,7 @@ fn numbers<T: Number>(n: usize, seed: usize) -> Vec<T> {
     (0..n).map(|i| T::from_f64(number(i))).collect()
 }
 
-/// Where elements of heads are: one row of all heads behind the other, or one head.
+/// The strides of heads, which are interleaved by rows or contiguous.
 fn strides(rows_first: bool, heads: usize, rows: usize, size: usize) -> [usize; 3] {
     let all = heads * rows * size;
     if rows_first { [all, size, heads * size] } else { [all, rows * size, size] }
@@ -48,7 +48,7 @@ pub(crate) fn sizes(
     }
 }
 
-/// The same with all heads of a row behind each other.
+/// The same geometry with the heads of a row next to each other.
 pub(crate) fn rows_first(g: Attention) -> Attention {
     Attention {
         q: strides(true, g.heads * g.group, g.queries, g.depth),
@@ -69,7 +69,7 @@ fn nothing<T>() -> Given<T> {
     Given { mask: None, allowed: None, lengths: None }
 }
 
-/// Results and scores of all stages, by the formula.
+/// Computes the results and the scores of all stages by the formula.
 fn truth<T: Number>(
     g: &Attention,
     [q, k, v]: [&[T]; 3],
@@ -141,7 +141,7 @@ fn near<T: Number>(found: &[T], truth: &[f64], error: f64) -> bool {
         })
 }
 
-/// Holds a kernel against the formula, with and without each of the scores.
+/// Compares a kernel with the formula, with and without each stage of the scores.
 fn check_with<T: Float>(kernel: Kernel<T>, wide: bool, error: f64, g: Attention, given: &Given<T>) {
     let heads = g.batch * g.heads;
     let q: Vec<T> = numbers(heads * g.group * g.queries * g.depth, 1);
@@ -260,7 +260,7 @@ fn masks_are_added_or_allow() {
             let n = 2 * 4 * 5 * mask_len;
             let mut bias: Vec<f32> = numbers(n, 9);
             bias.iter_mut().step_by(3).for_each(|x| *x = f32::NEG_INFINITY);
-            // One row that nothing is left of.
+            // One row is masked entirely.
             bias[..mask_len].fill(f32::NEG_INFINITY);
             check(g, &Given { mask: Some(bias.clone()), ..nothing() });
             let allowed = bias.iter().map(|&x| x > f32::NEG_INFINITY).collect();
@@ -368,8 +368,7 @@ fn new_rows_stand_behind_those_before() {
     assert_eq!(y[..8], x);
 }
 
-/// The same with `past` keys and values in a cache: what is given as `k` and `v`, and the rows of each head
-/// in the cache and behind it.
+/// Splits the rows of each head into `past` rows of the cache and new rows of `k` or `v`.
 fn behind(g: &Attention, past: usize, all: &[f32], size: usize) -> [Vec<f32>; 2] {
     let heads = all.chunks(g.keys * size).enumerate();
     let mut both = [Vec::new(), vec![0.0; g.batch * g.heads * (g.keys - past) * size]];
