@@ -1,4 +1,4 @@
-//! Functions of one number, over all of their range.
+//! Functions of one number, over their whole range.
 
 use super::{inputs, ulps};
 use crate::kernels::{binary, unary};
@@ -9,13 +9,13 @@ use crate::{Float, Number};
 use core::f64::consts::{FRAC_1_SQRT_2, PI};
 use std::{format, string::String, vec, vec::Vec};
 
-/// A prime: every exponent comes with many fractions, and the low bits are all there.
+/// A prime, so that each exponent is tested with many fractions and all low bits.
 const STEP: usize = 4_001;
 
 type Kernel = fn(&[f32], &mut [f32]);
 type Truth = fn(f64) -> f64;
 
-/// A function, and how many units in the last place its kernel may be off.
+/// A function, its kernel, its scalar form, its true values, and the maximum error in ULPs.
 struct Row(&'static str, Kernel, fn(f32) -> f32, Truth, f64);
 
 /// Every elementary function, as a kernel and of one number.
@@ -42,7 +42,7 @@ const FUNCTIONS: &[Row] = &[
     Row("tanh", unary::tanh, Float::tanh, libm::tanh, 2.5),
 ];
 
-/// Every activation that is more than sums and products, whose operands may cancel.
+/// Every activation except those that are only sums and products, whose terms may cancel.
 const ACTIVATIONS: &[(Activation, Truth, f64)] = &[
     (Activation::Sigmoid, sigmoid, 2.5),
     (Activation::Tanh, libm::tanh, 2.5),
@@ -62,7 +62,7 @@ const ACTIVATIONS: &[(Activation, Truth, f64)] = &[
     (Activation::GeluTanh, gelu_tanh, 4.0),
 ];
 
-/// The largest error of `y`, and where it is.
+/// Returns the largest error of `y` and a description of its element.
 fn worst(x: &[f32], y: &[f32], truths: &[f64]) -> (f64, String) {
     let (mut worst, mut at) = (0.0, 0);
     for (i, (&y, &truth)) in y.iter().zip(truths).enumerate() {
@@ -74,7 +74,7 @@ fn worst(x: &[f32], y: &[f32], truths: &[f64]) -> (f64, String) {
     (worst, format!("of {:e} is {:e}, not {:e}: {worst} ulp", x[at], y[at], truths[at]))
 }
 
-/// Holds a kernel, and the function of one number, against the truth.
+/// Compares a kernel and the function of one number with the true values.
 fn check(
     name: &str,
     bound: f64,
@@ -116,7 +116,7 @@ fn activations_are_within_4_ulp() {
     }
 }
 
-/// Functions that other kernels are made of.
+/// Functions that other kernels use.
 #[test]
 fn parts_of_functions_are_within_an_ulp() {
     type Row = (&'static str, fn(f32) -> f32, Truth, f64);
@@ -138,7 +138,7 @@ fn powers_are_within_4_ulp() {
     for exponent in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e-45, 16_777_217.0] {
         check_power::<f32>(exponent);
     }
-    // In single precision a third would be off by a hundred millionth.
+    // A third in single precision would have an error of 1e-8.
     for exponent in [1.0 / 2.0, 1.0 / 3.0] {
         check_power::<f64>(exponent);
     }
@@ -157,8 +157,8 @@ fn check_power<E: Number>(exponent: E) {
     });
 }
 
-/// What ONNX defines as a product, `x` times a factor that goes to zero, has no limit at -∞ for
-/// arithmetic: written out it is NaN, and so it is as one operator, fused or not.
+/// ONNX defines these activations as `x` times a factor that tends to zero. At -∞ the product is
+/// NaN, and the fused operators return the same.
 #[test]
 fn an_infinity_times_zero_is_nan() {
     let functions = [
@@ -182,7 +182,7 @@ fn an_infinity_times_zero_is_nan() {
     }
 }
 
-/// Kernels of `f64` are libm's; what is made of them keeps its bits where terms would cancel.
+/// Kernels of `f64` call libm, and activations made of them do not lose bits to cancellation.
 #[test]
 fn activations_of_double_precision_do_not_cancel() {
     let functions: [(Activation, Truth); 3] = [
@@ -193,7 +193,7 @@ fn activations_of_double_precision_do_not_cancel() {
         }),
     ];
     for (f, truth) in functions {
-        // So far below zero, other terms are lost.
+        // This far below zero, the other terms vanish.
         let x = -40.0;
         let (y, truth) = (f.of(x), truth(x));
         assert!((y - truth).abs() <= 1e-12 * truth.abs() + f64::MIN_POSITIVE, "{f:?}: {y:e}");
@@ -202,12 +202,12 @@ fn activations_of_double_precision_do_not_cancel() {
     assert!((y / truth - 1.0).abs() < 1e-13, "{y:e}, not {truth:e}");
 }
 
-/// The distribution function of the normal distribution, without loss where it is small.
+/// The normal distribution function, accurate where it is small.
 fn normal(x: f64) -> f64 {
     0.5 * libm::erfc(-x * FRAC_1_SQRT_2)
 }
 
-/// libm's has results for numbers below -1, too.
+/// libm's returns numbers for arguments below -1 too.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }

@@ -1,13 +1,13 @@
-//! Kernels against the true values, at every level that the processor has and as code without
-//! vectors has them: functions of one number in units in the last place, sums by the relative
-//! error. The bounds stand in the kernels' documentation, too.
+//! Comparisons of kernels with true values, at each SIMD level of the processor and without
+//! vectors: functions of one number by their error in ULPs, sums by their relative error. The
+//! documentation of the kernels states the same bounds.
 
 mod functions;
 mod sums;
 
 use std::vec::Vec;
 
-/// One in `step` of all `f32`, and those where something changes.
+/// Every `step`-th `f32`, and the numbers at which functions change.
 pub(crate) fn inputs(step: usize) -> Vec<f32> {
     const EDGES: [f32; 24] = [
         0.0,
@@ -39,7 +39,7 @@ pub(crate) fn inputs(step: usize) -> Vec<f32> {
     EDGES.into_iter().flat_map(|x| [x, -x]).chain(patterns).collect()
 }
 
-/// The distance of `y` from `truth`, in units of the last place of the nearest `f32`.
+/// The distance of `y` from `truth` in ULPs of the nearest `f32`.
 pub(crate) fn ulps(y: f32, truth: f64) -> f64 {
     let nearest = truth as f32;
     if y == nearest || (y.is_nan() && nearest.is_nan()) {

@@ -1,5 +1,5 @@
-//! Whatever sums: the relative error is at most a millionth times the root of how many terms there
-//! are. Terms are positive, so that none cancel.
+//! Sums: the relative error is at most a millionth times the root of the number of terms. The terms
+//! are positive, so that none cancel.
 
 use crate::kernels::attention::{
     Attention, AttentionOperands, Precision, Stage, attention_f32, attention_scratch,
@@ -20,16 +20,16 @@ use crate::loops::geometry::{Axis, Reduction};
 use crate::simd::each_level;
 use std::{vec, vec::Vec};
 
-/// What a kernel gives, beside the truth.
+/// The results of a kernel, each with its true value.
 type Results = Vec<(f32, f64)>;
 
-/// A kernel that is run with so many terms.
+/// A kernel that is run with different numbers of terms.
 struct Row {
     name: &'static str,
-    /// The most terms.
+    /// The maximum number of terms.
     most: usize,
-    /// Below this, errors are held against it instead of the result: differences are small where
-    /// their terms are not.
+    /// The least magnitude to which errors are relative. Differences may be much smaller than their
+    /// terms.
     least: f64,
     run: fn(usize) -> Results,
 }
@@ -285,17 +285,17 @@ fn reductions_are_within_a_millionth_times_the_root_of_their_length() {
 }
 
 #[test]
-fn normalizations_are_likewise() {
+fn normalizations_are_within_the_same_bound() {
     NORMALIZATIONS.iter().for_each(Row::check);
 }
 
 #[test]
-fn windows_are_likewise() {
+fn windows_are_within_the_same_bound() {
     WINDOWS.iter().for_each(Row::check);
 }
 
 #[test]
-fn products_of_matrices_are_likewise() {
+fn products_of_matrices_are_within_the_same_bound() {
     PRODUCTS.iter().for_each(Row::check);
 }
 
@@ -314,7 +314,7 @@ impl Row {
     }
 }
 
-/// Numbers from 1/2 to 1, so that no sum cancels.
+/// Numbers from 1/2 to 1, whose sums do not cancel.
 fn positive(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| 0.5 + (i * 7_919 * seed % 16_381) as f32 / 32_768.0).collect()
 }
@@ -343,7 +343,7 @@ fn squares(x: impl Iterator<Item = f64>) -> f64 {
     x.map(|x| x * x).sum()
 }
 
-/// The numbers less their mean, by their deviation.
+/// The numbers minus their mean, divided by their standard deviation.
 fn standard(x: &[f32]) -> Vec<f64> {
     let mean = mean(wide(x));
     let variance = squares(wide(x).map(|x| x - mean)) / x.len() as f64;
@@ -351,14 +351,14 @@ fn standard(x: &[f32]) -> Vec<f64> {
     wide(x).map(|x| (x - mean) / root).collect()
 }
 
-/// A kernel along an axis whose elements lie `inner` apart.
+/// Runs a kernel along an axis whose elements have the stride `inner`.
 fn along(x: &[f32], inner: usize, kernel: impl Fn(&[f32], &mut [f32], Axis)) -> Vec<f32> {
     let mut y = vec![0.0; x.len()];
     kernel(x, &mut y, Axis { outer: 1, len: x.len() / inner, inner });
     y
 }
 
-/// A reduction along the last axis, and along the first of two.
+/// Runs a reduction along the last axis, and along the first of two.
 fn reduced(
     n: usize,
     kernel: fn(&[f32], &mut [f32], Reduction<'_>),
@@ -381,8 +381,8 @@ fn reduced(
     results
 }
 
-/// A function of numbers and the sum of their powers, along an axis whose elements lie `inner`
-/// apart; numbers from -4 to 4.
+/// Runs a function of numbers and their sum of powers along an axis with the stride `inner`; the
+/// numbers are from -4 to 4.
 fn softened(
     n: usize,
     inner: usize,
@@ -396,7 +396,7 @@ fn softened(
     beside(&along(&x, inner, kernel), truths)
 }
 
-/// One window over an image that is as large.
+/// Runs one window that covers the whole image.
 fn pooled(
     n: usize,
     kernel: fn(&[f32], &mut [f32], Pool<'_>),
@@ -417,15 +417,15 @@ fn pooled(
     beside(&y, [truth(wide(&x))])
 }
 
-/// Places of the convolutions.
+/// The number of pixels of the convolutions.
 const PIXELS: usize = 6;
 
-/// `channels` in an image of that many places.
+/// `channels` in an image of that many pixels.
 fn blocks(channels: usize) -> Channels {
     Channels { batch: 1, channels, pixels: PIXELS }
 }
 
-/// A convolution of `channels` by kernels of one element and of three, padded.
+/// Runs a convolution of `channels` by windows of one and of three elements, padded.
 fn convolved(channels: usize, kernel: impl Fn(&[f32], &[f32], &mut [f32], Conv<'_>)) -> Results {
     const FILTERS: usize = 5;
     let mut results = vec![];
@@ -475,7 +475,7 @@ fn multiplied(m: usize, k: usize, packs: bool) -> Results {
     })
 }
 
-/// A product of matrices of `k` terms.
+/// Runs a matrix product of `k` terms.
 fn product(m: usize, k: usize, kernel: impl Fn(&[f32], &[f32], &mut [f32], Gemm)) -> Results {
     let n = 19;
     let (a, b, mut y) = (positive(m * k, 1), positive(k * n, 2), vec![0.0; m * n]);
@@ -496,7 +496,7 @@ fn product(m: usize, k: usize, kernel: impl Fn(&[f32], &[f32], &mut [f32], Gemm)
     beside(&y, (0..m * n).map(|at| dot(row(at / n), column(at % n))))
 }
 
-/// Attention of some queries to so many keys.
+/// Runs attention of some queries to `keys` keys.
 fn attended(keys: usize) -> Results {
     let (queries, depth, width) = (3, 16, 5);
     let q = positive(queries * depth, 1);

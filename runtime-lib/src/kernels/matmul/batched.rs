@@ -5,23 +5,22 @@ use crate::loops::epilogue::Activation;
 use crate::microkernel::FusedActivation;
 use crate::{Float, Number};
 
-/// A stack of products. An operand of one dimension is a matrix with one row or one column.
+/// A batch of products. An operand of one dimension is a matrix with one row or one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatMul<'a> {
-    /// The sizes of the stack.
+    /// The sizes of the batch axes.
     pub sizes: &'a [usize],
-    /// How far one left factor starts from the next, along each axis of the stack; 0 where it is
-    /// broadcast.
+    /// The strides of the left operand along the batch axes; 0 along broadcast ones.
     pub a: &'a [usize],
-    /// The same of the right factor.
+    /// The strides of the right operand.
     pub b: &'a [usize],
-    /// The same of the addend.
+    /// The strides of the bias `c`.
     pub c: &'a [usize],
-    /// Each product.
+    /// The geometry of each product.
     pub matrix: Gemm,
 }
 
-/// How many elements of scratch memory the products want.
+/// Returns the length of the scratch buffer, in elements.
 pub const fn matmul_scratch(geometry: &MatMul<'_>) -> usize {
     let mut matrix = geometry.matrix;
     let mut axis = 0;
@@ -29,12 +28,12 @@ pub const fn matmul_scratch(geometry: &MatMul<'_>) -> usize {
         matrix.m *= geometry.sizes[axis];
         axis += 1;
     }
-    // Whether the stack becomes one product or many, the larger one wants as much.
+    // A batch that becomes one product and a batch of many products need the same amount.
     gemm_scratch(&matrix)
 }
 
-/// `y = f(alpha · a · b + beta · c)` for each of a stack.
-// Inlined, so that a program has no functions but those that its models name.
+/// `y = f(alpha · a · b + beta · c)` for each product of a batch.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn matmul_f32(
     a: &[f32],
@@ -64,8 +63,8 @@ fn products_f32(
     });
 }
 
-/// `y = f(alpha · a · b + beta · c)` for each of a stack.
-// Inlined, so that a program has no functions but those that its models name.
+/// `y = f(alpha · a · b + beta · c)` for each product of a batch.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn matmul_f64(
     a: &[f64],
@@ -95,15 +94,16 @@ fn products_f64(
     });
 }
 
-/// `y = alpha · a · b + beta · c` for each of a stack, for any numbers; neither factor is packed.
+/// `y = alpha · a · b + beta · c` for each product of a batch, for any numbers; neither operand is
+/// packed.
 pub fn matmul<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: MatMul<'_>) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
         gemm(&a[from_a..], &b[from_b..], c.map(|c| &c[from_c..]), &mut y[to..], matrix);
     });
 }
 
-/// `y = f(alpha · a · b + beta · c)` for each of a stack, with sums in the wide type; neither
-/// factor is packed.
+/// `y = f(alpha · a · b + beta · c)` for each product of a batch, accumulated in the wide type;
+/// neither operand is packed.
 pub fn matmul_float<T: Float>(
     a: &[T],
     b: &[T],
@@ -118,13 +118,13 @@ pub fn matmul_float<T: Float>(
 }
 
 impl MatMul<'_> {
-    /// The rows of all results, as [`Gemm::rows`] has them of one.
+    /// The rows of all results, in the form of [`Gemm::rows`].
     fn rows(&self) -> [usize; 3] {
         let [rows, cols, stride] = self.matrix.rows();
         [self.sizes.iter().product::<usize>() * rows, cols, stride]
     }
 
-    /// Calls `f` with where each product's `a`, `b`, `c` and `y` start.
+    /// Calls `f` with the offsets of `a`, `b`, `c` and `y` of each product.
     fn each(&self, mut f: impl FnMut([usize; 4], Gemm)) {
         let stack: usize = self.sizes.iter().product();
         if stack > 0 && self.is_tall() {
@@ -137,8 +137,8 @@ impl MatMul<'_> {
         }
     }
 
-    /// Whether the stack is one product with more rows: all have the same right factor, and the
-    /// rows of the left ones and of the addends follow each other.
+    /// Whether the batch is one product with more rows: all products have the same right operand,
+    /// and the rows of left operands and of biases are contiguous.
     fn is_tall(&self) -> bool {
         let Gemm { m, a, c: [c_row, _], .. } = self.matrix;
         let Layout::Strides(a_row, _) = a else { return false };
@@ -148,7 +148,7 @@ impl MatMul<'_> {
     }
 }
 
-/// Whether the matrices of a stack follow each other at this distance.
+/// Whether the matrices of a batch follow each other with this stride.
 fn is_sequence(sizes: &[usize], strides: &[usize], distance: usize) -> bool {
     let mut next = distance;
     sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
@@ -158,7 +158,7 @@ fn is_sequence(sizes: &[usize], strides: &[usize], distance: usize) -> bool {
     })
 }
 
-/// Where the matrix number `at` of a stack starts.
+/// The offset of matrix number `at` of a batch.
 fn offset(mut at: usize, sizes: &[usize], strides: &[usize]) -> usize {
     let mut offset = 0;
     for (&size, &stride) in sizes.iter().zip(strides).rev() {
@@ -179,7 +179,7 @@ mod tests {
     const N: usize = 5;
     const K: usize = 4;
 
-    /// Strides of a stack whose axes are there or broadcast.
+    /// The strides of a batch, each of whose axes is present or broadcast.
     fn strides(sizes: &[usize], there: [bool; 2], distance: usize) -> [usize; 2] {
         let inner = if there[1] { distance } else { 0 };
         let outer = if there[1] { distance * sizes[1] } else { distance };

@@ -7,47 +7,47 @@ use crate::microkernel::{
     block_depth, pack_blocks, pack_left, pack_rows, panel_cols, scratch,
 };
 
-/// `m` rows and `n` columns of sums of `k` products.
+/// The geometry of a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gemm {
-    /// Rows of the result.
+    /// The number of rows of the result.
     pub m: usize,
-    /// Columns of the result.
+    /// The number of columns of the result.
     pub n: usize,
-    /// The length of the sums.
+    /// The number of products that each element sums.
     pub k: usize,
-    /// Where the elements of the left factor are.
+    /// The layout of the left operand.
     pub a: Layout,
-    /// Where the elements of the right factor are.
+    /// The layout of the right operand.
     pub b: Layout,
-    /// How far one row and one column of the addend `c` start from the next; a column's distance
-    /// is 1, or 0 where the addend is broadcast along it.
+    /// The row stride and the column stride of the bias `c`. The column stride is 1, or 0 if the
+    /// bias is broadcast along the columns.
     pub c: [usize; 2],
-    /// How far one row of the result starts from the next.
+    /// The row stride of the result.
     pub y_row: usize,
     /// The factor of the product.
     pub alpha: f32,
-    /// The factor of the addend.
+    /// The factor of the bias.
     pub beta: f32,
 }
 
 impl Gemm {
-    /// How many rows the result has, how long they are, and how far one starts from the next.
+    /// The number of rows of the result, their length, and their stride.
     pub(crate) const fn rows(&self) -> [usize; 3] {
         [self.m, self.n, self.y_row]
     }
 }
 
-/// Where the elements of a factor are.
+/// The layout of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One row starts as far from the next, and one column.
+    /// The row stride and the column stride.
     Strides(usize, usize),
-    /// In panels, as [`pack_a`] and [`pack_b`] leave it.
+    /// Packed in panels by [`pack_a`] or [`pack_b`].
     Packed,
 }
 
-/// How many elements of scratch memory the product wants.
+/// Returns the length of the scratch buffer, in elements.
 pub const fn gemm_scratch(geometry: &Gemm) -> usize {
     let Gemm { m, n, k, a, b, .. } = *geometry;
     let in_one_piece = matches!(b, Layout::Packed | Layout::Strides(_, 1) | Layout::Strides(1, _));
@@ -58,7 +58,7 @@ pub const fn gemm_scratch(geometry: &Gemm) -> usize {
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
-// Inlined, so that a small program has no functions but those that its models name.
+// Inlined, so that a small program contains only the functions that its models name.
 #[inline(always)]
 pub fn gemm_f32(
     a: &[f32],
@@ -86,7 +86,7 @@ pub(crate) fn product_f32(
     gemm_real(a, factor(b, geometry.b, Operand::Blocks), c, y, scratch, geometry, f);
 }
 
-/// The same for a right factor of fewer bits, which is widened a block at a time.
+/// Computes [`gemm_f32`] for a right operand of reduced precision, which is widened block by block.
 #[inline(never)]
 pub(crate) fn gemm_wide(
     a: &[f32],
@@ -100,8 +100,8 @@ pub(crate) fn gemm_wide(
     gemm_real(a, Operand::Wide(b), c, y, scratch, geometry, f);
 }
 
-/// The same for a right factor in pairs, of an even number of rows, where the level has an instruction
-/// for them.
+/// Computes [`gemm_f32`] for a right operand in pairs, with an even number of rows, at SIMD levels
+/// with an instruction for pairs.
 #[inline(never)]
 pub(crate) fn gemm_pairs(
     a: &[f32],
@@ -116,7 +116,7 @@ pub(crate) fn gemm_pairs(
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
-// Inlined, so that a small program has no functions but those that its models name.
+// Inlined, so that a small program contains only the functions that its models name.
 #[inline(always)]
 pub fn gemm_f64(
     a: &[f64],
@@ -147,37 +147,37 @@ pub(crate) fn product_f64(
 /// A matrix to be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// Its rows.
+    /// The number of rows.
     pub rows: usize,
-    /// Its columns.
+    /// The number of columns.
     pub cols: usize,
-    /// How far one row and one column start from the next.
+    /// The row stride and the column stride.
     pub strides: [usize; 2],
 }
 
-/// How many elements [`pack_a`] writes.
+/// Returns the number of elements that [`pack_a`] writes.
 pub const fn packed_a_len(geometry: &Packing) -> usize {
     geometry.rows.next_multiple_of(PANEL_ROWS) * geometry.cols
 }
 
-/// How many elements [`pack_b`] writes.
+/// Returns the number of elements that [`pack_b`] writes.
 pub const fn packed_b_len<T>(geometry: &Packing) -> usize {
     geometry.cols.next_multiple_of(panel_cols::<T>()) * geometry.rows
 }
 
-/// How many rows of a right factor [`pack_b`] writes one after another, of so many: then come all
-/// columns of the next ones.
+/// Returns the number of rows of a block: [`pack_b`] writes all columns of one block of rows before
+/// the next block.
 pub fn packed_b_depth(rows: usize) -> usize {
     block_depth(rows)
 }
 
-/// Packs a left factor. What is packed is best placed at a multiple of 64 bytes.
+/// Packs a left operand. Align the result to 64 bytes.
 pub fn pack_a<T: Number>(a: &[T], y: &mut [T], geometry: Packing) {
     let Packing { rows, cols, strides: [row, col] } = geometry;
     pack_left(Matrix { data: a, row, col }, (0, rows), (0, cols), y, pack_rows);
 }
 
-/// Packs a right factor. What is packed is best placed at a multiple of 64 bytes.
+/// Packs a right operand. Align the result to 64 bytes.
 pub fn pack_b<T: Number>(b: &[T], y: &mut [T], geometry: Packing) {
     let Packing { rows, cols, strides: [row, col] } = geometry;
     pack_blocks(Matrix { data: b, row, col }, (rows, cols), block_depth(rows), y);

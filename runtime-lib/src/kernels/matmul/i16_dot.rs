@@ -1,48 +1,47 @@
-//! Sums of products of small whole numbers: the inner loops of quantized products and
-//! convolutions.
+//! Dot products of small integers: the inner loops of quantized products and convolutions.
 //!
-//! The elements are widened to `i16` with their zero points taken away, which none can leave, in
-//! rows as long as the sums. So one loop serves every type, and every processor's instructions
-//! for sums of 16-bit products apply. The sums wrap around in `i32`.
+//! Elements minus their zero points fit in `i16`. They are widened to rows of `k` elements each, so
+//! that one loop serves every type and the compiler uses the processor's instructions for sums of
+//! 16-bit products. The accumulators wrap around in `i32`.
 
 use crate::Integer;
 use crate::simd::int8::scaled;
 use crate::simd::{Simd, WithSimd, dispatch};
 
-/// Rows of numbers, one after the other.
+/// Contiguous rows of numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
     /// The numbers.
     pub data: &'a [i16],
     /// The number of rows.
     pub count: usize,
-    /// How long a row is.
+    /// The length of a row.
     pub k: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// Row `i`, or the last one where there is no such.
+    /// Returns row `i`, or the last one if `i` is out of bounds.
     #[inline(always)]
     fn row(self, i: usize) -> &'a [i16] {
         &self.data[i.min(self.count - 1) * self.k..][..self.k]
     }
 }
 
-/// `x - zero`, which fits: both are bytes.
+/// `x - zero`, which fits because both are bytes.
 #[inline(always)]
 pub(crate) fn widened<T: Integer>(x: T, zero: i16) -> i16 {
-    // Only the low bits count, so that vectors need not widen further.
+    // Only the low bits count, so that vectors are not widened further.
     i16::from_i64(x.to_i64()).wrapping_sub(zero)
 }
 
-/// The zero point at `at`, or 0 where there is none.
+/// The zero point at `at`, or 0 without zero points.
 #[inline(always)]
 pub(crate) fn zero_point<T: Integer>(zero: Option<&[T]>, at: usize) -> i16 {
     zero.map_or(0, |zero| widened(zero[at], 0))
 }
 
-/// The nearest number of type `T` to `sum · factor + zero`, where the exact product is rounded before
-/// `zero` is added: halves go to even, what is too large or too small to the limits.
+/// Returns `sum · factor + zero`, rounded and saturated to `T`. The exact product is rounded to
+/// nearest, ties to even, before `zero` is added.
 #[inline(always)]
 pub(crate) fn requantized<T: Integer>(sum: i32, factor: f32, zero: T) -> T {
     T::from_f64(f64::from(scaled(sum, factor)) + zero.to_f64())
@@ -59,7 +58,7 @@ struct Sums<'a, F> {
     end: F,
 }
 
-/// How many rows of each side are read at once.
+/// The numbers of rows of both sides that are read together.
 const TILE: [usize; 2] = [2, 4];
 
 impl<F: FnMut(usize, usize, i32)> WithSimd for Sums<'_, F> {
@@ -80,7 +79,7 @@ impl<F: FnMut(usize, usize, i32)> WithSimd for Sums<'_, F> {
     }
 }
 
-/// The sums of so many rows from the ones at `i` and `j` on.
+/// The accumulators of a tile of rows from `i` and `j` on.
 #[inline(always)]
 fn tile(a: Rows<'_>, b: Rows<'_>, [i, j]: [usize; 2]) -> [[i32; TILE[1]]; TILE[0]] {
     let k = a.k;

@@ -1,47 +1,45 @@
-//! Products of matrices of bytes: `MatMulInteger` and `QLinearMatMul`.
+//! Products of 8-bit matrices: `MatMulInteger` and `QLinearMatMul`.
 
 use crate::kernels::matmul::i16_dot::{Rows, each_sum, requantized, widened, zero_point};
 use crate::loops::walk::walk;
 use crate::{Float, Integer};
 
-/// A stack of products of matrices whose elements have zero points and scales.
+/// A batch of products of matrices with zero points and scales.
 #[derive(Clone, Copy, Debug)]
 pub struct IntegerMatMul<'a> {
-    /// The sizes of the stack.
+    /// The sizes of the batch axes.
     pub sizes: &'a [usize],
-    /// How far one left factor starts from the next, along each axis of the stack; 0 where it is
-    /// repeated.
+    /// The strides of the left operand along the batch axes; 0 along broadcast ones.
     pub a: &'a [usize],
-    /// The same of the left factor's zero points and scales.
+    /// The strides of the left operand's zero points and scales.
     pub a_scale: &'a [usize],
-    /// The same of the right factor.
+    /// The strides of the right operand.
     pub b: &'a [usize],
-    /// The same of the right factor's zero points and scales.
+    /// The strides of the right operand's zero points and scales.
     pub b_scale: &'a [usize],
-    /// Rows of the result.
+    /// The number of rows of the result.
     pub m: usize,
-    /// Columns of the result.
+    /// The number of columns of the result.
     pub n: usize,
-    /// The length of the sums.
+    /// The number of products that each element sums.
     pub k: usize,
-    /// How far the zero point and the scale of one row lie from the next: 1, or 0 where all rows
-    /// have one.
+    /// The stride of the zero points and scales of rows: 1, or 0 if all rows share one.
     pub a_step: usize,
-    /// The same of the columns.
+    /// The stride of the zero points and scales of columns.
     pub b_step: usize,
 }
 
-/// How many rows and columns are widened at once.
+/// The numbers of rows and columns that are widened together.
 const BLOCK: [usize; 2] = [64, 16];
 
-/// How many elements of scratch memory the products want.
+/// Returns the length of the scratch buffer, in elements.
 pub const fn matmul_integer_scratch(m: usize, n: usize, k: usize) -> usize {
     let rows = if m < BLOCK[0] { m } else { BLOCK[0] };
     let columns = if n < BLOCK[1] { n } else { BLOCK[1] };
     (rows + columns) * k
 }
 
-/// `y = (a - a_zero) · (b - b_zero)`; sums wrap around.
+/// `y = (a - a_zero) · (b - b_zero)`; accumulators wrap around.
 pub fn matmul_integer<A: Integer, B: Integer>(
     a: &[A],
     b: &[B],
@@ -75,8 +73,8 @@ pub struct QLinearMatMulOperands<'a, A, B, Y, S> {
     pub y_zero: &'a [Y],
 }
 
-/// `y = (a - a_zero) · (b - b_zero) · a_scale · b_scale / y_scale + y_zero`, rounded to the nearest
-/// and, in the middle of two, to the even number before `y_zero` is added.
+/// `y = (a - a_zero) · (b - b_zero) · a_scale · b_scale / y_scale + y_zero`, rounded to nearest,
+/// ties to even, before `y_zero` is added.
 pub fn qlinear_matmul<A: Integer, B: Integer, Y: Integer, S: Float<Wide = f32>>(
     operands: QLinearMatMulOperands<'_, A, B, Y, S>,
     y: &mut [Y],
@@ -92,8 +90,8 @@ pub fn qlinear_matmul<A: Integer, B: Integer, Y: Integer, S: Float<Wide = f32>>(
     });
 }
 
-/// Calls `end` for each sum, with its place in the result and the places of the scales of its row
-/// and of its column.
+/// Calls `end` for each accumulator with its index in the result and the indices of the scales of
+/// its row and of its column.
 fn products<A: Integer, B: Integer>(
     (a, a_zero): (&[A], Option<&[A]>),
     (b, b_zero): (&[B], Option<&[B]>),

@@ -1,9 +1,9 @@
 //! Matrix products: `MatMul` over batches that are broadcast against each other, `Gemm`, and their
 //! integer forms.
 //!
-//! Packed weights are panels that every SIMD level reads ([`pack_a`], [`pack_b`]). In `f32` the
-//! relative error of a sum of `K` products of one sign is at most `1e-6 √K`, by every kernel and at
-//! every level; where terms cancel, it is that of the sum of their sizes.
+//! Packed weights are panels that every SIMD level reads ([`pack_a`], [`pack_b`]). In `f32`, the
+//! relative error of a sum of `K` products of one sign is at most `1e-6 √K` for every kernel and at
+//! every level. If terms cancel, the error is relative to the sum of their magnitudes.
 
 mod batched;
 mod gemm;

@@ -1,13 +1,13 @@
-//! Products of elements that have no vectors of their own.
+//! Products of element types without vectors.
 
 use super::{Gemm, Layout};
 use crate::loops::epilogue::Activation;
 use crate::{Float, Number};
 
-/// Sums of as many columns are gathered at once.
+/// The number of columns that are accumulated together.
 const COLUMNS: usize = 16;
 
-/// `y = alpha · a · b + beta · c`, for any numbers; whole ones wrap around. Neither factor is
+/// `y = alpha · a · b + beta · c`, for any numbers; integers wrap around. Neither operand is
 /// packed.
 pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm) {
     let scaled = |x: T, factor: f32| match factor {
@@ -27,9 +27,9 @@ pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry:
     );
 }
 
-/// `y = f(alpha · a · b + beta · c)`, for real numbers; sums are gathered in the wide type.
-/// Neither factor is packed.
-// Inlined, so that a program has no functions but those that its models name.
+/// `y = f(alpha · a · b + beta · c)`, for real numbers, accumulated in the wide type. Neither
+/// operand is packed.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn gemm_float<T: Float>(
     a: &[T],
@@ -59,7 +59,7 @@ fn sums<T: Float>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm
     });
 }
 
-/// How far one row and one column start from the next.
+/// The row stride and the column stride.
 fn strides(layout: Layout) -> (usize, usize) {
     match layout {
         Layout::Strides(row, col) => (row, col),
@@ -70,8 +70,8 @@ fn strides(layout: Layout) -> (usize, usize) {
     }
 }
 
-/// `y = end(Σ widen(a) · widen(b), index in c)`. No index is held against a length but by an
-/// iterator, which leaves no text of a panic in a program.
+/// `y = end(Σ widen(a) · widen(b), index in c)`. Only iterators check bounds, so that a program
+/// contains no panic messages.
 #[inline(always)]
 fn plain<T: Copy, W: Number>(
     a: &[T],

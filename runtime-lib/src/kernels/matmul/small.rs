@@ -1,10 +1,11 @@
-//! Products in few instructions, for where space matters more than time.
+//! Products with little code, for programs that optimize size.
 
 use crate::loops::epilogue::Activation;
 use crate::simd::dot::dot;
 
-/// `y = f(x · wᵀ + c)`: the rows of both factors have `k` numbers, and `c` has one for each row of `w`.
-// Inlined, so that a program has no functions but those that its models name.
+/// `y = f(x · wᵀ + c)`. The rows of `x` and `w` have `k` elements, and `c` has one element for each
+/// row of `w`.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn small_gemm(x: &[f32], w: &[f32], c: Option<&[f32]>, y: &mut [f32], k: usize, f: Activation) {
     sums(x, w, c, y, k);

@@ -1,4 +1,4 @@
-//! Products against sums in `f64`, one after the other.
+//! Comparisons of products with sums in `f64`.
 
 use super::gemm::{factor, gemm_real};
 use super::*;
@@ -9,7 +9,7 @@ use crate::simd::each_level;
 use std::panic::catch_unwind;
 use std::{vec, vec::Vec};
 
-/// Numbers from -1 to 1 that look random, the same in each run.
+/// Pseudorandom numbers from -1 to 1, the same in each run.
 pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -25,7 +25,7 @@ fn cast<T: Number>(x: &[f64]) -> Vec<T> {
     x.iter().map(|&x| T::from_f64(x)).collect()
 }
 
-/// How the factors of a case stand in memory.
+/// The memory layout of the operands of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
     Plain,
@@ -34,7 +34,7 @@ enum Order {
 }
 use Order::*;
 
-/// Strides of `rows` times `cols` elements.
+/// The strides of a matrix of `rows` times `cols` elements.
 fn strides(order: Order, rows: usize, cols: usize) -> Layout {
     match order {
         Plain => Layout::Strides(cols, 1),
@@ -50,7 +50,7 @@ struct Case {
     k: usize,
     a: Order,
     b: Order,
-    /// The strides of the addend.
+    /// The strides of the bias.
     c: Option<[usize; 2]>,
     f: Activation,
 }
@@ -71,7 +71,7 @@ impl Case {
     }
 }
 
-/// Where element (i, j) of a factor is, before it is packed.
+/// The index of element (i, j) of an operand before packing.
 fn at(order: Order, (i, j): (usize, usize), (rows, cols): (usize, usize)) -> usize {
     match order {
         Transposed => i + j * rows,
@@ -81,7 +81,7 @@ fn at(order: Order, (i, j): (usize, usize), (rows, cols): (usize, usize)) -> usi
 
 type Pack<T> = (fn(&Packing) -> usize, fn(&[T], &mut [T], Packing));
 
-/// The factor, packed if the case says so.
+/// Stores an operand, packed if the case says so.
 fn stored<T: GemmElem>(
     x: &[T],
     order: Order,
@@ -238,7 +238,7 @@ fn whole_numbers_wrap_around() {
 #[test]
 fn halves_are_summed_in_single_precision() {
     use crate::f16;
-    // In `f16` itself the sum would stop to grow at 2048.
+    // In `f16`, the sum would stop growing at 2048.
     let ones = vec![f16::ONE; 3000];
     let geometry = Gemm {
         m: 1,
@@ -258,7 +258,7 @@ fn halves_are_summed_in_single_precision() {
 
 #[test]
 fn factors_that_reach_out_of_memory_are_refused() {
-    // Eight of these distances are none, as numbers go round.
+    // Eight times this stride wraps around to 0.
     const FAR: usize = 1 << (usize::BITS - 3);
     for ([m, n, k], a, b) in [([9, 4, 1], FAR, 4), ([2, 32, 9], 9, FAR)] {
         let [a, b] = [a, b].map(|row| Layout::Strides(row, 1));

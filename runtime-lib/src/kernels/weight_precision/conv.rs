@@ -1,5 +1,5 @@
-//! Convolutions whose weights stand in pairs of `bfloat16` numbers. Where the processor does not multiply
-//! pairs, all weights are widened first.
+//! Convolutions with weights in pairs of `bfloat16`. If the processor has no instruction for pairs,
+//! all weights are widened first.
 
 use super::{Pairs, UNIT, all};
 use crate::kernels::conv;
@@ -12,15 +12,15 @@ use crate::simd::has_pairs;
 /// A convolution of an image with weights, with its operands, result and scratch memory.
 type Sums = fn(ConvOperands<'_, f32>, &mut [f32], &mut [f32], &Conv<'_>, FusedActivation<f32>);
 
-/// The same convolution of pairs, and of the numbers that they are widened to.
-struct Ways {
+/// One convolution, with weights in pairs and with widened weights.
+struct Variants {
     pairs: Sums,
     wide: Sums,
-    /// How many numbers the weights have.
+    /// Returns the number of weights.
     weights: fn(&Conv<'_>) -> usize,
 }
 
-impl Ways {
+impl Variants {
     #[inline(never)]
     fn convolve(
         &self,
@@ -40,35 +40,35 @@ impl Ways {
     }
 }
 
-const NCHWC: Ways = Ways {
+const NCHWC: Variants = Variants {
     pairs: conv::bf16_nchwc,
     wide: conv::accumulate_nchwc,
     weights: conv::packed_blocks_len,
 };
-const TO_BLOCKS: Ways = Ways {
+const TO_BLOCKS: Variants = Variants {
     pairs: conv::im2col_nchwc,
     wide: conv::accumulate_nchw_to_nchwc,
     weights: conv::packed_blocks_len,
 };
-const TILES: Ways = Ways {
+const TILES: Variants = Variants {
     pairs: conv::winograd_two_bf16,
     wide: conv::winograd_two,
     weights: |geometry| conv::packed_winograd_len(geometry, Tile::Two),
 };
 
-/// How many elements of scratch memory [`conv_bf16`] needs at least.
+/// Returns the least scratch memory that [`conv_bf16`] needs, in elements.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
     let pairs = conv::bf16_nchwc_scratch(geometry);
     let wide = conv::packed_blocks_len(geometry) + conv::conv_nchwc_scratch(geometry);
     if pairs > wide { pairs } else { wide }
 }
 
-/// [`conv::conv_nchwc`] of an even number of channels, where `w` has the bits of `bfloat16` numbers,
-/// in the order of [`conv::pack_blocks`], but those of two neighboring channels as one of pairs: the first
-/// has the lower bits.
+/// Computes [`conv::conv_nchwc`] of an even number of channels. `w` has the bits of `bfloat16`
+/// numbers in the order of [`conv::pack_blocks`], except that the weights of two neighboring
+/// channels form pairs, the first in the lower bits.
 ///
-/// Where the processor multiplies pairs, `x` is rounded to `bfloat16`, too.
-// Inlined, so that a program has no functions but those that its models name.
+/// If the processor has an instruction for pairs, `x` is rounded to `bfloat16` too.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv_bf16(
     operands: ConvOperands<'_, f32, u32>,
@@ -82,20 +82,20 @@ pub fn conv_bf16(
     });
 }
 
-/// How many elements of scratch memory [`conv_nchw_to_nchwc_bf16`] needs.
+/// Returns the scratch memory that [`conv_nchw_to_nchwc_bf16`] needs, in elements.
 pub const fn nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     let pairs = conv::im2col_nchwc_scratch(geometry);
     let wide = conv::packed_blocks_len(geometry) + conv::conv_nchw_to_nchwc_scratch(geometry);
     if pairs > wide { pairs } else { wide }
 }
 
-/// [`conv::conv_nchw_to_nchwc`] of images whose windows are two columns apart, where `w` has the bits of
-/// `bfloat16` numbers, in the order of [`conv::pack_blocks`], but those of two neighboring columns as one of
-/// pairs: the first has the lower bits. Columns of the image, of the window and of the padding before it are
-/// even numbers.
+/// Computes [`conv::conv_nchw_to_nchwc`] with a column stride of 2. `w` has the bits of `bfloat16`
+/// numbers in the order of [`conv::pack_blocks`], except that the weights of two neighboring
+/// columns form pairs, the first in the lower bits. The numbers of columns of the image, of the
+/// window and of the padding before it are even.
 ///
-/// Where the processor multiplies pairs, `x` is rounded to `bfloat16`, too.
-// Inlined, so that a program has no functions but those that its models name.
+/// If the processor has an instruction for pairs, `x` is rounded to `bfloat16` too.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn conv_nchw_to_nchwc_bf16(
     operands: ConvOperands<'_, f32, u32>,
@@ -109,7 +109,7 @@ pub fn conv_nchw_to_nchwc_bf16(
     });
 }
 
-/// How many elements of scratch memory [`winograd_bf16`] needs.
+/// Returns the scratch memory that [`winograd_bf16`] needs, in elements.
 pub const fn winograd_scratch(geometry: &Conv<'_>) -> usize {
     let pairs = conv::winograd_two_bf16_scratch(geometry);
     let wide = conv::packed_winograd_len(geometry, Tile::Two);
@@ -117,11 +117,11 @@ pub const fn winograd_scratch(geometry: &Conv<'_>) -> usize {
     if pairs > wide { pairs } else { wide }
 }
 
-/// [`conv_bf16`] for windows of 3 × 3 one step apart, by tiles of 2 × 2 outputs. The weights are in the order
-/// of [`conv::pack_winograd`], in pairs likewise.
+/// Computes [`conv_bf16`] for windows of 3 × 3 with stride 1, by tiles of 2 × 2 outputs. The
+/// weights are in the order of [`conv::pack_winograd`], in the same pairs.
 ///
-/// Where the processor multiplies pairs, what `x` is transformed to is rounded to `bfloat16`, too.
-// Inlined, so that a program has no functions but those that its models name.
+/// If the processor has an instruction for pairs, the transformed `x` is rounded to `bfloat16` too.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn winograd_bf16(
     operands: ConvOperands<'_, f32, u32>,

@@ -1,9 +1,8 @@
-//! Constant weights in fewer bits than they are calculated with: 16-bit floats, or bytes with a
-//! factor for each channel. They stand in the order in which the kernels of `f32` read them, and are
-//! widened to it, a part at a time where the kernel is told ([`gemm_bf16`] …), or all of them for the
-//! call that follows ([`widen_bf16`] …). Sums are those of `f32`.
+//! Constant weights in reduced precision: 16-bit floats, or `int8` with a scale per channel.
 //!
-//! A value is widened without error: what is lost was lost when the weights were rounded.
+//! The weights are in the order in which `f32` kernels read them. They are widened to `f32` block
+//! by block in a kernel ([`gemm_bf16`] …), or all at once before a call ([`widen_bf16`] …).
+//! Accumulators are `f32`. Widening is exact: only rounding the weights loses precision.
 
 mod conv;
 #[cfg(all(test, feature = "std"))]
@@ -22,45 +21,45 @@ pub use conv::{
     winograd_scratch,
 };
 
-/// Where the channels of packed weights are: panels of `lanes` channels, side by side, whose `rows`
-/// weights follow each other; of more than `depth` rows, all panels have the first `depth` ones, then
-/// all have the next.
+/// The layout of the channels of packed weights: panels of `lanes` interleaved channels with `rows`
+/// weights each. If `rows` exceeds `depth`, the first `depth` rows of all panels come first, then
+/// the next rows of all panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panels {
-    /// Channels side by side.
+    /// The number of interleaved channels.
     pub lanes: usize,
-    /// Weights of a channel.
+    /// The number of weights of a channel.
     pub rows: usize,
-    /// The most of them in a panel.
+    /// The maximum number of rows of a panel.
     pub depth: usize,
 }
 
 impl Panels {
-    /// Those of [`matmul::pack_b`]: a channel is one of the columns, of so many rows.
+    /// The panels of [`matmul::pack_b`], whose channels are columns of `rows` elements.
     pub fn right(rows: usize) -> Panels {
         let lanes =
             matmul::packed_b_len::<f32>(&matmul::Packing { rows: 1, cols: 1, strides: [1, 1] });
         Panels { lanes, rows, depth: matmul::packed_b_depth(rows) }
     }
 
-    /// Those of [`matmul::pack_a`]: a channel is one of the rows, of so many columns.
+    /// The panels of [`matmul::pack_a`], whose channels are rows of `cols` elements.
     pub fn left(cols: usize) -> Panels {
         let lanes = matmul::packed_a_len(&matmul::Packing { rows: 1, cols: 1, strides: [1, 1] });
         Panels { lanes, rows: cols, depth: cols }
     }
 
-    /// Those of channels in blocks, of so many weights each.
+    /// The panels of the NCHWc layout, with `rows` weights per channel.
     pub const fn blocks(rows: usize) -> Panels {
         Panels { lanes: microkernel::BLOCK, rows, depth: rows }
     }
 
-    /// Weights as they stand in ONNX: those of a channel follow each other.
+    /// ONNX's layout, in which the weights of a channel are contiguous.
     pub const fn plain(rows: usize) -> Panels {
         Panels { lanes: 1, rows, depth: rows }
     }
 
-    /// The number of the factor that element `at` of `len` has, and how many elements from there on
-    /// have factors that follow in the same way.
+    /// Returns the index of the scale of element `at` of `len`, and the number of elements from
+    /// there on whose scales follow in the same order.
     pub const fn factor(&self, at: usize, len: usize) -> (usize, usize) {
         let Panels { lanes, rows, depth } = *self;
         let across = len / rows / lanes;
@@ -70,22 +69,22 @@ impl Panels {
         ((block * across + panel) * lanes + place % lanes, lanes * there - place)
     }
 
-    /// How many factors so many elements have.
+    /// Returns the number of scales of `len` elements.
     pub const fn factors(&self, len: usize) -> usize {
         if len == 0 { 0 } else { len / self.rows * self.rows.div_ceil(self.depth) }
     }
 }
 
-/// `bfloat16` as `f32`: the upper half of its bits.
+/// Converts `bfloat16` to `f32`, of which it is the upper half.
 #[inline(always)]
 fn of_bf16(x: u16) -> f32 {
     f32::from_bits(u32::from(x) << 16)
 }
 
-/// A finite `float16` as `f32`.
+/// Converts a finite `float16` to `f32`.
 #[inline(always)]
 fn of_f16(x: u16) -> f32 {
-    // What the exponent of `f32` counts from lies so far from that of `float16`.
+    // The power of two by which the exponent biases of `f32` and `float16` differ.
     const SCALE: f32 = f32::from_bits((127 + 112) << 23);
     let size = f32::from_bits(u32::from(x & 0x7fff) << 13) * SCALE;
     f32::from_bits(size.to_bits() | u32::from(x & 0x8000) << 16)
@@ -147,11 +146,11 @@ impl WithSimd for Scaled<'_> {
 
 /// `bfloat16` numbers.
 struct Bf16<'a>(&'a [u16]);
-/// `bfloat16` numbers in pairs: of two neighboring rows of a panel or of a block of channels.
+/// Pairs of `bfloat16` numbers from two neighboring rows of a panel or of a block of channels.
 struct Pairs<'a>(&'a [u32]);
 /// Finite `float16` numbers.
 struct F16<'a>(&'a [u16]);
-/// Bytes, and the factors of their channels.
+/// `int8` numbers with a scale per channel.
 struct Bytes<'a> {
     x: &'a [i8],
     scales: &'a [f32],
@@ -172,7 +171,7 @@ impl Widen for Pairs<'_> {
     }
 }
 
-/// Rows of pairs, of which each becomes two rows.
+/// Rows of pairs, each of which becomes two rows.
 struct SplitRows<'a> {
     x: &'a [u32],
     y: &'a mut [f32],
@@ -234,42 +233,44 @@ impl WithSimd for One<'_> {
     }
 }
 
-/// Widens all, on several threads where that pays, whose parts start at a multiple of `unit`.
+/// Widens all weights, on several threads if that pays. The parts start at multiples of `unit`.
 fn all(weights: &dyn Widen, y: &mut [f32], unit: usize) {
     let cost = y.len() / 4;
     threads::share(y, unit, cost, |first, y| weights.widen(first * unit, y));
 }
 
-/// How many elements are widened at once.
+/// The number of elements that are widened together.
 const UNIT: usize = 1 << 12;
 
-/// The `bfloat16` numbers whose bits are `x`.
+/// Widens `bfloat16` numbers with the bits `x`.
 pub fn widen_bf16(x: &[u16], y: &mut [f32]) {
     all(&Bf16(x), y, UNIT);
 }
 
-/// The finite `float16` numbers whose bits are `x`.
+/// Widens finite `float16` numbers with the bits `x`.
 pub fn widen_f16(x: &[u16], y: &mut [f32]) {
     all(&F16(x), y, UNIT);
 }
 
-/// The bytes `x` times the factors of their channels.
+/// Multiplies `x` by the scales of its channels.
 pub fn widen_i8(x: &[i8], scales: &[f32], y: &mut [f32], panels: Panels) {
     if !x.is_empty() && panels.rows > 0 {
         all(&Bytes { x, scales, panels }, y, panels.lanes * panels.depth);
     }
 }
 
-/// How many elements of scratch memory the product wants.
+/// Returns the length of the scratch buffer, in elements.
 pub const fn gemm_scratch(geometry: &Gemm) -> usize {
     microkernel::wide_scratch(geometry.m, geometry.n, geometry.k)
 }
 
-/// `y = f(alpha · a · b + beta · c)`, where `b` has the bits of `bfloat16` numbers, in the order of
-/// [`matmul::pack_b`] for `f32`, but two rows as one of pairs: the first has the lower bits. `k` is even.
+/// `y = f(alpha · a · b + beta · c)`, where `b` has the bits of `bfloat16` numbers in the order of
+/// [`matmul::pack_b`] for `f32`, except that two rows form pairs, the first in the lower bits. `k`
+/// is even.
 ///
-/// Where the processor multiplies pairs, `a` is rounded to `bfloat16`, too, unless it is a single row.
-// Inlined, so that a program has no functions but those that its models name.
+/// If the processor has an instruction for pairs, `a` is rounded to `bfloat16` too, unless it is a
+/// single row.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn gemm_bf16(
     a: &[f32],
@@ -301,8 +302,8 @@ fn product_bf16(
     matmul::gemm_wide(a, Wide(&Pairs(b)), c, y, scratch, geometry, f);
 }
 
-/// [`gemm_bf16`], where `b` has the bits of finite `float16` numbers.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes [`gemm_bf16`] for a `b` with the bits of finite `float16` numbers.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn gemm_f16(
     a: &[f32],
@@ -330,8 +331,8 @@ pub struct Int8GemmOperands<'a> {
     pub c: Option<&'a [f32]>,
 }
 
-/// The same, where `b` has bytes, and each panel of columns the factors of its columns.
-// Inlined, so that a program has no functions but those that its models name.
+/// Computes [`gemm_bf16`] for an `int8` right operand with a scale per column.
+// Inlined, so that a program contains only the functions that its models name.
 #[inline(always)]
 pub fn gemm_i8(
     operands: Int8GemmOperands<'_>,

@@ -6,7 +6,7 @@ use crate::microkernel::BLOCK;
 use crate::simd::{bf16_pair, each_level};
 use std::{vec, vec::Vec};
 
-/// Numbers that look random, between -1 and 1.
+/// Pseudorandom numbers between -1 and 1.
 fn drawn(len: usize, seed: u32) -> Vec<f32> {
     let next = |i: u32| i.wrapping_mul(0x9e37_79b9).wrapping_add(seed).wrapping_mul(0x85eb_ca6b);
     (0..len as u32).map(|i| next(i) as i32 as f32 / i32::MAX as f32).collect()
@@ -65,12 +65,12 @@ fn each_channel_has_its_factor() {
     }
 }
 
-/// The upper half of a number's bits.
+/// The upper half of the bits of a number.
 fn upper(x: f32) -> u16 {
     (x.to_bits() >> 16) as u16
 }
 
-/// Packed numbers in pairs, and as they are there.
+/// Packed numbers in pairs, and the same numbers widened.
 fn paired(packed: &[f32]) -> (Vec<u32>, Vec<f32>) {
     let wide: Vec<f32> = packed.iter().map(|&x| of_bf16(upper(x))).collect();
     let rows = packed.chunks(PAIR * BLOCK).map(|rows| rows.split_at(BLOCK));
@@ -91,7 +91,7 @@ fn products_are_those_of_the_widened_factor() {
         ([1, 90, 770], false),
         ([40, 130, 90], true),
     ] {
-        // What is rounded to `bfloat16` is such a number already.
+        // Numbers that `bfloat16` represents exactly.
         let a: Vec<f32> = drawn(m * k, 1).into_iter().map(|x| of_bf16(upper(x))).collect();
         let c = drawn(n, 2);
         let packing = Packing { rows: k, cols: n, strides: [n, 1] };
@@ -290,7 +290,7 @@ fn columns_of_pairs_are_those_of_widened_weights() {
     }
 }
 
-/// The input has small whole numbers, of which sums are `bfloat16` numbers, too.
+/// The inputs are small integers, whose sums are `bfloat16` numbers.
 #[test]
 fn tiles_of_pairs_are_those_of_widened_weights() {
     for (sizes, out, pads) in [
