@@ -1,4 +1,4 @@
-//! Sums and products of two tensors of bytes, element by element.
+//! Element-wise sums and products of two 8-bit tensors.
 
 use super::divisor::{Divisor, ORDINARY};
 use super::{Limits, Requantize};
@@ -7,7 +7,7 @@ use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Vector, WithBytes, dispatch_bytes};
 use crate::threads;
 
-/// What the bytes of two operands and of the result stand for.
+/// The quantization of both operands and of the result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blend {
     /// The zero points of the operands.
@@ -16,15 +16,15 @@ pub struct Blend {
     pub scales: [f32; 2],
     /// The scale of the result.
     pub scale: f32,
-    /// Whether the second operand is one byte for all.
+    /// Whether the second operand is a single byte, which is broadcast.
     pub one: bool,
-    /// Of a sum, by what its operands may be multiplied instead: see [`sum_factors`].
+    /// For a sum, the factors of its operands that replace the scales; see [`sum_factors`].
     pub factors: Option<[f32; 2]>,
 }
 
-/// Two factors with which all sums of two bytes become what they do in the steps of [`add`], though the
-/// products are added, rounded once, and not divided; there may be none. That they do is seen by trying all
-/// pairs. Bytes, and all zero points, count as those without a sign: where a type has one, from 128 below.
+/// Finds two factors such that `a · factors[0] + b · factors[1]`, fused and rounded once, gives the
+/// same byte as the steps of [`add`] for every pair of bytes. The check tries all pairs. Returns
+/// `None` if there are no such factors. Bytes and zero points are unsigned; add 128 to signed ones.
 pub fn sum_factors(of: Blend, to: Requantize) -> Option<[f32; 2]> {
     let [first, second] = of.scales.map(|scale| {
         let factor = scale / of.scale;
@@ -38,26 +38,26 @@ pub fn sum_factors(of: Blend, to: Requantize) -> Option<[f32; 2]> {
     })
 }
 
-/// `y = a + b`, in the very steps that real numbers would take: each operand times its scale, the
-/// sum over that of the result.
+/// `y = a + b` with the same roundings as in `f32`: each operand times its scale, and the sum
+/// divided by the scale of the result.
 #[inline(never)]
 pub fn add<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, to: Requantize) {
     share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<false>::new(a, b, y, of, to)));
 }
 
-/// `y = a · b`, likewise.
+/// `y = a · b` with the same roundings as in `f32`.
 #[inline(never)]
 pub fn mul<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, to: Requantize) {
     share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<true>::new(a, b, y, of, to)));
 }
 
-/// Adds `a`, which may be longer, to `y`, likewise.
+/// Adds the start of `a` to `y`, as [`add`] does.
 #[inline(never)]
 pub(crate) fn add_to(y: &mut [u8], a: &[u8], of: Blend, to: Requantize) {
     dispatch_bytes(Added { y, a, of: Combined::new(of, to) });
 }
 
-/// Hands out parts of the operands and of the result, to several threads where that pays.
+/// Splits the operands and the result between threads if that pays.
 #[inline(always)]
 fn share<A: Byte, B: Byte, Y: Byte>(
     a: &[A],
@@ -107,13 +107,13 @@ impl<'a, const PRODUCT: bool> Binary<'a, PRODUCT> {
 }
 
 impl Operand<'_> {
-    /// A byte, without a sign.
+    /// Returns an unsigned byte.
     #[inline(always)]
     fn byte(&self, at: usize) -> u8 {
         self.bits[if self.one { 0 } else { at }] ^ self.flip
     }
 
-    /// The bytes of a vector, without a sign.
+    /// Returns a vector of unsigned bytes.
     #[inline(always)]
     fn bytes<S: Bytes>(&self, s: S, at: usize) -> Vector<S> {
         let l = s.level();
@@ -126,7 +126,7 @@ impl Operand<'_> {
 }
 
 impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
-    /// One byte after the other.
+    /// Computes one byte at a time.
     #[inline(never)]
     fn run_scalar(self) {
         let [a, b] = self.operands;
@@ -152,7 +152,7 @@ impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
     }
 }
 
-/// A sum that takes the place of its first operand.
+/// A sum in place of its first operand.
 struct Added<'a> {
     y: &'a mut [u8],
     a: &'a [u8],
@@ -174,25 +174,25 @@ impl WithBytes for Added<'_> {
     }
 }
 
-/// What the sum or the product of two bytes without a sign becomes, such a one, too.
+/// The sum or the product of two unsigned bytes, as an unsigned byte.
 #[derive(Clone, Copy)]
 struct Combined<const PRODUCT: bool> {
     zeros: [i32; 2],
     scales: [f32; 2],
     scale: Divisor,
-    /// What replaces both, where it does.
+    /// The factors that replace the scales of a sum.
     factors: Option<[f32; 2]>,
     to: Requantize,
 }
 
 impl<const PRODUCT: bool> Combined<PRODUCT> {
-    /// What `of` says, capped and with the zero point that `to` says.
+    /// Combines bytes as `of` says, with the zero point and the limits of `to`.
     fn new(of: Blend, to: Requantize) -> Combined<PRODUCT> {
         let Blend { zeros, scales, scale, factors, .. } = of;
         Combined { zeros, scales, scale: Divisor::new(scale, scales), factors, to }
     }
 
-    /// Whether these factors give the byte of each two.
+    /// Whether these factors give the right byte for every pair.
     fn factors_serve(&self, [a_factor, b_factor]: [f32; 2]) -> bool {
         let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32;
         let bounds = self.to.bounds();
@@ -203,7 +203,7 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
         })
     }
 
-    /// What two bytes become.
+    /// Combines two bytes.
     #[inline(always)]
     fn byte(&self, a: u8, b: u8) -> u8 {
         let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32 * self.scales[i];
@@ -212,7 +212,7 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
         self.to.bounds().byte(Float::round(x / self.scale.number()) as i32)
     }
 
-    /// What the bytes of two vectors become.
+    /// Combines two vectors of bytes.
     #[inline(always)]
     fn bytes<S: Bytes>(&self, s: S, a: Vector<S>, b: Vector<S>) -> Vector<S> {
         let (l, limits) = (s.level(), Limits::new(s, self.to, 0));
@@ -235,11 +235,12 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
         limits.capped(s, s.collect(lanes))
     }
 
-    /// The bytes of operand `i`, less the zero point, in the order that [`Bytes::collect`] undoes.
+    /// Returns the bytes of operand `i` minus the zero point, in the order that [`Bytes::collect`]
+    /// reverses.
     #[inline(always)]
     fn numbers<S: Bytes>(&self, s: S, bytes: Vector<S>, i: usize) -> [<S::Level as Simd>::F32; 4] {
         let l = s.level();
-        // The last bits of numbers from 2²³ on count whole ones, and these are bytes.
+        // A float from 2²³ on has its integer part in the low bits of its mantissa, here the byte.
         let (none, exponent) = (l.splat_i32(0), l.splat_i32(super::quad(0x4b)));
         let lanes = s.interleave([bytes, none, none, exponent]);
         let zero = l.splat(8_388_608.0 + self.zeros[i] as f32);

@@ -1,4 +1,4 @@
-//! Quotients by one number, as bytes want them: rounded to whole numbers.
+//! Quotients by a constant, rounded to integers.
 
 use crate::simd::Simd;
 
@@ -6,26 +6,26 @@ use crate::simd::Simd;
 #[derive(Clone, Copy)]
 pub(super) struct Divisor {
     number: f32,
-    /// One over it, where two roundings can take the place of a division.
+    /// The reciprocal, if a multiplication and a correction give the same integers as a division.
     inverse: Option<f32>,
 }
 
-/// Scales that are neither so large nor so small that quotients overflow, or that what is left of them
-/// has no exact number.
+/// Scales with which neither quotients overflow nor remainders are inexact.
 pub(super) const ORDINARY: core::ops::Range<f32> = 1e-9..1e9;
 
 impl Divisor {
-    /// For quotients of sums and of products of two bytes with such scales.
+    /// Prepares a divisor of sums and products of two bytes with these scales.
     ///
-    /// With `r` next to `1 / d`, `q = x · r` is within 1.5 units in the last place of the quotient, and
-    /// `q + (x - q · d) · r`, whose parts are rounded once each, is before its own rounding within 2⁻²²
-    /// units of it. So it ends as another number than the rounded quotient only where the middle `m` of two
-    /// neighboring numbers is so near the quotient, and as another whole number only where one of these
-    /// two is a half, `h`. Then `x - h · d` is half a unit of the quotient times `d`, up to 2⁻²² units. In
-    /// units of the last place of `d / 2`, the left side is whole; the right side is the mantissa of `d`
-    /// over 2^(23 - e), where 2^e is the power of two below `h`, 2⁷ at most. So the last 16 bits of the
-    /// mantissa are those of a number that is some units away from zero. It is not zero itself: `x` would
-    /// be `m · d`, whose bits are 25 or more from the first to the last, as those of `m` are.
+    /// Let `r` be `1 / d` rounded. Then `q = x · r` is within 1.5 ULP of the quotient, and `q + (x
+    /// - q · d) · r`, whose two operations round once each, is within 2⁻²² ULP of it before the
+    /// last rounding. So it rounds to another float than the quotient only if the midpoint `m` of
+    /// two adjacent floats is that close to the quotient, and to another integer only if one of
+    /// these floats is a half-integer `h`. In this case `x - h · d` is half an ULP of the quotient
+    /// times `d`, up to 2⁻²² ULP. In ULPs of `d / 2`, the left side is an integer, and the right
+    /// side is the mantissa of `d` divided by 2^(23 - e), where 2^e is the power of two below `h`
+    /// and `e` is at most 7. So the last 16 bits of the mantissa are within a few units of zero,
+    /// modulo 2¹⁶. They are not zero: `x` would be `m · d`, whose bits span 25 or more positions
+    /// because those of `m` do.
     pub fn new(number: f32, scales: [f32; 2]) -> Divisor {
         let last = number.to_bits() & 0xffff;
         let is_near_zero = last != 0 && !(UNITS..=0x1_0000 - UNITS).contains(&last);
@@ -34,12 +34,13 @@ impl Divisor {
         Divisor { number, inverse: is_sure.then_some(1.0 / number) }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn number(&self) -> f32 {
         self.number
     }
 
-    /// What is rounded to the same whole number as `x` over the divisor is, or is beyond 2⁸ with it.
+    /// Returns a number that rounds to the same integer as `x` divided by the divisor, unless both
+    /// exceed 2⁸.
     #[inline(always)]
     pub fn quotient<S: Simd>(&self, s: S, x: S::F32) -> S::F32 {
         let number = s.splat(self.number);
@@ -51,7 +52,7 @@ impl Divisor {
     }
 }
 
-/// More than the units that the last bits of a divisor may be away from zeros.
+/// More than the distance of the last bits from zero in the proof of [`Divisor::new`].
 const UNITS: u32 = 16;
 
 #[cfg(all(test, feature = "std"))]
@@ -74,7 +75,7 @@ mod tests {
         }
     }
 
-    /// Divisors with any last bits, and with such as are near zeros.
+    /// Divisors with arbitrary last bits, and with last bits near zero.
     fn divisors() -> impl Iterator<Item = f32> {
         let any = (0..300u32).map(|i| i.wrapping_mul(2_654_435_761) >> 9);
         let near = (0..40).flat_map(|i| [i, 0x1_0000 - i]).map(|i| i & 0xffff | 0x2a_0000);

@@ -1,4 +1,4 @@
-//! Products of a matrix of bytes with constant weights.
+//! Products of an 8-bit matrix with constant weights.
 
 use super::{
     ALIGN, Channels, Int8Operands, Limits, Requantize, join, quad, scale, scale_each, scaled_byte,
@@ -15,45 +15,45 @@ use crate::threads::{self, Scratch};
 /// The sizes of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
-    /// Rows of the result.
+    /// The number of rows of the result.
     pub m: usize,
-    /// Columns of the result.
+    /// The number of columns of the result.
     pub n: usize,
-    /// The length of the sums.
+    /// The number of products that each element sums.
     pub k: usize,
 }
 
-/// Columns in a panel of weights. The last one has only those that are there, filled up to
-/// [`COLUMNS`].
+/// The number of columns in a panel of weights. The last panel has the remaining columns, padded to
+/// a multiple of [`COLUMNS`].
 const PANEL: usize = 64;
-/// The columns of a panel are a multiple of so many.
+/// The number of columns in a panel is a multiple of this.
 const COLUMNS: usize = MAX_SUMS;
-/// How many rows are copied at once.
+/// The number of rows that are copied together.
 const ROWS: usize = 96;
-/// [`matmul_scratch`] is no more for more rows than so many.
+/// The number of rows from which on [`matmul_scratch`] is constant.
 pub const MOST_ROWS: i64 = ROWS as i64;
 
 const fn at_most(x: usize, most: usize) -> usize {
     if x < most { x } else { most }
 }
 
-/// How many bytes of scratch memory the product wants.
+/// Returns the length of the scratch buffer, in bytes.
 pub const fn matmul_scratch(geometry: &Product) -> usize {
     at_most(geometry.m, ROWS) * packed_columns_depth(geometry.k) + ALIGN
 }
 
-/// How many bytes a column of so many has when it is packed.
+/// Returns the number of bytes of a packed column with `k` elements.
 pub const fn packed_columns_depth(k: usize) -> usize {
     k.next_multiple_of(4)
 }
 
-/// How many bytes [`pack_columns`] writes.
+/// Returns the number of bytes that [`pack_columns`] writes.
 pub const fn packed_columns_len(geometry: &Product) -> usize {
     packed_columns_depth(geometry.k) * geometry.n.next_multiple_of(COLUMNS)
 }
 
-/// Packs weights, whose rows and columns start so far from each other, into panels of columns: for
-/// each four rows, the four bytes of one column after those of the other.
+/// Packs weights with the strides of rows and columns into panels of columns: for each four rows,
+/// the four bytes of one column after those of another.
 pub fn pack_columns<T: Copy + Default>(
     w: &[T],
     y: &mut [T],
@@ -66,7 +66,7 @@ pub fn pack_columns<T: Copy + Default>(
         let first = j / PANEL * PANEL;
         let width = (geometry.n - first).next_multiple_of(COLUMNS).min(PANEL);
         let to = first * depth + (j - first) * 4;
-        // Plain indices, since models are compiled by unoptimized build scripts, too.
+        // Plain indices are faster in unoptimized build scripts, which compile models too.
         let (mut k, mut at) = (0, j * col);
         while k < geometry.k {
             y[to + k / 4 * 4 * width + k % 4] = w[at];
@@ -75,9 +75,8 @@ pub fn pack_columns<T: Copy + Default>(
     }
 }
 
-/// `y = (x - x_zero) · w`, requantized. The weights, which have no zero point, are packed by
-/// [`pack_columns`]; from the addends `x_zero` times the sum of the weights is taken away already,
-/// as if `x` had no sign.
+/// `y = (x - x_zero) · w`, requantized. The weights are packed by [`pack_columns`] and have no zero
+/// point. The bias includes `-x_zero` times the sum of the weights, for unsigned `x`.
 #[inline(never)]
 pub fn matmul<X: Byte, Y: Byte>(
     operands: Int8Operands<'_, X>,
@@ -114,9 +113,8 @@ pub struct DynamicMatMulOperands<'a> {
     pub bias: Option<&'a [f32]>,
 }
 
-/// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where what `x` is quantized by is known only
-/// when the model runs. The weights are packed by [`pack_columns`]; `sums` are those of their
-/// columns.
+/// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where the quantization of `x` is computed at
+/// run time. The weights are packed by [`pack_columns`]; `sums` are the sums of their columns.
 #[inline(never)]
 pub fn dynamic_matmul(
     operands: DynamicMatMulOperands<'_>,
@@ -148,15 +146,15 @@ struct Multiply<'a> {
 }
 
 impl<'a> Multiply<'a> {
-    /// Hands out parts of the product, to several threads where that pays: some of the rows, or of
-    /// the columns where there is one row only. A part is told its first column.
+    /// Splits the product between threads if that pays: by rows, or by columns if there is one row.
+    /// `part` receives the first column of its part.
     fn share<Y: Send>(
         self,
         y: &mut [Y],
         scratch: &mut [u8],
         part: impl Fn(Multiply<'a>, usize, &mut [Y], &mut [u8]) + Sync,
     ) {
-        /// Rows of a part are a multiple of those in a tile.
+        /// The number of rows of a part is a multiple of the number of rows of a tile.
         const TILE: usize = 12;
         let Product { m, n, k } = self.geometry;
         let scratch = Scratch::new(scratch);
@@ -169,7 +167,7 @@ impl<'a> Multiply<'a> {
                 scratch.with(|scratch| part(product, 0, y, scratch));
             });
         }
-        // Each weight is read once, and nothing is written for it.
+        // Each weight is read once, and no copy of it is written.
         threads::share(y, PANEL, n * k / 8, |first, y| {
             let w = &self.w[first * PANEL * packed_columns_depth(k)..];
             let product = Multiply { w, geometry: Product { m, n: y.len(), k }, ..self };
@@ -184,18 +182,18 @@ struct Work<'a, R> {
     scratch: &'a mut [u8],
 }
 
-/// Where the sums of a product go.
+/// The destination of a product's accumulators.
 trait Results {
-    /// What takes the sums of the rows from `first` on.
+    /// Returns the epilogue of the rows from `first` on.
     fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl Int8Epilogue<S>;
-    /// What the sum of column `j` starts with.
+    /// The initial accumulator of column `j`.
     fn start(&self, j: usize) -> i32;
-    /// Takes the sum of column `j`, for element `at` of the result.
+    /// Stores the accumulator of column `j` as element `at` of the result.
     fn take(&mut self, at: usize, j: usize, sum: i32);
 }
 
 impl<R: Results> Work<'_, R> {
-    /// Where no vectors are: four columns at a time.
+    /// Computes four columns at a time, without vectors.
     #[inline(always)]
     fn run_scalar(mut self) {
         let Multiply { x, flip, w, geometry } = self.product;
@@ -251,7 +249,7 @@ impl<R: Results> WithBytes for Work<'_, R> {
     }
 }
 
-/// Copies a row, its bytes made ones without a sign.
+/// Copies a row as unsigned bytes.
 #[inline(always)]
 fn fill<S: Bytes>(s: S, row: &[u8], flip: u8, to: &mut [u8]) {
     let mask = s.level().splat_i32(quad(flip));
@@ -294,7 +292,7 @@ struct BytesEpilogue<'a, S: Bytes> {
     limits: Limits<S>,
 }
 
-/// The numbers from `j` on, as far as they are there.
+/// Returns `numbers[j..]`, or an empty slice out of bounds.
 #[inline(always)]
 fn from<T>(numbers: &[T], j: usize) -> &[T] {
     numbers.get(j..).unwrap_or(&[])
@@ -395,7 +393,7 @@ impl<S: Bytes> Int8Epilogue<S> for FloatsEpilogue<'_, '_> {
     }
 }
 
-/// Products by the processor's tiles.
+/// Products with AMX tiles.
 #[cfg(target_arch = "x86_64")]
 mod tiles {
     use super::{COLUMNS, Multiply, PANEL, Product, Results, packed_columns_depth};
@@ -406,7 +404,7 @@ mod tiles {
     use crate::simd::int8::{Bytes, Vector, WithBytes};
     use crate::simd::{Simd, tiles};
 
-    /// Whether the processor has tiles, and they pay.
+    /// Whether the processor has tiles and they pay.
     #[inline(always)]
     pub fn pay(of: Multiply<'_>) -> bool {
         tiles().is_some() && right(of).pays(of.geometry.m)
@@ -418,8 +416,8 @@ mod tiles {
         Right::new(of.w, packed_columns_depth(k) / 4, columns, PANEL)
     }
 
-    /// All rows, where tiles [`pay`]. It is a function of its own, for the rows that it fills take much of
-    /// the stack.
+    /// Computes all rows with tiles, if they [`pay`]. A separate function keeps its rows off the
+    /// stack of the others.
     pub struct ByTiles<'a, R> {
         pub of: Multiply<'a>,
         pub results: R,

@@ -1,13 +1,13 @@
-//! Operators on bytes that stand for real numbers, `(byte - zero) · scale`, and that give such
-//! bytes: what a graph is made of in which passes have found no need for real numbers.
+//! Operators on quantized 8-bit tensors, whose bytes represent `(byte - zero) · scale`. Passes make
+//! them of floating-point operators between quantized tensors.
 //!
-//! Sums are exact, in 32 bits that wrap around. A sum becomes a byte by one multiplication, which is
-//! exact, too, rounding to the nearest (halves to even), adding the zero point, and capping at
-//! limits that a function after the sum may have narrowed.
+//! Accumulation is exact, in 32 bits that wrap around. Requantization multiplies an accumulator by
+//! a factor exactly, rounds to nearest (ties to even), adds the zero point, and saturates at limits
+//! that a fused activation may narrow.
 //!
-//! The processors' instructions multiply bytes without a sign by bytes with one. Activations are
-//! made the former by flipping their sign; so their zero point moves by 128, and what that adds
-//! to the sums is a number for each channel, which is in the addends already.
+//! The instructions of processors multiply unsigned by signed bytes. Signed inputs are made
+//! unsigned by flipping their sign bit, which adds 128 to their zero point. The bias of each
+//! channel includes the correction.
 
 mod binary;
 mod conv;
@@ -52,34 +52,34 @@ pub struct Int8Operands<'a, X> {
     pub offset: Option<&'a [f32]>,
 }
 
-/// How sums become bytes.
+/// The parameters of requantization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requantize {
     /// The zero point of the input.
     pub x_zero: i32,
     /// The zero point of the result.
     pub y_zero: i32,
-    /// The least byte of the result.
+    /// The smallest byte of the result.
     pub low: i32,
     /// The largest byte of the result.
     pub high: i32,
 }
 
 impl Requantize {
-    /// The limits as columns are told.
+    /// The limits in the form that scalar code uses.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { zero: self.y_zero - self.low, low: self.low, span: self.high - self.low }
     }
 }
 
-/// What sums are multiplied with, and what is added to them, each a number for each channel.
+/// The initial accumulators and the scaling of channels.
 #[derive(Clone, Copy)]
 pub(crate) struct Channels<'a> {
-    /// What sums start with.
+    /// The initial accumulators.
     pub bias: &'a [i32],
-    /// What sums are multiplied with.
+    /// The factors of accumulators.
     pub factor: &'a [f32],
-    /// What is added to the product; nothing where empty.
+    /// Added to the products with the factors; empty for none.
     pub offset: &'a [f32],
     /// Whether each factor has a [`Multiplier`].
     plain: bool,
@@ -88,26 +88,26 @@ pub(crate) struct Channels<'a> {
 }
 
 impl<'a> Channels<'a> {
-    /// Those of all channels.
+    /// The numbers of all channels.
     pub fn new(bias: &'a [i32], factor: &'a [f32], offset: Option<&'a [f32]>) -> Channels<'a> {
-        // Without a way out of the loop it is one of vectors.
+        // A loop without an early exit is vectorized.
         let plain = factor.iter().fold(true, |all, &x| all & Multiplier::of(x).is_some());
         let steady = HAS_VECTORS && are_steady(factor);
         Channels { bias, factor, offset: offset.unwrap_or(&[]), plain, steady }
     }
 
-    /// Whether each factor has a [`Multiplier`], and nothing is added to products.
+    /// Whether each factor has a [`Multiplier`], and there are no offsets.
     pub fn is_plain(&self) -> bool {
         self.plain && self.offset.is_empty()
     }
 
-    /// These, of some of the same channels.
+    /// Replaces the numbers by those of a subset of the channels.
     pub fn with<'b>(self, bias: &'b [i32], factor: &'b [f32], offset: &'b [f32]) -> Channels<'b> {
         let offset = if self.offset.is_empty() { &[] } else { offset };
         Channels { bias, factor, offset, plain: self.plain, steady: self.steady }
     }
 
-    /// Those from one on.
+    /// The channels from `first` on.
     pub fn from(self, first: usize) -> Channels<'a> {
         Channels {
             bias: self.bias.get(first..).unwrap_or(&[]),
@@ -118,9 +118,10 @@ impl<'a> Channels<'a> {
         }
     }
 
-    /// What vectors of sums of the channels from `at(v)` on are multiplied with, where that takes no look at
-    /// the sums. Nothing where they may have too many bits, or where something is added to products: what
-    /// is done with those one by one is more than fits in a tile's registers.
+    /// Returns the factors of vectors of accumulators, of the channels from `at(v)` on, if
+    /// requantization does not depend on the size of the accumulators. Returns `None` if
+    /// accumulators may have too many bits or if there are offsets, whose code needs more registers
+    /// than a tile leaves.
     #[inline(always)]
     pub fn steady<S: Bytes, const V: usize>(
         &self,
@@ -138,8 +139,9 @@ impl<'a> Channels<'a> {
         Some(Steady { factors, ends: limits.ends })
     }
 
-    /// The bytes, still as wide as sums, that rows of these become, those of the channels from `first` on,
-    /// where all is [`steady`](Channels::steady). They are capped when they are bytes.
+    /// Requantizes rows of accumulators of the channels from `first` on, if they are
+    /// [`steady`](Channels::steady), and leaves each byte in its 32-bit lane. The bytes are not
+    /// saturated at the limits yet.
     #[inline(always)]
     pub fn rows<S: Bytes, const R: usize, const V: usize>(
         &self,
@@ -151,7 +153,7 @@ impl<'a> Channels<'a> {
         if !self.is_steady::<S>() {
             return None;
         }
-        // One look at the numbers' length is all that stands between the sums and what becomes of them.
+        // A single bounds check precedes the loops.
         let mut factors = [s.level().splat(0.0); V];
         let numbers = &self.factor[first..][..V * S::LANES];
         for (v, factor) in factors.iter_mut().enumerate() {
@@ -164,14 +166,14 @@ impl<'a> Channels<'a> {
         Some(rows)
     }
 
-    /// Whether sums are multiplied without a look at them.
+    /// Whether requantization does not depend on the size of the accumulators.
     #[inline(always)]
     fn is_steady<S: Bytes>(&self) -> bool {
         S::ROUNDS && self.steady && self.offset.is_empty()
     }
 
-    /// The bytes, still as wide as sums, that vectors of sums become: those of the channels from
-    /// `at(v)` on. They are capped when they are bytes.
+    /// Requantizes vectors of accumulators of the channels from `at(v)` on, and leaves each byte in
+    /// its 32-bit lane. The bytes may not be saturated at the limits yet.
     #[inline(always)]
     pub fn bytes<S: Bytes, const V: usize>(
         &self,
@@ -196,7 +198,7 @@ impl<'a> Channels<'a> {
         } else {
             for (v, byte) in bytes.iter_mut().enumerate() {
                 let factors = &self.factor[at(v)..][..S::LANES];
-                // Where products can be rounded, few sums come here.
+                // If the level rounds products, few accumulators reach this branch.
                 *byte = if self.plain && !S::ROUNDS {
                     limits.cap(s, scale(s, *byte, factors))
                 } else {
@@ -208,7 +210,7 @@ impl<'a> Channels<'a> {
     }
 }
 
-/// Factors of sums whose bits need no look.
+/// The factors of accumulators of any size.
 #[derive(Clone, Copy)]
 pub(crate) struct Steady<S: Bytes, const V: usize> {
     factors: [<S::Level as Simd>::F32; V],
@@ -216,14 +218,15 @@ pub(crate) struct Steady<S: Bytes, const V: usize> {
 }
 
 impl<S: Bytes, const V: usize> Steady<S, V> {
-    /// The bytes, still as wide as sums, that these become. They are capped when they are bytes.
+    /// Requantizes accumulators, and leaves each byte in its 32-bit lane, not saturated at the
+    /// limits yet.
     #[inline(always)]
     pub fn whole(&self, s: S, sums: &[Vector<S>; V]) -> [Vector<S>; V] {
         s.whole_products(sums, &self.factors, self.ends, true).unwrap_or(*sums)
     }
 }
 
-/// The byte that a sum becomes: times its factor, and with its offset added if it has one.
+/// Requantizes an accumulator: multiplies it by its factor and adds the offset, if there is one.
 #[inline(always)]
 fn scaled_byte(sum: i32, factor: f32, offset: Option<&f32>, to: Bounds) -> u8 {
     match offset {
@@ -242,7 +245,7 @@ pub(crate) struct Limits<S: Bytes> {
 }
 
 impl<S: Bytes> Limits<S> {
-    /// For results whose bits are `flip`ped against those of bytes without a sign.
+    /// Limits for results that differ from unsigned bytes by an XOR with `flip`.
     #[inline(always)]
     pub fn new(s: S, to: Requantize, flip: u8) -> Limits<S> {
         let s = s.level();
@@ -258,7 +261,7 @@ impl<S: Bytes> Limits<S> {
         }
     }
 
-    /// The byte, without a sign, that a real number in steps of the result's scale becomes.
+    /// Rounds a number in units of the result's scale to an unsigned byte.
     #[inline(always)]
     pub fn round(&self, s: S, x: <S::Level as Simd>::F32) -> Vector<S> {
         let (s, [low, high]) = (s.level(), self.ends.limits);
@@ -266,34 +269,34 @@ impl<S: Bytes> Limits<S> {
         s.add_i32(s.to_i32(x), self.ends.zero)
     }
 
-    /// Likewise, to be capped when it is a byte.
+    /// The same as [`Limits::round`], but saturated only after the conversion to bytes.
     #[inline(always)]
     pub fn near(&self, s: S, x: <S::Level as Simd>::F32) -> Vector<S> {
         near_bytes(s, x, self.ends.zero)
     }
 
-    /// The same as [`Limits::round`] of a whole number.
+    /// The same as [`Limits::round`], for integers.
     #[inline(always)]
     pub fn cap(&self, s: S, x: Vector<S>) -> Vector<S> {
         let [low, high] = self.whole;
         s.level().add_i32(s.min_i32(s.max_i32(x, low), high), self.ends.zero)
     }
 
-    /// Bytes without a sign, capped.
+    /// Saturates unsigned bytes at the limits.
     #[inline(always)]
     pub fn capped(&self, s: S, x: Vector<S>) -> Vector<S> {
         let [low, high] = self.bytes;
         s.min_u8(s.max_u8(x, low), high)
     }
 
-    /// The result's bits of bytes without a sign, capped.
+    /// Saturates unsigned bytes and converts them to the type of the result.
     #[inline(always)]
     pub fn bits(&self, s: S, x: Vector<S>) -> Vector<S> {
         s.xor(self.capped(s, x), self.flip)
     }
 }
 
-/// The bytes of some vectors of a row, one vector's after the other's.
+/// Joins the bytes of the vectors of a row in order.
 #[inline(always)]
 pub(crate) fn join<S: Bytes, const V: usize>(s: S, row: [Vector<S>; V]) -> Vector<S> {
     let mut bytes = [s.level().splat_i32(0); 4];
@@ -303,21 +306,21 @@ pub(crate) fn join<S: Bytes, const V: usize>(s: S, row: [Vector<S>; V]) -> Vecto
     s.join(bytes)
 }
 
-/// Each sum times its factor, rounded, where each factor has a [`Multiplier`].
+/// Multiplies accumulators by factors, each of which has a [`Multiplier`], and rounds.
 #[inline(always)]
 pub(crate) fn scale<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
     let l = s.level();
     let bits = l.bits(l.load_head(factors));
     let mantissa = l.and_i32(l.shl_i32::<7>(bits), l.splat_i32(0x3fff_ffff));
     let mantissa = l.or_i32(mantissa, l.splat_i32(0x4000_0000));
-    // One bit less than the shift, which is 31 at most: the last one rounds.
+    // One bit less than the shift, which is 31 at most: the last bit rounds.
     let shift = l.sub_i32(l.splat_i32(124), l.shr_i32::<23>(bits));
     let shift = s.min_i32(shift, l.splat_i32(30));
     let double = s.shr_each(s.mul_high(sums, mantissa), shift);
     l.shr_i32::<1>(l.add_i32(double, l.splat_i32(1)))
 }
 
-/// Each sum times its factor, rounded, whatever the factors are.
+/// Multiplies accumulators by any factors and rounds.
 #[inline(always)]
 pub(crate) fn scale_each<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Vector<S> {
     let mut numbers = [0; MAX_SUMS];
@@ -326,7 +329,7 @@ pub(crate) fn scale_each<S: Bytes>(s: S, sums: Vector<S>, factors: &[f32]) -> Ve
     s.load_sums(&numbers)
 }
 
-/// The same of numbers in memory, out of the way of what calls it.
+/// The same in memory, in a cold function so that its callers stay small.
 #[cold]
 #[inline(never)]
 fn scale_numbers(sums: &mut [i32], factors: &[f32]) {
@@ -335,18 +338,18 @@ fn scale_numbers(sums: &mut [i32], factors: &[f32]) {
     }
 }
 
-/// Four times the byte.
+/// Broadcasts a byte to the four bytes of a word.
 #[inline(always)]
 pub(crate) fn quad(byte: u8) -> i32 {
     i32::from_ne_bytes([byte; 4])
 }
 
-/// The first `n` elements from an address on that is a multiple of 64 bytes, and what follows.
+/// Splits off `n` bytes at the next multiple of 64 bytes.
 pub(crate) fn split_aligned(scratch: &mut [u8], n: usize) -> (&mut [u8], &mut [u8]) {
     let skip = scratch.as_ptr().align_offset(ALIGN);
     let skip = if skip > ALIGN { 0 } else { skip };
     scratch[skip..].split_at_mut(n)
 }
 
-/// Where a part of scratch memory starts.
+/// The alignment of the parts of scratch memory, in bytes.
 pub(crate) const ALIGN: usize = 64;

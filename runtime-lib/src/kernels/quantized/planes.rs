@@ -1,6 +1,6 @@
-//! The input of a convolution of bytes, padded and laid out so that what one weight is multiplied
-//! with lies in one piece: for each phase of the strides there is a plane, in which neighboring
-//! places of the output read neighboring bytes.
+//! The padded input of an 8-bit convolution, reordered so that the operands of one weight are
+//! contiguous: each phase of the strides has a plane, in which neighboring outputs read neighboring
+//! bytes.
 
 use crate::kernels::conv::{Axis, Conv};
 
@@ -12,7 +12,7 @@ pub(crate) struct Planes {
 }
 
 impl Planes {
-    /// Those of a convolution with at most three axes.
+    /// The planes of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>) -> Planes {
         let Some(axes) = Axis::all(conv) else {
             panic!("the compiler lets no more axes come here")
@@ -20,7 +20,7 @@ impl Planes {
         Planes { channels: conv.channels, axes }
     }
 
-    /// Whether each output reads the input at its own place only.
+    /// Whether each output reads only the input at its own position.
     pub const fn is_input(&self) -> bool {
         let mut i = 0;
         while i < 3 {
@@ -33,35 +33,35 @@ impl Planes {
         true
     }
 
-    /// How many channels there are.
+    /// The number of channels.
     pub const fn channels(&self) -> usize {
         self.channels
     }
 
-    /// How many bytes a channel has.
+    /// The number of bytes of a channel.
     pub const fn channel(&self) -> usize {
         let [d, h, w] = &self.axes;
         d.size * h.size * w.size
     }
 
-    /// How many depths the output has, and how many of its elements each.
+    /// The number of depths of the output, and the number of elements of each.
     pub const fn depths(&self) -> (usize, usize) {
         let [d, h, w] = &self.axes;
         (d.out, h.out * w.out)
     }
 
-    /// How far apart lines of a plane start, and how many of their elements are results.
+    /// The row stride of a plane, and the number of its elements that are results.
     pub const fn lines(&self) -> (usize, usize) {
         let w = &self.axes[2];
         (w.plane(), w.out)
     }
 
-    /// How many elements the output of a channel has at one depth.
+    /// The number of elements of an output channel at one depth.
     pub const fn results(&self) -> usize {
         self.depths().1
     }
 
-    /// How many columns of neighboring lines are summed up at once: at least those of one line.
+    /// The number of columns of neighboring lines that are accumulated together: at least one line.
     pub const fn line_sums(&self) -> usize {
         const AT_ONCE: usize = 128;
         let (columns, width) = (self.columns(), self.axes[2].out);
@@ -69,50 +69,50 @@ impl Planes {
         if most < width { width } else { most }
     }
 
-    /// How many elements of a channel a window reads.
+    /// The number of taps of a window.
     pub const fn taps(&self) -> usize {
         let [d, h, w] = &self.axes;
         d.kernel * h.kernel * w.kernel
     }
 
-    /// How many neighboring elements of a line a window reads, where it reads no others of it, and
-    /// no more than four.
+    /// The number of neighboring elements of a line that a window reads, if they are contiguous and
+    /// at most four.
     pub const fn neighbors(&self) -> Option<usize> {
         let w = &self.axes[2];
         let near = w.stride == 1 && w.dilation == 1 && 0 < w.kernel && w.kernel <= 4;
         if near { Some(w.kernel) } else { None }
     }
 
-    /// How many columns of planes are computed for the output at one depth.
+    /// The number of columns of planes that are computed for the output at one depth.
     pub const fn columns(&self) -> usize {
         let [_, h, w] = &self.axes;
         if h.out == 0 || w.out == 0 { 0 } else { (h.out - 1) * w.plane() + w.out }
     }
 
-    /// How many bytes the planes of one depth of the input have.
+    /// The number of bytes of the planes of one input depth.
     const fn slice(&self) -> usize {
         let [_, h, w] = &self.axes;
         h.phases() * w.phases() * h.plane() * w.plane()
     }
 
-    /// How many depths of the padded input are read.
+    /// The number of depths of the padded input that are read.
     const fn slices(&self) -> usize {
         let d = &self.axes[0];
         if d.out == 0 { 0 } else { (d.out - 1) * d.stride + d.reach() + 1 }
     }
 
-    /// How many bytes all planes have.
+    /// The number of bytes of all planes.
     pub const fn len(&self) -> usize {
         self.channels * self.slices() * self.slice()
     }
 
-    /// How far the planes for one depth of the output start from those of the next.
+    /// The stride of output depths in the planes.
     pub const fn depth_step(&self) -> usize {
         self.axes[0].stride * self.slice()
     }
 
-    /// Writes where the bytes start that each weight is multiplied with; what fills the last quad is
-    /// multiplied with zeros.
+    /// Writes the offsets of the bytes that each weight is multiplied by. The padding of the last
+    /// quad has weights of zero.
     pub fn starts(&self, starts: &mut [u32]) {
         let [d, h, w] = self.axes;
         let mut starts = starts.iter_mut();
@@ -131,8 +131,8 @@ impl Planes {
         starts.for_each(|to| *to = 0);
     }
 
-    /// Fills the planes with the channels `x`. Where there is padding they keep what they hold,
-    /// which is the same for all images.
+    /// Fills the planes with the channels `x`. The padding keeps its contents, which are the same
+    /// for all images.
     #[inline(always)]
     pub fn fill(&self, x: &[u8], planes: &mut [u8]) {
         let [d, h, w] = self.axes;
@@ -158,19 +158,19 @@ impl Planes {
     }
 }
 
-/// What a line of a plane has of a row of the input.
+/// The part of a row of the input that a line of a plane holds.
 #[derive(Clone, Copy)]
 struct Line {
-    /// Where it starts in the line.
+    /// The offset in the line.
     to: usize,
-    /// Where it starts in the row.
+    /// The offset in the row.
     from: usize,
-    /// How many elements it has.
+    /// The number of elements.
     count: usize,
 }
 
 impl Line {
-    /// Those of a phase.
+    /// The part of a phase.
     fn of(axis: &Axis, phase: usize) -> Line {
         let to = axis.pad.saturating_sub(phase).div_ceil(axis.stride).min(axis.plane());
         let from = (phase + to * axis.stride).saturating_sub(axis.pad);

@@ -1,4 +1,4 @@
-//! Means of windows of bytes.
+//! Averages of windows of 8-bit tensors.
 
 use super::Requantize;
 use crate::kernels::matmul::i16_dot::widened;
@@ -7,8 +7,8 @@ use crate::loops::window::Taps;
 use crate::simd::int8::Byte;
 use crate::{Float, Number};
 
-/// The mean of each window, requantized: `factor` is what a mean is multiplied with. Where `padded`,
-/// zeros of the padding are counted, else what lies in the image.
+/// Computes the mean of each window, times `factor`, requantized. If `padded`, the mean includes
+/// the zeros of the padding.
 pub fn average_pool<X: Byte, Y: Byte>(
     x: &[X],
     y: &mut [Y],
@@ -36,7 +36,7 @@ pub fn average_pool<X: Byte, Y: Byte>(
     }
 }
 
-/// The mean of each plane, requantized; all are of one size.
+/// Computes the mean of each plane, requantized. All planes have the same size.
 #[inline(always)]
 pub fn small_means<X: Byte, Y: Byte>(x: &[X], y: &mut [Y], to: Requantize, factor: f32) {
     means(X::bits(x), X::FLIP, Y::bits_mut(y), &to, factor);
@@ -52,7 +52,7 @@ fn means(x: &[u8], flip: u8, y: &mut [u8], to: &Requantize, factor: f32) {
     }
 }
 
-/// The byte that a sum becomes.
+/// Requantizes an accumulator.
 pub(crate) fn requantized<Y: Byte>(sum: i32, factor: f32, to: Requantize) -> Y {
     let x = Float::round(sum as f32 * factor);
     let (low, high) = ((to.low - to.y_zero) as f32, (to.high - to.y_zero) as f32);

@@ -1,14 +1,14 @@
-//! Convolutions and products in few instructions, for where space matters more than time: one loop
-//! gathers the bytes of a window, another one multiplies them with weights in ONNX's own order.
+//! Convolutions and products with little code, for programs that optimize size: one loop gathers
+//! the bytes of a window, and another one multiplies them by weights in ONNX's order.
 
 use super::{Int8Operands, Requantize, scaled_byte};
 use crate::kernels::conv::{Conv, WindowScratch, each_window};
 use crate::simd::int8::{Byte, dot};
 
-/// `y = w ∗ (x - x_zero)`, requantized, for any number of axes; a product of matrices is one of none,
-/// with an image for each row. From the addends `x_zero` times the sum of the weights, which have no
-/// zero point, is taken away already, as if `x` had no sign. `starts` and `window` are for the elements
-/// of a window of one channel, and of all channels.
+/// `y = w ∗ (x - x_zero)`, requantized, for any number of axes. A matrix product is a convolution
+/// without axes, with an image per row. The weights have no zero point. The bias includes `-x_zero`
+/// times the sum of the weights, for unsigned `x`. `starts` has an element for each tap of a
+/// channel, and `window` an element for each tap of all channels.
 #[inline(always)]
 pub fn small_int8_conv_nchw<X: Byte, Y: Byte>(
     operands: Int8Operands<'_, X>,
@@ -55,7 +55,7 @@ fn convolve(
             let (mut windows, mut weights) = (window.chunks_exact(depth), w.chunks_exact(depth));
             let (mut numbers, mut filter) = (bias.iter().zip(factor), 0);
             for _ in 0..groups {
-                // No weights, no window: a sum of nothing.
+                // Without weights the window is empty and the sum is the bias.
                 let window = windows.next().unwrap_or_default();
                 for _ in 0..filters {
                     let w = weights.next().unwrap_or_default();

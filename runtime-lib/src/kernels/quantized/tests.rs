@@ -1,4 +1,4 @@
-//! Kernels of bytes against sums that are written out, at every level.
+//! Comparisons of 8-bit kernels with plain sums, at each SIMD level.
 
 use super::*;
 use crate::kernels::conv::{Conv, WeightLayout};
@@ -11,8 +11,8 @@ fn bytes<T: Byte>(n: usize, seed: usize) -> Vec<T> {
     (0..n).map(|i| T::from_i64(((i * 7919 + seed * 104_729) >> 3) as i64)).collect()
 }
 
-/// Some numbers, so small that sums do not leave the limits of bytes all the time; every fifth makes
-/// halves of sums if there are more than eight.
+/// Factors so small that most results are within the limits of bytes. If there are more than eight,
+/// every fifth one makes ties.
 fn factors(n: usize, k: usize) -> Vec<f32> {
     let any = |i: usize| (0.3 + (i % 7) as f32 / 11.0) / (40.0 * (k.max(1) as f32).sqrt());
     (0..n).map(|i| if n > 8 && i % 5 == 4 { 1.0 / 256.0 } else { any(i) }).collect()
@@ -26,7 +26,7 @@ fn expected(sum: i64, factor: f32, offset: Option<f32>, to: Requantize) -> i64 {
     (x as i64 + i64::from(to.y_zero)).clamp(to.low.into(), to.high.into())
 }
 
-/// What sums start with so that they become those of `x - zero`.
+/// The bias of sums of `x - zero`, for unsigned bytes.
 fn starts<X: Byte>(bias: &[i32], sums: &[i64], zero: i32) -> Vec<i32> {
     let zero = i64::from(zero) + i64::from(X::FLIP);
     bias.iter().zip(sums).map(|(&bias, sum)| (i64::from(bias) - zero * sum) as i32).collect()
@@ -39,7 +39,7 @@ fn limits<X: Byte, Y: Byte>(seed: usize) -> Requantize {
     Requantize { x_zero, y_zero: y + 100, low: y + narrow, high: y + 255 - narrow }
 }
 
-/// What the small kernel makes of an image and of weights, so many bytes.
+/// Runs the small kernel on an image and weights, and returns its bytes.
 fn small<X: Byte, Y: Byte>(
     (x, w): (&[X], &[i8]),
     (start, factor, offset): (&[i32], &[f32], Option<&[f32]>),
@@ -263,7 +263,7 @@ fn products_of_bytes_are_exact() {
             check_matmul::<i8, u8>(sizes, seed + 2);
             check_matmul::<u8, i8>(sizes, seed + 3);
         }
-        // More than is copied at once.
+        // More rows than are copied together.
         check_matmul::<i8, i8>([140, 40, 2500], 1);
         check_matmul::<u8, u8>([140, 40, 2500], 1);
     });
@@ -289,14 +289,14 @@ fn check_binary<A: Byte, B: Byte, Y: Byte>(n: usize, one: bool) {
     }
 }
 
-/// Each two bytes, by factors and without any.
+/// Compares all pairs of bytes, with and without factors.
 #[test]
 fn factors_of_sums_give_the_same_bytes() {
     let each = |f: fn(usize) -> usize| (0..1 << 16).map(|i| f(i) as u8).collect::<Vec<u8>>();
     let (a, b) = (each(|i| i % 256), each(|i| i / 256));
     let mut found = 0;
     for i in 0..20 {
-        // No two sums of such are the same number, or a half.
+        // No two sums are equal or tie.
         let scales = [(i as f32 + 3.0).sqrt() * 0.02, (i as f32 + 7.0).cbrt() * 0.04];
         let zeros = [100 + i, 131 - 6 * i];
         let of = Blend { zeros, scales, scale: 0.09, one: false, factors: None };
@@ -313,7 +313,7 @@ fn factors_of_sums_give_the_same_bytes() {
         });
     }
     assert!(found > 15, "{found}");
-    // Such factors may have products that are no numbers.
+    // Products with these factors may be infinite or NaN.
     let (scales, scale) = ([1.0; 2], f32::MIN_POSITIVE);
     let of = Blend { zeros: [0; 2], scales, scale, one: false, factors: None };
     assert_eq!(sum_factors(of, Requantize { x_zero: 0, y_zero: 0, low: 0, high: 255 }), None);

@@ -15,7 +15,7 @@ use crate::simd::int8::{
 };
 use crate::threads::{self, Scratch};
 
-/// How many weights one output is the sum of, filled up to whole quads.
+/// The number of weights of a filter, rounded up to whole quads.
 const fn depth(geometry: &Conv<'_>) -> usize {
     let mut depth = geometry.channels;
     let mut axis = 0;
@@ -26,12 +26,12 @@ const fn depth(geometry: &Conv<'_>) -> usize {
     depth.next_multiple_of(4)
 }
 
-/// How many numbers the convolution wants that say where its operands start.
+/// Returns the length of `starts`.
 pub const fn conv_starts(geometry: &Conv<'_>) -> usize {
     depth(geometry)
 }
 
-/// How many bytes of scratch memory the convolution wants.
+/// Returns the length of the scratch buffer, in bytes.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
     let planes = Planes::of(geometry);
     let input = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
@@ -51,13 +51,13 @@ const fn most(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 
-/// How many bytes [`pack_weights`] writes.
+/// Returns the number of bytes that [`pack_weights`] writes.
 pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
     geometry.groups * geometry.filters * depth(geometry)
 }
 
-/// Packs weights: for each group panels of rows, for each quad of a panel the bytes of one row
-/// after those of the other.
+/// Packs weights: each group in panels of rows, each panel by quads, and each quad with the four
+/// bytes of one row after those of another.
 pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
     let (padded, rows) = (depth(geometry), geometry.groups * geometry.filters);
     let k = w.len().checked_div(rows).unwrap_or(0);
@@ -75,9 +75,8 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
     }
 }
 
-/// `y = w ∗ (x - x_zero)`, requantized. The weights, which have no zero point, are packed by
-/// [`pack_weights`]; from the addends `x_zero` times the sum of the weights is taken away already,
-/// as if `x` had no sign.
+/// `y = w ∗ (x - x_zero)`, requantized. The weights are packed by [`pack_weights`] and have no zero
+/// point. The bias includes `-x_zero` times the sum of the weights, for unsigned `x`.
 #[inline(never)]
 pub fn int8_conv_nchw<X: Byte, Y: Byte>(
     operands: Int8Operands<'_, X>,
@@ -107,7 +106,7 @@ pub fn int8_conv_nchw<X: Byte, Y: Byte>(
         flips: [X::FLIP, Y::FLIP],
     };
     let cost = y.len() * depth(&geometry) / MACS_PER_ELEMENT;
-    // Where all is one part, one loop serves both.
+    // A single part is compiled into the same loop.
     if batch * groups > 1 || !cfg!(feature = "threads") {
         return threads::share(y, filters * depths * pixels, cost, |first, y| {
             let part = Convolution { first, ..each };
@@ -120,7 +119,7 @@ pub fn int8_conv_nchw<X: Byte, Y: Byte>(
     });
 }
 
-/// How many products of bytes take as long as one element.
+/// The number of 8-bit multiply-adds that take as long as one element.
 const MACS_PER_ELEMENT: usize = 4 * threads::MACS_PER_ELEMENT;
 
 #[derive(Clone, Copy)]
@@ -130,14 +129,14 @@ struct Convolution<'a> {
     channels: Channels<'a>,
     starts: &'a [u32],
     geometry: Conv<'a>,
-    /// The first group of the output, counted through all inputs.
+    /// The first group of the output, counted over all images.
     first: usize,
     to: Requantize,
     flips: [u8; 2],
 }
 
 impl Convolution<'_> {
-    /// So many filters of the only group.
+    /// Restricts the convolution to some filters of its only group.
     fn filters(self, first: usize, filters: usize) -> Self {
         Convolution {
             w: &self.w[first * depth(&self.geometry)..],
@@ -203,11 +202,11 @@ impl WithBytes for Work<'_> {
 /// The output at one depth.
 struct Plane<'a> {
     y: &'a mut [u8],
-    /// How far the channels start from each other.
+    /// The channel stride.
     row: usize,
 }
 
-/// What one group of the output at one depth is made of.
+/// The operands of one group of the output at one depth.
 struct Image<'a> {
     x: &'a [u8],
     w: &'a [u8],
@@ -219,13 +218,13 @@ struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// The bytes from `at` on, as far as they are there.
+    /// Returns the bytes from `at` on, or an empty slice out of bounds.
     #[inline(always)]
     fn bytes_at(&self, start: u32, at: usize) -> &[u8] {
         self.x.get(start as usize + at..).unwrap_or(&[])
     }
 
-    /// Four rows of so many bytes as four vectors, from column `j` on.
+    /// Loads four rows from column `j` on, interleaved as four vectors.
     #[inline(always)]
     fn quad<S: Bytes>(&self, s: S, starts: &[u32; 4], j: usize) -> [Vector<S>; 4] {
         let flip = s.level().splat_i32(self.flip);
@@ -236,7 +235,7 @@ impl Image<'_> {
         s.interleave(rows)
     }
 
-    /// One filter after the other, each on the one channel.
+    /// Computes one filter after another, each on the only channel.
     #[inline(always)]
     fn channel<S: Bytes>(&self, s: S, limits: Limits<S>, to: Plane<'_>, scratch: &mut [u8]) {
         let columns = self.planes.columns();
@@ -268,7 +267,7 @@ impl Image<'_> {
         }
     }
 
-    /// All filters, on as many columns at once as a panel has.
+    /// Computes all filters, on as many columns together as a panel has.
     #[inline(always)]
     fn product<S: Bytes>(&self, s: S, limits: Limits<S>, to: Plane<'_>, scratch: &mut [u8]) {
         let columns = self.planes.columns();
@@ -304,7 +303,7 @@ impl Image<'_> {
         }
     }
 
-    /// Packs as many columns as a vector has.
+    /// Packs the columns of one vector.
     #[inline(always)]
     fn pack_few<S: Bytes>(&self, s: S, starts: &[[u32; 4]], j: usize, panel: &mut [u8]) {
         let flip = s.level().splat_i32(self.flip);
@@ -323,7 +322,7 @@ impl Image<'_> {
     }
 }
 
-/// What becomes of the sums of rows, each a channel.
+/// The epilogue of rows of accumulators, each a channel.
 struct RowEpilogue<'a, S: Bytes> {
     ends: Channels<'a>,
     limits: Limits<S>,
@@ -335,7 +334,7 @@ impl<S: Bytes> RowEpilogue<'_, S> {
         s.level().splat_i32(self.ends.bias[i])
     }
 
-    /// The bytes that sums of row `i` become, still as wide as these.
+    /// Requantizes the accumulators of row `i`, and leaves each byte in its 32-bit lane.
     #[inline(always)]
     fn rounded<const V: usize>(&self, s: S, i: usize, sums: &[Vector<S>; V]) -> [Vector<S>; V] {
         let factor = self.ends.factor[i];
@@ -354,7 +353,7 @@ impl<S: Bytes> RowEpilogue<'_, S> {
     }
 }
 
-/// Makes of sums what they are times a factor, rounded.
+/// Multiplies accumulators by a factor and rounds them.
 #[inline(always)]
 fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32) {
     let l = s.level();
@@ -371,7 +370,7 @@ fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32)
     }
 }
 
-/// Stores rows of sums as lines of the output.
+/// Stores rows of accumulators as lines of the output.
 struct Lines<'a, S: Bytes> {
     row: RowEpilogue<'a, S>,
     to: Plane<'a>,
@@ -409,7 +408,7 @@ impl<S: Bytes> Int8Epilogue<S> for Lines<'_, S> {
 }
 
 impl<S: Bytes> Lines<'_, S> {
-    /// Stores what belongs to the output of the columns from `j` on.
+    /// Stores the bytes from column `j` on, without the columns between lines.
     #[inline(always)]
     fn lines(&mut self, mut bytes: &[u8], i: usize, j: usize) {
         let y = &mut self.to.y[i * self.to.row..];

@@ -1,4 +1,4 @@
-//! Convolutions where no vectors are: four columns at a time, each sum in a register of its own.
+//! Convolutions without vectors: four columns at a time, each accumulator in a register.
 
 use super::{Image, Plane};
 use crate::kernels::quantized::{Channels, Requantize};
@@ -8,7 +8,7 @@ use crate::simd::int8::{
 };
 
 impl Image<'_> {
-    /// All filters.
+    /// Computes all filters.
     #[inline(never)]
     pub(super) fn run_scalar(&self, to: Requantize, y: Plane<'_>, scratch: &mut [u8]) {
         if let (1, 1, Some(taps)) = (self.filters, self.planes.channels(), self.planes.neighbors())
@@ -32,7 +32,7 @@ impl Image<'_> {
         }
     }
 
-    /// Some columns of all filters.
+    /// Computes a few columns of all filters.
     #[inline(always)]
     fn columns(&self, panel: &[Quads], bounds: Bounds, to: &Requantize, y: Columns<'_>) {
         let Channels { bias, factor, offset, .. } = self.ends;
@@ -57,8 +57,8 @@ impl Image<'_> {
         }
     }
 
-    /// The only filter, on the only channel, whose windows are lines of so many neighbors. A few
-    /// lines are summed up as if they were one.
+    /// Computes the only filter on the only channel, with windows whose lines are contiguous.
+    /// Several lines are accumulated as if they were one.
     #[inline(always)]
     fn lines(&self, taps: usize, to: Requantize, y: &mut [u8], sums: &mut [i32]) {
         let (pitch, width) = self.planes.lines();
@@ -84,18 +84,19 @@ impl Image<'_> {
     }
 }
 
-/// Some columns of the output.
+/// Columns of the output.
 struct Columns<'a> {
     y: &'a mut [u8],
-    /// Where they start in the first channel.
+    /// The offset of the first column in the first channel.
     from: usize,
-    /// How many they are.
+    /// The number of columns.
     n: usize,
-    /// How far channels start from each other.
+    /// The channel stride.
     row: usize,
 }
 
-/// Packs the columns from `j` on: for each quad, the four bytes of one after those of the other.
+/// Packs the columns from `j` on: for each quad, the four bytes of one column after those of
+/// another.
 #[inline(never)]
 fn pack(x: &[u8], starts: &[[u32; 4]], j: usize, flip: u32, panel: &mut [Quads]) {
     for (at, starts) in starts.iter().enumerate() {
@@ -107,7 +108,7 @@ fn pack(x: &[u8], starts: &[[u32; 4]], j: usize, flip: u32, panel: &mut [Quads])
     }
 }
 
-/// The word of four bytes that start at a place, as far as they are there.
+/// Returns four bytes as a word; bytes out of bounds are 0.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u32 {
     if let Some(&whole) = bytes.get(at..).and_then(|bytes| bytes.first_chunk()) {
@@ -116,7 +117,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     tail(bytes, at)
 }
 
-/// Likewise, at the end of all bytes.
+/// Returns the word of the last bytes of a slice.
 #[inline(never)]
 fn tail(bytes: &[u8], at: usize) -> u32 {
     let mut whole = [0; 4];
@@ -124,7 +125,7 @@ fn tail(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(whole)
 }
 
-/// To each sum, the products of four neighboring bytes and the weights.
+/// Adds to each accumulator the products of four neighboring bytes and the weights.
 #[inline(never)]
 fn add_line(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
     if cfg!(arm_vectors) && sums.len() + 3 <= x.len() {
@@ -142,7 +143,7 @@ fn add_line(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
     }
 }
 
-/// Likewise, in a way that rustc makes vectors of.
+/// The same as [`add_line`], in a form that the compiler vectorizes.
 #[inline(always)]
 fn add_line_by_taps(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
     let flip = flip as u8;
@@ -154,13 +155,13 @@ fn add_line_by_taps(sums: &mut [i32], x: &[u8], w: u32, flip: u32) {
     }
 }
 
-/// Stores what sums become.
+/// Requantizes and stores accumulators.
 #[inline(never)]
 fn store(sums: &[i32], to: &Requantize, y: &mut [u8], factor: f32) {
     scale(sums, factor, to.bounds(), y);
 }
 
-/// Likewise, with something added after the factor.
+/// Requantizes and stores accumulators with an offset after the factor.
 #[inline(never)]
 fn store_moved(sums: &[i32], to: &Requantize, y: &mut [u8], (factor, offset): (f32, f32)) {
     let bounds = to.bounds();
