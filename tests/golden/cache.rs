@@ -12,7 +12,9 @@ mod cache {
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{Block, InlineArena, Slot, borrow};
     use ::onnxc_runtime::kernels::{attention, reshape};
-    use ::onnxc_runtime::kernels::attention::{Attention, Precision, Stage};
+    use ::onnxc_runtime::kernels::attention::{
+        Attention, CachedAttentionOperands, Precision, Stage,
+    };
 
     /// The model `cache`.
     ///
@@ -102,14 +104,17 @@ mod cache {
                 PAST_V.part(0, 8 * past).read(),
             ),
         );
-        attention::attention_cached_f32(
+        let operands = CachedAttentionOperands {
             q,
             k,
             v,
-            Some(past_k),
-            Some(past_v),
-            None,
-            None,
+            past_k: Some(past_k),
+            past_v: Some(past_v),
+            mask: None,
+            allowed: None,
+        };
+        attention::attention_cached_f32(
+            operands,
             y,
             present_k,
             present_v,

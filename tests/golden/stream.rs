@@ -14,7 +14,9 @@ mod stream {
     use ::onnxc_runtime::kernels::{binary, reshape, rnn};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::Broadcast;
-    use ::onnxc_runtime::kernels::rnn::{Direction, GateLayout, Gru, Order, Sequence};
+    use ::onnxc_runtime::kernels::rnn::{
+        Direction, GateLayout, Gru, Order, RnnOperands, RnnOutputs, Sequence,
+    };
 
     /// The model `stream`.
     ///
@@ -111,18 +113,19 @@ mod stream {
             arena,
             (Y.write(), H_NEXT.write(), Y_SCRATCH.write(), H.read()),
         );
-        rnn::gru_f32(
+        let operands = RnnOperands {
             x,
-            weights.get(W),
-            weights.get(R),
-            None,
-            None,
-            Some(h),
-            Some(y),
-            Some(h_next),
-            scratch,
-            Y_GRU,
-        )?;
+            w: weights.get(W),
+            r: weights.get(R),
+            b: None,
+            sequence_lens: None,
+            initial_h: Some(h),
+        };
+        let outputs = RnnOutputs {
+            y: Some(y),
+            y_h: Some(h_next),
+        };
+        rnn::gru_f32(operands, outputs, scratch, Y_GRU)?;
 
         // sum: Add -> float[1, 1, 3]
         let (past, h_next) = borrow(arena, (PAST.write(), H_NEXT.read()));

@@ -16,7 +16,7 @@ mod digits {
     use ::onnxc_runtime::kernels::conv::{Conv, WeightLayout};
     use ::onnxc_runtime::kernels::geometry::Reduction;
     use ::onnxc_runtime::kernels::pool::Pool;
-    use ::onnxc_runtime::kernels::quantized::Requantize;
+    use ::onnxc_runtime::kernels::quantized::{Int8Operands, Requantize};
 
     /// The model `digits`.
     ///
@@ -114,12 +114,15 @@ mod digits {
                 IMAGE_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: image_quantize_linear_output,
+            w: weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         quantized::small_int8_conv_nchw(
-            image_quantize_linear_output,
-            weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_quantize_linear_output,
             scratch,
             scratch_2,
@@ -142,12 +145,15 @@ mod digits {
                 RELU_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_quantize_linear_output,
+            w: weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_1_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         quantized::small_int8_conv_nchw(
-            relu_quantize_linear_output,
-            weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_1_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_1_quantize_linear_output,
             scratch,
             scratch_2,
@@ -184,12 +190,15 @@ mod digits {
                 MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: max_pool2d_quantize_linear_output,
+            w: weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_2_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         quantized::small_int8_conv_nchw(
-            max_pool2d_quantize_linear_output,
-            weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_2_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_2_quantize_linear_output,
             scratch,
             scratch_2,
@@ -246,12 +255,15 @@ mod digits {
                 VIEW_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: view_quantize_linear_output,
+            w: weights.get(SCORES_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(SCORES_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(SCORES_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         quantized::small_int8_conv_nchw(
-            view_quantize_linear_output,
-            weights.get(SCORES_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(SCORES_QUANTIZE_LINEAR_STARTS),
-            weights.get(SCORES_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             scores_quantize_linear_output,
             scratch,
             scratch_2,

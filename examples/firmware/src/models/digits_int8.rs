@@ -18,7 +18,7 @@ mod digits_int8 {
     use ::onnxc_runtime::kernels::geometry::Reduction;
     use ::onnxc_runtime::kernels::pool::Pool;
     use ::onnxc_runtime::kernels::quantize::Scales;
-    use ::onnxc_runtime::kernels::quantized::{Product, Requantize};
+    use ::onnxc_runtime::kernels::quantized::{Int8Operands, Product, Requantize};
 
     /// The model `digits_int8`.
     ///
@@ -125,12 +125,15 @@ mod digits_int8 {
                 RELU_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_quantize_linear_output,
+            w: weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_quantize_linear_output,
-            weights.get(RELU_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_quantize_linear_output_2,
             scratch,
             scratch_2,
@@ -153,12 +156,15 @@ mod digits_int8 {
                 RELU_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_quantize_linear_output_2,
+            w: weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_1_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_quantize_linear_output_2,
-            weights.get(RELU_1_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_1_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_1_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_1_quantize_linear_output,
             scratch,
             scratch_2,
@@ -195,12 +201,15 @@ mod digits_int8 {
                 MAX_POOL2D_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: max_pool2d_quantize_linear_output,
+            w: weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_2_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            max_pool2d_quantize_linear_output,
-            weights.get(RELU_2_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_2_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_2_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_2_quantize_linear_output,
             scratch,
             scratch_2,
@@ -267,12 +276,15 @@ mod digits_int8 {
                 VIEW_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: view_quantize_linear_output,
+            w: weights.get(SCORES_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(SCORES_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(SCORES_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         quantized::matmul(
-            view_quantize_linear_output,
-            weights.get(SCORES_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(SCORES_QUANTIZE_LINEAR_STARTS),
-            weights.get(SCORES_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             scores_quantize_linear_output,
             scratch,
             Product { m: 1, n: 10, k: 32 },

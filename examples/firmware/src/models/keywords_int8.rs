@@ -18,7 +18,7 @@ mod keywords_int8 {
     use ::onnxc_runtime::kernels::geometry::Axis;
     use ::onnxc_runtime::kernels::pool::Pool;
     use ::onnxc_runtime::kernels::quantize::Scales;
-    use ::onnxc_runtime::kernels::quantized::{Product, Requantize};
+    use ::onnxc_runtime::kernels::quantized::{Int8Operands, Product, Requantize};
 
     /// The model `keywords_int8`.
     ///
@@ -127,12 +127,15 @@ mod keywords_int8 {
                 RELU_5_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_5_quantize_linear_output,
+            w: weights.get(RELU_5_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_5_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_5_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_5_quantize_linear_output,
-            weights.get(RELU_5_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_5_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_5_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_5_quantize_linear_output_2,
             scratch,
             scratch_2,
@@ -155,12 +158,15 @@ mod keywords_int8 {
                 RELU_5_QUANTIZE_LINEAR_OUTPUT_2.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_5_quantize_linear_output_2,
+            w: weights.get(RELU_11_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_11_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_11_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_depthwise_nhwc(
-            relu_5_quantize_linear_output_2,
-            weights.get(RELU_11_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_11_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_11_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_11_quantize_linear_output,
             scratch,
             scratch_2,
@@ -183,12 +189,15 @@ mod keywords_int8 {
                 RELU_11_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_11_quantize_linear_output,
+            w: weights.get(RELU_17_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_17_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_17_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_11_quantize_linear_output,
-            weights.get(RELU_17_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_17_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_17_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_17_quantize_linear_output,
             scratch,
             scratch_2,
@@ -211,12 +220,15 @@ mod keywords_int8 {
                 RELU_17_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_17_quantize_linear_output,
+            w: weights.get(RELU_23_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_23_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_23_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_depthwise_nhwc(
-            relu_17_quantize_linear_output,
-            weights.get(RELU_23_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_23_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_23_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_23_quantize_linear_output,
             scratch,
             scratch_2,
@@ -239,12 +251,15 @@ mod keywords_int8 {
                 RELU_23_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_23_quantize_linear_output,
+            w: weights.get(RELU_29_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_29_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_29_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_23_quantize_linear_output,
-            weights.get(RELU_29_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_29_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_29_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_29_quantize_linear_output,
             scratch,
             scratch_2,
@@ -267,12 +282,15 @@ mod keywords_int8 {
                 RELU_29_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_29_quantize_linear_output,
+            w: weights.get(RELU_35_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_35_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_35_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_depthwise_nhwc(
-            relu_29_quantize_linear_output,
-            weights.get(RELU_35_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_35_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_35_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_35_quantize_linear_output,
             scratch,
             scratch_2,
@@ -295,12 +313,15 @@ mod keywords_int8 {
                 RELU_35_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_35_quantize_linear_output,
+            w: weights.get(RELU_41_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_41_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_41_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_35_quantize_linear_output,
-            weights.get(RELU_41_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_41_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_41_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_41_quantize_linear_output,
             scratch,
             scratch_2,
@@ -323,12 +344,15 @@ mod keywords_int8 {
                 RELU_41_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_41_quantize_linear_output,
+            w: weights.get(RELU_47_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_47_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_47_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_depthwise_nhwc(
-            relu_41_quantize_linear_output,
-            weights.get(RELU_47_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_47_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_47_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_47_quantize_linear_output,
             scratch,
             scratch_2,
@@ -351,12 +375,15 @@ mod keywords_int8 {
                 RELU_47_QUANTIZE_LINEAR_OUTPUT.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: relu_47_quantize_linear_output,
+            w: weights.get(RELU_53_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(RELU_53_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(RELU_53_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         nhwc::int8_conv_nhwc(
-            relu_47_quantize_linear_output,
-            weights.get(RELU_53_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(RELU_53_QUANTIZE_LINEAR_STARTS),
-            weights.get(RELU_53_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             relu_53_quantize_linear_output,
             scratch,
             scratch_2,
@@ -411,12 +438,15 @@ mod keywords_int8 {
                 AVERAGEPOOL_55_QUANTIZE_LINEAR_OUTPUT_NCHW.read(),
             ),
         );
+        let operands = Int8Operands {
+            x: averagepool_55_quantize_linear_output_nchw,
+            w: weights.get(GEMM_61_QUANTIZE_LINEAR_WEIGHTS),
+            bias: weights.get(GEMM_61_QUANTIZE_LINEAR_STARTS),
+            factor: weights.get(GEMM_61_QUANTIZE_LINEAR_FACTORS),
+            offset: None,
+        };
         quantized::matmul(
-            averagepool_55_quantize_linear_output_nchw,
-            weights.get(GEMM_61_QUANTIZE_LINEAR_WEIGHTS),
-            weights.get(GEMM_61_QUANTIZE_LINEAR_STARTS),
-            weights.get(GEMM_61_QUANTIZE_LINEAR_FACTORS),
-            None,
+            operands,
             gemm_61_quantize_linear_output,
             scratch,
             Product { m: 1, n: 12, k: 64 },
