@@ -16,7 +16,7 @@ use crate::{
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
     ir::{Domain, Graph, NewNode, Notes, Op, Reader, ValueId},
-    ops::{How, Read, composite::Composite},
+    ops::{Read, Reading, composite::Composite},
     tensor::Tensor,
     ty::Type,
 };
@@ -231,24 +231,24 @@ impl GraphBuilder<'_> {
             return self.call(function, node, inputs, &attributes, scope);
         }
         let (entry, version) = entry(node, scope)?;
-        match entry.how {
-            How::Read(read) => {
+        match entry.reading {
+            Reading::Read(read) => {
                 let cx = (read, version, attributes.as_slice());
                 self.operator(cx, node, inputs, scope)
             }
-            How::Naming(names, read) => {
+            Reading::Naming(names, read) => {
                 let named = named_values(names, &attributes).into_iter();
                 let named = named.map(|name| self.input_value(name, scope));
                 let inputs = inputs.into_iter().chain(named).collect();
                 let cx = (read, version, attributes.as_slice());
                 self.operator(cx, node, inputs, scope)
             }
-            How::Nodes(nodes) => {
+            Reading::Nodes(nodes) => {
                 let attributes = self.read_attributes(&attributes)?.0;
                 let op = Rc::new(Composite { entry, version, attributes, nodes });
                 self.add(op, node, (inputs, Vec::new()), scope)
             }
-            How::Body(text) => {
+            Reading::Body(text) => {
                 let function = self.operator_body(entry, text)?;
                 self.call(&function, node, inputs, &attributes, scope)
             }

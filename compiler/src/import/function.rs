@@ -144,7 +144,7 @@ mod tests {
     use crate::{
         Compiler, Options, check,
         diag::{Code, Diagnostics},
-        ops::{How, entries},
+        ops::{Reading, entries},
     };
     use onnxc_proto::Bytes;
 
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn every_body_is_a_valid_function() {
         for entry in entries() {
-            if let How::Body(body) = entry.how {
+            if let Reading::Body(body) = entry.reading {
                 let function = operator(entry, body);
                 let function = function.map_err(|diagnostic| diagnostic.to_string());
                 let function = function.expect(entry.name);

@@ -11,7 +11,7 @@ use crate::{
         Attribute, Domain, Graph, NewNode, Op, OperatorSet, Outputs, Reader, RegionId, Site,
         ValueId,
     },
-    ops::{self, Entry, How, composite::Composite},
+    ops::{self, Entry, Reading, composite::Composite},
 };
 use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use std::{
@@ -182,8 +182,8 @@ impl Spec {
 
     fn add_unlocated(self, graph: &mut Graph, region: RegionId) -> Result<Outputs> {
         let entry = self.entry()?;
-        match entry.how {
-            How::Read(read) => {
+        match entry.reading {
+            Reading::Read(read) => {
                 let (version, wanted) = (self.set.version, self.outputs.len());
                 let attributes = self.attributes.clone();
                 let mut reader =
@@ -194,13 +194,13 @@ impl Spec {
                 let regions = graphs.into_iter().filter_map(region_of).collect();
                 self.node(op, inputs, regions, graph, region)
             }
-            How::Nodes(nodes) => {
+            Reading::Nodes(nodes) => {
                 let (version, attributes) = (self.set.version, self.attributes.clone());
                 let op = Rc::new(Composite { entry, version, attributes, nodes });
                 let inputs = self.inputs.clone();
                 self.node(op, inputs, Vec::new(), graph, region)
             }
-            How::Naming(..) => {
+            Reading::Naming(..) => {
                 let message = format!(
                     "{} names values in its attributes, but values of a graph built in code have no names",
                     quoted(&self.op_type)
@@ -208,7 +208,7 @@ impl Spec {
                 Err(Diagnostic::new(Code::Unsupported, message)
                     .help("write it to a model file, or in ONNX's textual syntax"))
             }
-            How::Body(body) => self.inline_function(entry, body, graph, region),
+            Reading::Body(body) => self.inline_function(entry, body, graph, region),
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn operators_that_are_functions_become_their_bodies() {
         let (mut graph, x) = graph();
-        let body = |entry: &&Entry| matches!(entry.how, How::Body(_));
+        let body = |entry: &&Entry| matches!(entry.reading, Reading::Body(_));
         let names: Vec<_> = ops::entries().filter(body).map(|entry| entry.name).collect();
         for name in names.into_iter().filter(|name| *name == "HannWindow" || *name == "Celu") {
             let added = Spec::new(name).called(name).inputs([x]).one(&mut graph);

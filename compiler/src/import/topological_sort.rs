@@ -4,7 +4,7 @@
 //! in an attribute (`Gradient`) before the value is computed.
 
 use super::context::{Given, Scope, entry};
-use crate::ops::How;
+use crate::ops::Reading;
 use onnxc_proto::NodeProto;
 use std::collections::HashMap;
 
@@ -38,8 +38,8 @@ pub(super) fn named_values<'n>(names: &[&str], attributes: &[Given<'n>]) -> Vec<
 }
 
 fn names<'n>(node: &'n NodeProto, scope: &Scope<'n>) -> Vec<&'n str> {
-    match entry(node, scope).map(|(entry, _)| entry.how) {
-        Ok(How::Naming(names, _)) => named_values(names, &scope.resolve_attributes(node)),
+    match entry(node, scope).map(|(entry, _)| entry.reading) {
+        Ok(Reading::Naming(names, _)) => named_values(names, &scope.resolve_attributes(node)),
         _ => Vec::new(),
     }
 }

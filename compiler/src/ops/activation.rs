@@ -110,9 +110,9 @@ macro_rules! row {
 }
 
 static CELU: Row = row!("Celu" FLOATS, celu, celu_in_place, Of1[0] [("alpha", 1.0)],
-    |[alpha, _], x, _, dy| dy * (x.capped(0.0) / alpha).exp());
+    |[alpha, _], x, _, dy| dy * (x.min_with(0.0) / alpha).exp());
 static ELU: Row = row!("Elu" FLOATS, elu, elu_in_place, Of1[0] [("alpha", 1.0)],
-    |[alpha, _], x, _, dy| x.above(0.0).select(dy, dy * alpha * x.capped(0.0).exp()));
+    |[alpha, _], x, _, dy| x.above(0.0).select(dy, dy * alpha * x.min_with(0.0).exp()));
 static GELU: Row = row!("Gelu" FLOATS, gelu, gelu_in_place, Of[] [],
 |_, x, _, dy| {
     // dy (Φ(x) + x φ(x)), with the distribution and the density of the standard normal.
@@ -150,7 +150,7 @@ static RELU: Row = row!("Relu" NUMERIC, relu, relu_in_place, Of[] [],
 static SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,
 Of2[0, 1] [("alpha", 1.673_263_2), ("gamma", 1.050_701)],
 |[alpha, gamma], x, _, dy| {
-    x.above(0.0).select(dy * gamma, dy * (alpha * gamma) * x.capped(0.0).exp())
+    x.above(0.0).select(dy * gamma, dy * (alpha * gamma) * x.min_with(0.0).exp())
 });
 /// Before version 6 the defaults had fewer digits.
 static OLD_SELU: Row = row!("Selu" FLOATS, selu, selu_in_place,

@@ -208,7 +208,7 @@ impl Split {
         }
         let parts = self.part_sizes(len, cx.known(1), &[]);
         for part in &parts {
-            cx.require_at_least(part, &0.into(), "the size of a part and 0")?;
+            cx.require_at_least(part, &0.into(), "the size of a part must not be negative")?;
         }
         let sum = parts.iter().cloned().sum();
         cx.require_equal(len, &sum, "the axis and the sum of its parts")?;
@@ -387,7 +387,7 @@ mod tests {
         check(split(Some(2), -1), &[x()], 2, expected);
         let expected = "float[n + 3, 2]; float[n + 3, 2]; float[n + 3, 0]";
         check(split(Some(3), 1), &[x()], 3, expected);
-        let expected = "the size of a part and 0: 0 - 1 is less than 0";
+        let expected = "the size of a part must not be negative: 0 - 1 is less than 0";
         check(split(Some(4), 0), &[tensor(F32, [5])], 4, expected);
     }
 

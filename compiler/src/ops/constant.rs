@@ -116,7 +116,7 @@ impl Op for ConstantOfShape {
             }
         };
         for size in &shape {
-            cx.require_at_least(size, &0.into(), "a size and 0")?;
+            cx.require_at_least(size, &0.into(), "a size must not be negative")?;
         }
         let len = shape.iter().product::<Dim>().known().filter(|n| shape.len() < 2 && *n <= MOST);
         if let (Some(len), Some(value)) = (len, self.value.ints()) {

@@ -17,12 +17,12 @@ pub struct Entry {
     /// The first version that this entry reads.
     pub since: i64,
     /// The function that reads a node.
-    pub how: How,
+    pub reading: Reading,
 }
 
 /// A way to read a node.
 #[derive(Clone, Copy)]
-pub enum How {
+pub enum Reading {
     /// A function returns the node's [`Op`].
     Read(Read),
     /// A function returns the node's [`Op`], and the attributes with these names name values. The
@@ -44,37 +44,37 @@ pub type Nodes = fn(&mut Reader<'_>) -> Result<Vec<ValueId>>;
 
 /// An operator of ONNX's main operator set.
 pub const fn entry(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Onnx, name, since, how: How::Read(read) }
+    Entry { domain: Domain::Onnx, name, since, reading: Reading::Read(read) }
 }
 
 /// An operator of ONNX's main operator set that a function body defines.
 pub const fn body(name: &'static str, since: i64, text: &'static str) -> Entry {
-    Entry { domain: Domain::Onnx, name, since, how: How::Body(text) }
+    Entry { domain: Domain::Onnx, name, since, reading: Reading::Body(text) }
 }
 
 /// An operator of ONNX's main operator set that expands to other nodes.
 pub const fn nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
-    Entry { domain: Domain::Onnx, name, since, how: How::Nodes(read) }
+    Entry { domain: Domain::Onnx, name, since, reading: Reading::Nodes(read) }
 }
 
 /// An operator of classical machine learning.
 pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Ml, name, since, how: How::Read(read) }
+    Entry { domain: Domain::Ml, name, since, reading: Reading::Read(read) }
 }
 
 /// An operator of classical machine learning that expands to other nodes.
 pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
-    Entry { domain: Domain::Ml, name, since, how: How::Nodes(read) }
+    Entry { domain: Domain::Ml, name, since, reading: Reading::Nodes(read) }
 }
 
 /// An operator of ONNX's preview operator set.
 pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Preview, name, since, how: How::Read(read) }
+    Entry { domain: Domain::Preview, name, since, reading: Reading::Read(read) }
 }
 
 /// An operator that trains a model.
 pub const fn training(name: &'static str, since: i64, read: Read) -> Entry {
-    Entry { domain: Domain::Training, name, since, how: How::Read(read) }
+    Entry { domain: Domain::Training, name, since, reading: Reading::Read(read) }
 }
 
 /// An operator that trains a model, some of whose attributes name values.
@@ -84,10 +84,10 @@ pub const fn training_of_names(
     names: &'static [&'static str],
     read: Read,
 ) -> Entry {
-    Entry { domain: Domain::Training, name, since, how: How::Naming(names, read) }
+    Entry { domain: Domain::Training, name, since, reading: Reading::Naming(names, read) }
 }
 
 /// An operator that only passes create.
 pub const fn internal(name: &'static str, read: Read) -> Entry {
-    Entry { domain: Domain::Internal, name, since: 1, how: How::Read(read) }
+    Entry { domain: Domain::Internal, name, since: 1, reading: Reading::Read(read) }
 }

@@ -56,7 +56,7 @@ impl Op for Expand {
         let shape = match cx.known(1) {
             Some(target) => {
                 for size in target {
-                    cx.require_at_least(size, &0.into(), "a size and 0")?;
+                    cx.require_at_least(size, &0.into(), "a size must not be negative")?;
                 }
                 cx.broadcast(&[&ty.shape, target])?
             }
@@ -96,7 +96,7 @@ fn infer_partly_known_shape(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Di
             None => Some(&Dim::from(1)),
         };
         if let Some(target) = target {
-            cx.require_at_least(target, &0.into(), "a size and 0")?;
+            cx.require_at_least(target, &0.into(), "a size must not be negative")?;
         }
         match (own, target) {
             (Some(own), Some(target)) => {
@@ -232,7 +232,7 @@ mod tests {
         check(Expand, &[kept, tensor(I64, [4])], 1, "float[y0_0, y0_1, 5, y0_3]");
         let expected = "the inputs do not broadcast";
         check(Expand, &[x(), Given::Ints(vec![3])], 1, expected);
-        let expected = "a size and 0: 0 - 1 is less than 0";
+        let expected = "a size must not be negative: 0 - 1 is less than 0";
         check(Expand, &[x(), Given::Ints(vec![-1])], 1, expected);
         let inputs = [Given::Sizes(vec![n()]), Given::Ints(vec![3])];
         check(Expand, &inputs, 1, "int64[3] = [n, n, n]");

@@ -142,8 +142,8 @@ impl Op for Gather {
         // `ScatterND` needs the indexed axis first.
         let end = axis + indices.rank();
         let order: Vec<usize> = (axis..end).chain(0..axis).chain(end..dy.rank()).collect();
-        let front = x.moved_axis(axis, 0).zeros_like();
-        g.set(0, front.scatter_nd_add(points, dy.transpose(&order)).moved_axis(0, axis));
+        let front = x.move_axis(axis, 0).zeros_like();
+        g.set(0, front.scatter_nd_add(points, dy.transpose(&order)).move_axis(0, axis));
         Ok(())
     }
 }
@@ -287,7 +287,7 @@ impl Op for GatherNd {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, indices, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
         if self.batch_dims > 0 {
-            return g.moved(0);
+            return g.move_back(0);
         }
         g.set(0, x.zeros_like().scatter_nd_add(indices, dy));
         Ok(())

@@ -97,7 +97,7 @@ fn differentiate<'t>(
     let ignored = targets.tape.constant(Tensor::from_int(ignore_index.unwrap_or(i64::MIN)));
     let ignored = targets.equal(ignored);
     let targets = ignored.select(targets.number(0.0), targets);
-    let counts = x.number(1.0).only_where(ignored.opposite());
+    let counts = x.number(1.0).only_where(ignored.logical_not());
     let one_hot = targets.one_hot(x.size_of(1), x, 1) * counts.with_axis(1);
     let weights = g.optional(2).map_or(counts, |weights| weights.gather(targets, 0) * counts);
     let share = match reduction {

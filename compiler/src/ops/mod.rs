@@ -84,7 +84,7 @@ mod weight_precision;
 pub(crate) mod window;
 
 pub use entry::{
-    Entry, How, Nodes, Read, body, entry, internal, ml, ml_nodes, nodes, preview, training,
+    Entry, Nodes, Read, Reading, body, entry, internal, ml, ml_nodes, nodes, preview, training,
     training_of_names,
 };
 

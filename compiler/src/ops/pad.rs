@@ -205,7 +205,7 @@ impl Op for Pad {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (pads, Some(dy)) = (g.x(1), g.dy(0)) else { return Ok(()) };
         if !self.mode.takes_value {
-            return g.moved(0);
+            return g.move_back(0);
         }
         let op = Rc::new(Pad { mode: &CONSTANT });
         let dx = g.tape().node(op, &[Some(dy), Some(-pads), None, g.optional(3)], 1)[0];
@@ -301,7 +301,7 @@ impl Op for CenterCropPad {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        g.moved(0)
+        g.move_back(0)
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn pads_may_be_known_only_when_running() {
+    fn pads_may_be_known_only_at_run_time() {
         let pad = || Pad { mode: &CONSTANT };
         let x = || tensor(F32, [n(), 4.into()]);
         check(pad(), &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1]");

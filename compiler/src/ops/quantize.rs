@@ -17,42 +17,44 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
     entry("DequantizeLinear", 10, |node| {
-        let parts = Parts { axis: node.int("axis", 1)?, block_size: node.int("block_size", 0)? };
+        let granularity =
+            Granularity { axis: node.int("axis", 1)?, block_size: node.int("block_size", 0)? };
         let dtype = node.maybe_dtype("output_dtype")?;
-        Ok(Rc::new(DequantizeLinear { parts, dtype }))
+        Ok(Rc::new(DequantizeLinear { granularity, dtype }))
     }),
     entry("DynamicQuantizeLinear", 11, |_| Ok(Rc::new(DynamicQuantizeLinear))),
     entry("QuantizeLinear", 10, |node| {
-        let parts = Parts { axis: node.int("axis", 1)?, block_size: node.int("block_size", 0)? };
+        let granularity =
+            Granularity { axis: node.int("axis", 1)?, block_size: node.int("block_size", 0)? };
         let dtype = node.maybe_dtype("output_dtype")?;
         let precision = node.maybe_dtype("precision")?;
         if let Some(precision) = precision.filter(|precision| !FLOATS.contains(precision)) {
-            let message = format!("`precision` is {precision}, in which nothing is divided");
+            let message = format!("`precision` is {precision}, but must be a floating-point type");
             return Err(Diagnostic::new(Code::BadAttribute, message));
         }
         let saturate = node.flag("saturate", true)?;
-        Ok(Rc::new(QuantizeLinear { parts, dtype, precision, saturate }))
+        Ok(Rc::new(QuantizeLinear { granularity, dtype, precision, saturate }))
     }),
 ];
 
 /// The types that are quantized.
-const QUANTIZED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I32];
+const INPUT_TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I32];
 /// The types of scales for quantization.
-const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0, DType::I32];
+const SCALE_TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0, DType::I32];
 /// The types of scales for dequantization.
-const FACTORS: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0];
+const DEQUANTIZATION_SCALE_TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F8E8M0];
 
 /// The elements that share a scale: all of them if there is one scale, else those with one index
 /// along an axis, or those of a block along it.
 #[derive(Clone, Copy)]
-pub struct Parts {
+pub struct Granularity {
     /// The axis.
     pub axis: i64,
     /// The size of a block along the axis; 0 without blocks.
     pub block_size: i64,
 }
 
-impl Parts {
+impl Granularity {
     fn attributes(self, a: &mut Attributes) {
         a.int("axis", self.axis);
         if self.block_size != 0 {
@@ -165,7 +167,7 @@ fn is_one(shape: &[Dim]) -> bool {
 /// `y = round(x / scale) + zero_point`, in the range of the quantized type.
 pub struct QuantizeLinear {
     /// The elements that share a scale.
-    pub parts: Parts,
+    pub granularity: Granularity,
     /// The output's type; by default that of the zero points, or `uint8`.
     pub dtype: Option<DType>,
     /// The type of the division; by default that of the scales.
@@ -199,7 +201,7 @@ macro_rules! small_quantize {
     };
 }
 /// Small kernels for a single scale, by output type.
-static SMALL: &[(DType, Kernel<NoParams>)] = &[
+static SMALL_QUANTIZE: &[(DType, Kernel<NoParams>)] = &[
     (DType::I8, small_quantize!(i8)),
     (DType::U8, small_quantize!(u8)),
     (DType::I16, small_quantize!(i16)),
@@ -207,7 +209,7 @@ static SMALL: &[(DType, Kernel<NoParams>)] = &[
 ];
 
 /// Whether to call the small kernels, which take one scale of type `float`.
-fn is_small(cx: &Lower<'_>, real: DType) -> Result<bool> {
+fn wants_small_kernel(cx: &Lower<'_>, real: DType) -> Result<bool> {
     let scale = cx.ty(1)?;
     let fits = is_one(&scale.shape) && [real, scale.dtype] == [DType::F32; 2];
     Ok(cx.optimize() == Optimize::Size && fits)
@@ -223,7 +225,7 @@ fn call_small(cx: &mut Lower<'_>, kernel: &'static Kernel<NoParams>) -> Result {
 
 impl QuantizeLinear {
     /// Returns the type in which numbers are divided by scales of type `scale`.
-    fn divides_in(&self, scale: DType) -> DType {
+    fn division_type(&self, scale: DType) -> DType {
         self.precision.unwrap_or(match scale {
             // `double` represents every `int32`, so only the quotient is rounded.
             DType::I32 => DType::F64,
@@ -235,13 +237,13 @@ impl QuantizeLinear {
 }
 
 /// Returns input `i`, converted to `dtype` if it has another type.
-fn converted(cx: &mut Lower<'_>, i: usize, dtype: DType) -> Result<Operand> {
-    let (ty, found) = (cx.ty(i)?, cx.input(i)?);
+fn convert_input(cx: &mut Lower<'_>, i: usize, dtype: DType) -> Result<Operand> {
+    let (ty, input) = (cx.ty(i)?, cx.input(i)?);
     if ty.dtype == dtype {
-        return Ok(found);
+        return Ok(input);
     }
     let to = cx.scratch(dtype, ty.len());
-    CastMode::DEFAULT.call(cx, ty.dtype, found, dtype, to.clone())?;
+    CastMode::DEFAULT.call(cx, ty.dtype, input, dtype, to.clone())?;
     Ok(to)
 }
 
@@ -251,7 +253,7 @@ impl Op for QuantizeLinear {
     }
 
     fn attributes(&self, a: &mut Attributes) {
-        self.parts.attributes(a);
+        self.granularity.attributes(a);
         if let Some(dtype) = self.dtype {
             a.int("output_dtype", dtype.code().into());
         }
@@ -264,8 +266,8 @@ impl Op for QuantizeLinear {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let x = cx.of(0, QUANTIZED)?;
-        cx.of(1, SCALES)?;
+        let x = cx.of(0, INPUT_TYPES)?;
+        cx.of(1, SCALE_TYPES)?;
         let zero = if cx.has(2) { Some(cx.of(2, QUANTIZE_TYPES)?.dtype) } else { None };
         let dtype = self.dtype.or(zero).unwrap_or(DType::U8);
         if zero.is_some_and(|zero| zero != dtype) {
@@ -273,19 +275,20 @@ impl Op for QuantizeLinear {
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         if !QUANTIZE_TYPES.contains(&dtype) {
-            let message = format!("numbers are not quantized to {dtype}");
+            let message = format!("cannot quantize to {dtype}");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
-        self.parts.check(cx)?;
+        self.granularity.check(cx)?;
         Ok(vec![Type::tensor(dtype, &x.shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (scale, to) = (cx.ty(1)?, cx.output_ty(0)?.dtype);
-        let geometry = self.parts.geometry(cx, &cx.ty(0)?.shape, &scale.shape);
-        let dtype = self.divides_in(scale.dtype);
-        let small = SMALL.iter().find(|(made, _)| *made == to);
-        if let (true, Some((_, kernel))) = (dtype == cx.ty(0)?.dtype && is_small(cx, dtype)?, small)
+        let geometry = self.granularity.geometry(cx, &cx.ty(0)?.shape, &scale.shape);
+        let dtype = self.division_type(scale.dtype);
+        let small = SMALL_QUANTIZE.iter().find(|(output, _)| *output == to);
+        if let (true, Some((_, kernel))) =
+            (dtype == cx.ty(0)?.dtype && wants_small_kernel(cx, dtype)?, small)
         {
             return call_small(cx, kernel);
         }
@@ -294,9 +297,9 @@ impl Op for QuantizeLinear {
             to if to.is_float() => QUANTIZE_REAL,
             _ => QUANTIZE,
         };
-        let found = kernels.iter().find(|(dtype, _)| *dtype == to);
-        let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
-        let (x, scale) = (converted(cx, 0, dtype)?, converted(cx, 1, dtype)?);
+        let kernel = kernels.iter().find(|(dtype, _)| *dtype == to);
+        let (_, kernel) = kernel.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
+        let (x, scale) = (convert_input(cx, 0, dtype)?, convert_input(cx, 1, dtype)?);
         let inputs = vec![x.into(), scale.into(), cx.optional(2)?.into()];
         let outputs = vec![cx.output(0)?.into()];
         cx.call_on(kernel, dtype, inputs, outputs, geometry)
@@ -311,7 +314,7 @@ impl Op for QuantizeLinear {
 /// `y = (x - zero_point) · scale`.
 pub struct DequantizeLinear {
     /// The elements that share a scale.
-    pub parts: Parts,
+    pub granularity: Granularity,
     /// The output's type; by default that of the scales.
     pub dtype: Option<DType>,
 }
@@ -324,7 +327,7 @@ macro_rules! dequantize {
 }
 
 /// The small kernel for a single scale.
-static SMALL_BACK: Kernel<NoParams> = kernel!(INT8S T, quantize::small_dequantize::<T>,
+static SMALL_DEQUANTIZE: Kernel<NoParams> = kernel!(INT8S T, quantize::small_dequantize::<T>,
     |f, a, _p| f(a.input(0), a.input(1), a.optional(2), a.output(0)));
 
 /// Kernels by output type.
@@ -336,7 +339,7 @@ impl Op for DequantizeLinear {
     }
 
     fn attributes(&self, a: &mut Attributes) {
-        self.parts.attributes(a);
+        self.granularity.attributes(a);
         if let Some(dtype) = self.dtype {
             a.int("output_dtype", dtype.code().into());
         }
@@ -344,28 +347,28 @@ impl Op for DequantizeLinear {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let x = cx.of(0, DEQUANTIZE_TYPES)?;
-        let dtype = self.dtype.unwrap_or(cx.of(1, FACTORS)?.dtype);
-        if !DEQUANTIZE.iter().any(|(made, _)| *made == dtype) {
+        let dtype = self.dtype.unwrap_or(cx.of(1, DEQUANTIZATION_SCALE_TYPES)?.dtype);
+        if !DEQUANTIZE.iter().any(|(output, _)| *output == dtype) {
             let message =
-                format!("numbers are not dequantized to {dtype}; `output_dtype` says to what");
+                format!("cannot dequantize to {dtype}; set `output_dtype` to another type");
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         if cx.has(2) {
             cx.same_dtype(0, 2)?;
         }
-        self.parts.check(cx)?;
+        self.granularity.check(cx)?;
         Ok(vec![Type::tensor(dtype, &x.shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, to) = (cx.ty(0)?, cx.output_ty(0)?.dtype);
-        if INT8S.contains(&x.dtype) && is_small(cx, to)? {
-            return call_small(cx, &SMALL_BACK);
+        if INT8S.contains(&x.dtype) && wants_small_kernel(cx, to)? {
+            return call_small(cx, &SMALL_DEQUANTIZE);
         }
-        let geometry = self.parts.geometry(cx, &x.shape, &cx.ty(1)?.shape);
-        let found = DEQUANTIZE.iter().find(|(dtype, _)| *dtype == to);
-        let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
-        let scale = converted(cx, 1, DType::F32)?;
+        let geometry = self.granularity.geometry(cx, &x.shape, &cx.ty(1)?.shape);
+        let kernel = DEQUANTIZE.iter().find(|(dtype, _)| *dtype == to);
+        let (_, kernel) = kernel.ok_or_else(|| cx.unsupported(&format!("the type {to}")))?;
+        let scale = convert_input(cx, 1, DType::F32)?;
         let inputs = vec![cx.input(0)?.into(), scale.into(), cx.optional(2)?.into()];
         let outputs = vec![cx.output(0)?.into()];
         cx.call_on(kernel, x.dtype, inputs, outputs, geometry)
@@ -379,9 +382,9 @@ impl Op for DequantizeLinear {
         let each = (dy * steps).cast_like(scale);
         let ds = match scale.ty().len().known() {
             Some(1) => each.sum_all(),
-            _ if self.parts.block_size > 0 => return Err(g.unsupported("for blocks")),
+            _ if self.granularity.block_size > 0 => return Err(g.unsupported("for blocks")),
             _ => {
-                let axis = g.axis(self.parts.axis, x.rank());
+                let axis = g.axis(self.granularity.axis, x.rank());
                 each.sum(&(0..x.rank()).filter(|&other| other != axis).collect::<Vec<_>>())
             }
         };
@@ -409,14 +412,14 @@ impl Op for DynamicQuantizeLinear {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, len) = (cx.input(0)?.into(), cx.ty(0)?.len());
-        let made = [(DType::U8, len), (DType::F32, 1.into()), (DType::U8, 1.into())];
-        let mut outputs = Vec::new();
-        for (i, (dtype, len)) in made.into_iter().enumerate() {
+        let outputs = [(DType::U8, len), (DType::F32, 1.into()), (DType::U8, 1.into())];
+        let mut operands = Vec::new();
+        for (i, (dtype, len)) in outputs.into_iter().enumerate() {
             // The kernel writes every output, also unused ones.
             let wanted = cx.optional_output(i)?;
-            outputs.push(wanted.unwrap_or_else(|| cx.scratch(dtype, len)).into());
+            operands.push(wanted.unwrap_or_else(|| cx.scratch(dtype, len)).into());
         }
-        cx.call_on(&DYNAMIC_QUANTIZE, DType::F32, vec![x], outputs, NoParams)
+        cx.call_on(&DYNAMIC_QUANTIZE, DType::F32, vec![x], operands, NoParams)
     }
 
     /// Rounding has the gradient zero almost everywhere.
@@ -431,34 +434,34 @@ mod tests {
     use crate::ops::testing::{Given, check, tensor};
 
     fn quantize(axis: i64, block_size: i64) -> QuantizeLinear {
-        let parts = Parts { axis, block_size };
-        QuantizeLinear { parts, dtype: None, precision: None, saturate: true }
+        let granularity = Granularity { axis, block_size };
+        QuantizeLinear { granularity, dtype: None, precision: None, saturate: true }
     }
 
     fn dequantize(dtype: Option<DType>) -> DequantizeLinear {
-        DequantizeLinear { parts: Parts { axis: 1, block_size: 0 }, dtype }
+        DequantizeLinear { granularity: Granularity { axis: 1, block_size: 0 }, dtype }
     }
 
     #[test]
-    fn the_zero_points_or_an_attribute_say_what_is_made() {
+    fn the_zero_points_or_an_attribute_determine_the_type() {
         let (x, scale) = (|| tensor(DType::F16, [2, 3]), || tensor(DType::F16, [0; 0]));
         check(quantize(1, 0), &[x(), scale()], 1, "uint8[2, 3]");
         check(quantize(1, 0), &[x(), scale(), tensor(DType::I4, [1])], 1, "int4[2, 3]");
         let op = || QuantizeLinear { dtype: Some(DType::F4E2M1), ..quantize(1, 0) };
         check(op(), &[x(), tensor(DType::F8E8M0, [3])], 1, "float4e2m1[2, 3]");
-        let found = "`output_dtype` is float4e2m1, but the zero points are not";
-        check(op(), &[x(), scale(), tensor(DType::I4, [0; 0])], 1, found);
+        let expected = "`output_dtype` is float4e2m1, but the zero points are not";
+        check(op(), &[x(), scale(), tensor(DType::I4, [0; 0])], 1, expected);
         let op = QuantizeLinear { dtype: Some(DType::I64), ..quantize(1, 0) };
-        check(op, &[x(), scale()], 1, "numbers are not quantized to int64");
+        check(op, &[x(), scale()], 1, "cannot quantize to int64");
         let (x, scale) = (|| tensor(DType::I32, [2, 3]), || tensor(DType::F8E8M0, [3]));
         check(dequantize(Some(DType::BF16)), &[x(), scale()], 1, "bfloat16[2, 3]");
-        let found = "numbers are not dequantized to float8e8m0; `output_dtype` says to what";
-        check(dequantize(None), &[x(), scale()], 1, found);
+        let expected = "cannot dequantize to float8e8m0; set `output_dtype` to another type";
+        check(dequantize(None), &[x(), scale()], 1, expected);
         check(DynamicQuantizeLinear, &[tensor(DType::F32, [4])], 3, "uint8[4]; float; uint8");
     }
 
     #[test]
-    fn there_are_scales_for_all_for_places_or_for_blocks() {
+    fn scales_are_per_tensor_per_axis_or_per_block() {
         let x = || Given::Runtime(DType::F32, vec![Dim::symbol("n"), 7.into(), 4.into()]);
         let scale = |shape: &[Dim]| Given::Runtime(DType::F32, shape.to_vec());
         let n = Dim::symbol("n");
@@ -468,14 +471,15 @@ mod tests {
         check(quantize(1, 3), &[x(), scale(&blocks)], 1, "uint8[n, 7, 4]");
         let blocks = [n.ceil_div(&2.into()), 7.into(), 4.into()];
         check(quantize(0, 2), &[x(), scale(&blocks)], 1, "uint8[n, 7, 4]");
-        let found = "the number of scales and the size of the axis must be equal, but are 4 and 7";
-        check(quantize(1, 0), &[x(), scale(&[4.into()])], 1, found);
-        let found = "the numbers of scales and of blocks must be equal, but are 2 and 3";
-        check(quantize(1, 3), &[x(), scale(&[n, 2.into(), 4.into()])], 1, found);
-        let found = "`axis` is 3, but there are 3 axes";
-        check(quantize(3, 0), &[x(), scale(&[7.into()])], 1, found);
+        let expected =
+            "the number of scales and the size of the axis must be equal, but are 4 and 7";
+        check(quantize(1, 0), &[x(), scale(&[4.into()])], 1, expected);
+        let expected = "the numbers of scales and of blocks must be equal, but are 2 and 3";
+        check(quantize(1, 3), &[x(), scale(&[n, 2.into(), 4.into()])], 1, expected);
+        let expected = "`axis` is 3, but there are 3 axes";
+        check(quantize(3, 0), &[x(), scale(&[7.into()])], 1, expected);
         let zero = || Given::Runtime(DType::U8, vec![4.into()]);
-        let found = "the numbers of scales and of zero points must be equal, but are 7 and 4";
-        check(quantize(1, 0), &[x(), scale(&[7.into()]), zero()], 1, found);
+        let expected = "the numbers of scales and of zero points must be equal, but are 7 and 4";
+        check(quantize(1, 0), &[x(), scale(&[7.into()]), zero()], 1, expected);
     }
 }

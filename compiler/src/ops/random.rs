@@ -29,16 +29,16 @@ pub const OPS: &[Entry] = &[
             node.add_input("ratio", 1, Tensor::from_floats(&[ratio]));
             node.add_input("training_mode", 2, Tensor::from_bool(true));
         }
-        dropout(node, None, Mask::Number)
+        read_dropout(node, None, Mask::Number)
     }),
-    body("Dropout", 7, DROPOUT_OF_NONE),
+    body("Dropout", 7, INACTIVE_DROPOUT),
     entry("Dropout", 10, |node| {
         node.ignore("ratio");
-        dropout(node, None, Mask::Truth)
+        read_dropout(node, None, Mask::Truth)
     }),
     entry("Dropout", 12, |node| {
         let seed = node.maybe_int("seed")?;
-        dropout(node, seed, Mask::Truth)
+        read_dropout(node, seed, Mask::Truth)
     }),
     entry("Multinomial", 7, |node| {
         Ok(Rc::new(Multinomial {
@@ -47,14 +47,14 @@ pub const OPS: &[Entry] = &[
             seed: node.maybe_float("seed")?,
         }))
     }),
-    entry("RandomNormal", 1, |node| random(node, Distribution::normal, false)),
-    entry("RandomNormalLike", 1, |node| random(node, Distribution::normal, true)),
-    entry("RandomUniform", 1, |node| random(node, Distribution::uniform, false)),
-    entry("RandomUniformLike", 1, |node| random(node, Distribution::uniform, true)),
+    entry("RandomNormal", 1, |node| read_random(node, Distribution::normal, false)),
+    entry("RandomNormalLike", 1, |node| read_random(node, Distribution::normal, true)),
+    entry("RandomUniform", 1, |node| read_random(node, Distribution::uniform, false)),
+    entry("RandomUniformLike", 1, |node| read_random(node, Distribution::uniform, true)),
 ];
 
 /// `Dropout` of versions 7 to 9, which drops nothing.
-const DROPOUT_OF_NONE: &str = "<ratio: float = 0.5> (data) => (output, mask) {
+const INACTIVE_DROPOUT: &str = "<ratio: float = 0.5> (data) => (output, mask) {
     output = Identity(data)
     sizes = Shape(data)
     one = Constant<value_float = 1.0>()
@@ -110,7 +110,7 @@ impl Distribution {
     }
 }
 
-fn random(
+fn read_random(
     node: &mut Reader<'_>,
     distribution: fn(&mut Reader<'_>) -> Result<Distribution>,
     like: bool,
@@ -167,7 +167,7 @@ impl Op for Random {
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         let dtype = self.dtype.unwrap_or(like);
-        one_of(cx, dtype, FLOATS)?;
+        require_dtype(cx, dtype, FLOATS)?;
         Ok(vec![Type::tensor(dtype, shape)])
     }
 
@@ -192,11 +192,11 @@ fn dtype_and_seed(a: &mut Attributes, dtype: Option<DType>, seed: Option<f32>) {
 }
 
 /// Requires the output's element type to be one of `allowed`.
-fn one_of(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
+fn require_dtype(cx: &Infer<'_>, dtype: DType, allowed: &[DType]) -> Inferred<()> {
     if allowed.contains(&dtype) {
         return Ok(());
     }
-    let message = format!("the operator does not make elements of type {dtype}");
+    let message = format!("the output cannot have elements of type {dtype}");
     Err(cx.diagnostic(Code::TypeMismatch, message))
 }
 
@@ -215,7 +215,8 @@ pub struct Bernoulli {
 type Kernels<F> = [(DType, Kernel<F>)];
 
 macro_rules! kernels {
-    ($($Variant:ident $A:ident)*: $set:ident T, $kernel:ident, |$f:ident, $a:ident, $p:ident| $y:expr) => {
+    ($($Variant:ident $A:ident)*: $set:ident T, $kernel:ident,
+        |$f:ident, $a:ident, $p:ident| $y:expr) => {
         &[$((DType::$Variant, kernel!($set T, random::$kernel::<$A, T>, |$f, $a, $p| $y)),)*]
     };
 }
@@ -224,13 +225,13 @@ static BERNOULLI: &Kernels<(Draw,)> = kernels!(F32 f32 F64 f64 F16 f16 BF16 bf16
     NUMERIC_AND_BOOL T,
     bernoulli, |f, a, p| f(a.input(0), a.output(0), a.stream(p.0)));
 
-fn find<F: crate::plan::Formula>(
+fn select_kernel<F: crate::plan::Formula>(
     kernels: &'static Kernels<F>,
     cx: &Lower<'_>,
 ) -> Result<&'static Kernel<F>> {
     let from = cx.ty(0)?.dtype;
-    let found = kernels.iter().find(|(dtype, _)| *dtype == from);
-    let (_, kernel) = found.ok_or_else(|| cx.unsupported(&format!("inputs of type {from}")))?;
+    let kernel = kernels.iter().find(|(dtype, _)| *dtype == from);
+    let (_, kernel) = kernel.ok_or_else(|| cx.unsupported(&format!("inputs of type {from}")))?;
     Ok(kernel)
 }
 
@@ -250,13 +251,13 @@ impl Op for Bernoulli {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FLOATS)?;
         let dtype = self.dtype.unwrap_or(ty.dtype);
-        one_of(cx, dtype, NUMERIC_AND_BOOL)?;
+        require_dtype(cx, dtype, NUMERIC_AND_BOOL)?;
         Ok(vec![Type::tensor(dtype, &ty.shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let draw = cx.draw(float_seed(self.seed));
-        cx.call(find(BERNOULLI, cx)?, (draw,))
+        cx.call(select_kernel(BERNOULLI, cx)?, (draw,))
     }
 }
 
@@ -290,7 +291,7 @@ impl Op for Multinomial {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(0, FLOATS)?;
         let ty = cx.ranked(0, 2)?;
-        one_of(cx, self.dtype, INDICES)?;
+        require_dtype(cx, self.dtype, INDICES)?;
         if self.samples < 0 {
             let message = format!("`sample_size` is {}", self.samples);
             return Err(cx.diagnostic(Code::BadAttribute, message));
@@ -303,7 +304,7 @@ impl Op for Multinomial {
         let classes = cx.ty(0)?.shape[1].clone();
         let samples = usize::try_from(self.samples).unwrap_or(0);
         let draw = cx.draw(float_seed(self.seed));
-        cx.call(find(MULTINOMIAL, cx)?, (classes, samples, draw))
+        cx.call(select_kernel(MULTINOMIAL, cx)?, (classes, samples, draw))
     }
 }
 
@@ -325,7 +326,7 @@ pub enum Mask {
     Number,
 }
 
-fn dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dyn Op>> {
+fn read_dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dyn Op>> {
     let mask = if node.outputs < 2 { Mask::Truth } else { mask };
     let training = node.constant_input(2).and_then(Tensor::ints);
     if training.is_some_and(|training| training == [0]) {
@@ -420,10 +421,10 @@ impl Op for Dropout {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let trains = cx.has(2);
-        let made = if trains { Some(self.train(cx)?) } else { None };
+        let drawn = if trains { Some(self.train(cx)?) } else { None };
         let Some(mask) = cx.optional_output(1)? else { return Ok(()) };
         let dtype = cx.output_ty(1)?.dtype;
-        match made {
+        match drawn {
             None => {
                 let one = match self.mask {
                     Mask::Truth => Tensor::from_bool(true),
@@ -433,7 +434,7 @@ impl Op for Dropout {
                 cx.call_on(&CONSTANT_OF_SHAPE, dtype, Vec::new(), vec![mask.into()], one)
             }
             Some(_) if self.mask == Mask::Truth => Ok(()),
-            Some(made) => CastMode::DEFAULT.call(cx, DType::Bool, made, dtype, mask),
+            Some(drawn) => CastMode::DEFAULT.call(cx, DType::Bool, drawn, dtype, mask),
         }
     }
 }

@@ -76,7 +76,7 @@ static MAX: Reducer = Reducer {
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_any, |f, a, p| f(a.input(0), a.output(0), p))),
     ..row!("ReduceMax" MIN_MAX_NUMERIC, reduce_max, true, |all| {
         all.iter().cloned().reduce(|a, b| a.at_least(&b))?.if_sure()
-    }, chosen)
+    }, extremum_gradient)
 };
 static MEAN: Reducer = row!("ReduceMean" ARITHMETIC, reduce_mean, true, |_| None,
     |x, y, dy| dy * y.share_of(x));
@@ -85,12 +85,12 @@ static MIN: Reducer = Reducer {
     truth: Some(kernel!(BOOL_ONLY T, reduce::reduce_all, |f, a, p| f(a.input(0), a.output(0), p))),
     ..row!("ReduceMin" MIN_MAX_NUMERIC, reduce_min, true, |all| {
         all.iter().cloned().reduce(|a, b| a.at_most(&b))?.if_sure()
-    }, chosen)
+    }, extremum_gradient)
 };
 static PROD: Reducer = row!("ReduceProd" ARITHMETIC, reduce_prod, true, |all| {
     all.iter().try_fold(Dim::from(1), |product, dim| product.checked_mul(dim))
 },
-    |x, y, dy| dy * others(x, y));
+    |x, y, dy| dy * product_of_others(x, y));
 pub static SUM: Reducer = row!("ReduceSum" ARITHMETIC, reduce_sum, true, |all| {
     all.iter().try_fold(Dim::from(0), |sum, dim| sum.checked_add(dim))
 },
@@ -101,14 +101,14 @@ static SUM_SQUARE: Reducer = row!("ReduceSumSquare" ARITHMETIC, reduce_sum_squar
     |x, _, dy| dy * x * 2.0);
 
 /// Divides the gradient among the elements that equal the result.
-fn chosen<'t>(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t> {
+fn extremum_gradient<'t>(x: Expr<'t>, y: Expr<'t>, dy: Expr<'t>) -> Expr<'t> {
     let chosen = x.equal(y).cast_like(x);
     dy * chosen / chosen.fit(y)
 }
 
 /// Returns the product of all other elements. It is `y / x` for a nonzero element. A single zero
 /// gets the product of the nonzero elements; with two zeros, every product is zero.
-fn others<'t>(x: Expr<'t>, y: Expr<'t>) -> Expr<'t> {
+fn product_of_others<'t>(x: Expr<'t>, y: Expr<'t>) -> Expr<'t> {
     let zero = x.equal(x.number(0.0));
     let zeros = zero.cast_like(x).fit(y);
     let nonzero = zero.select(x.number(1.0), x);
@@ -171,7 +171,7 @@ impl Reduce {
     }
 
     /// Returns fresh sizes for axes that are known only at run time. The node binds them.
-    fn later(&self, cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<Vec<Dim>> {
+    fn infer_dynamic(&self, cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<Vec<Dim>> {
         let bounds: Vec<_> =
             shape.iter().map(|dim| cx.upper(dim).map(|most| most.max(1))).collect();
         let kept = cx.fresh_sizes(bounds.clone());
@@ -184,7 +184,7 @@ impl Reduce {
         };
         let Some(left) = usize::try_from(count).ok().and_then(|n| shape.len().checked_sub(n))
         else {
-            let message = format!("{count} axes of {} cannot be reduced", shape.len());
+            let message = format!("cannot reduce {count} axes of {}", shape.len());
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let most = bounds.into_iter().reduce(|a, b| Some(a?.max(b?))).flatten();
@@ -192,7 +192,7 @@ impl Reduce {
     }
 
     /// Computes the result on sizes, if the node reduces all or none of the elements.
-    fn pass_on(&self, cx: &mut Infer<'_>, ty: &TensorType, axes: &[usize]) {
+    fn reduce_sizes(&self, cx: &mut Infer<'_>, ty: &TensorType, axes: &[usize]) {
         let Some(known) = cx.known(0) else { return };
         let reduced = if axes.len() == ty.rank() {
             (self.by.sizes)(known).map(|dim| vec![dim])
@@ -217,9 +217,9 @@ impl Op for Reduce {
         let ty = cx.of(0, self.by.types)?;
         let TensorType { dtype, shape } = ty;
         let sizes = match self.axes(cx, shape.len())? {
-            None => self.later(cx, shape)?,
+            None => self.infer_dynamic(cx, shape)?,
             Some(axes) => {
-                self.pass_on(cx, ty, &axes);
+                self.reduce_sizes(cx, ty, &axes);
                 let sizes = shape.iter().enumerate().map(|(axis, size)| {
                     if !axes.contains(&axis) {
                         return Some(size.clone());
@@ -243,13 +243,13 @@ impl Op for Reduce {
         if self.by.keeps_one && ty.len() == output.len() {
             return Ok(());
         }
-        self.settle(cx)?;
+        self.bind_sizes(cx)?;
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         let kernel = match &self.by.truth {
             Some(kernel) if ty.dtype == DType::Bool => kernel,
             _ => &self.by.kernel,
         };
-        let kept = self.kept(cx, &ty.shape, &output.shape);
+        let kept = self.kept_shape(cx, &ty.shape, &output.shape);
         cx.call_on(kernel, ty.dtype, vec![x], vec![y], Reduction::to(&ty.shape, &kept))
     }
 
@@ -277,7 +277,7 @@ impl Op for Reduce {
 impl<'t> Expr<'t> {
     /// Returns the sum along axes, which stay with size 1.
     pub fn sum(self, axes: &[usize]) -> Expr<'t> {
-        self.reduced(&SUM, axes)
+        self.reduce_axes(&SUM, axes)
     }
 
     /// Returns the sum of all elements, a scalar.
@@ -288,10 +288,10 @@ impl<'t> Expr<'t> {
 
     /// Returns the mean along axes, which stay with size 1.
     pub fn mean(self, axes: &[usize]) -> Expr<'t> {
-        self.reduced(&MEAN, axes)
+        self.reduce_axes(&MEAN, axes)
     }
 
-    fn reduced(self, by: &'static Reducer, axes: &[usize]) -> Expr<'t> {
+    fn reduce_axes(self, by: &'static Reducer, axes: &[usize]) -> Expr<'t> {
         if axes.is_empty() {
             return self;
         }
@@ -303,7 +303,7 @@ impl<'t> Expr<'t> {
 
 impl Reduce {
     /// Binds the sizes that depend on axes known only at run time.
-    fn settle(&self, cx: &mut Lower<'_>) -> Result {
+    fn bind_sizes(&self, cx: &mut Lower<'_>) -> Result {
         if cx.node().binds.is_empty() {
             return Ok(());
         }
@@ -317,19 +317,19 @@ impl Reduce {
     }
 
     /// Returns the output's shape with size 1 for every reduced axis.
-    fn kept(&self, cx: &Lower<'_>, shape: &[Dim], output: &[Dim]) -> Vec<Dim> {
+    fn kept_shape(&self, cx: &Lower<'_>, shape: &[Dim], output: &[Dim]) -> Vec<Dim> {
         if output.len() == shape.len() {
             return output.to_vec();
         }
         // The first sizes that the node binds are those with all axes kept.
-        let settled = &cx.node().binds;
-        if !settled.is_empty() {
-            return settled[..shape.len()].iter().map(|name| Dim::symbol(name)).collect();
+        let bound = &cx.node().binds;
+        if !bound.is_empty() {
+            return bound[..shape.len()].iter().map(|name| Dim::symbol(name)).collect();
         }
         let rank = shape.len() as i64;
         let reduced = |axis: usize| match cx.ints(1) {
             Some(axes) if !axes.is_empty() => {
-                axes.iter().any(|named| named.rem_euclid(rank) == axis as i64)
+                axes.iter().any(|other| other.rem_euclid(rank) == axis as i64)
             }
             _ => true,
         };
@@ -359,7 +359,7 @@ mod tests {
 
     fn reduce(g: &mut Graph, by: &'static Reducer, keepdims: bool, inputs: &[ValueId]) -> ValueId {
         let op = Reduce { by, keepdims, noop_with_empty_axes: false };
-        g.add(g.body, "y", op, inputs).expect("the node fits")
+        g.add(g.body, "y", op, inputs).expect("the inputs are valid")
     }
 
     #[test]
@@ -368,7 +368,7 @@ mod tests {
         let n = Dim::symbol("n");
         let x = input(&mut g, DType::F32, &[n.clone(), 3.into()]);
         let op = crate::ops::reshape::Shape { start: 0, end: None };
-        let shape = g.add(g.body, "shape", op, &[x]).expect("the node fits");
+        let shape = g.add(g.body, "shape", op, &[x]).expect("the inputs are valid");
         let product = reduce(&mut g, &PROD, false, &[shape]);
         assert_eq!(g[product].known, Some(vec![&n * 3]));
         let least = reduce(&mut g, &MIN, true, &[shape]);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_sizes_stay_or_go() {
+    fn reduced_axes_are_removed_or_have_size_1() {
         let mut g = graph();
         let n = Dim::symbol("n");
         let x = input(&mut g, DType::F32, &[n.clone(), 3.into(), 5.into()]);
@@ -388,12 +388,16 @@ mod tests {
     }
 
     #[test]
-    fn axes_known_only_when_running_bound_every_size() {
+    fn sizes_are_bounded_if_the_axes_are_known_only_at_run_time() {
         let mut g = graph();
         let x = input(&mut g, DType::F32, &[2.into(), 7.into()]);
         let axes = input(&mut g, DType::I64, &[1.into()]);
         let y = reduce(&mut g, &SUM, false, &[x, axes]);
-        let shape = &g[y].ty.as_tensor().expect("the rank is known").shape;
+        let shape = &g[y]
+            .ty
+            .as_tensor()
+            .expect("`keepdims` and the number of axes determine the rank")
+            .shape;
         let most = |name: &str| g.symbols.get(name)?.max;
         assert_eq!(shape.iter().map(|dim| dim.upper(&most)).collect::<Vec<_>>(), [Some(7)]);
         assert_eq!(g.producer(y).map(|node| node.binds.len()), Some(3));

@@ -68,7 +68,7 @@ impl Op for Flatten {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        back(g)
+        set_reshaped_gradient(g)
     }
 }
 
@@ -81,7 +81,7 @@ impl Op for Identity {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        pass_on(cx);
+        propagate_known(cx);
         if let Some(constant) = cx.constant(0) {
             cx.set_constant(0, constant.clone());
         }
@@ -97,7 +97,7 @@ impl Op for Identity {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        back(g)
+        set_reshaped_gradient(g)
     }
 }
 
@@ -134,18 +134,18 @@ impl Reshape {
                     1.into()
                 }
                 Some(n) if n < 0 => {
-                    let message = format!("`shape` is {wanted:?}, of which only one may be -1");
+                    let message = format!("`shape` is {wanted:?}, but only one size may be -1");
                     return Err(cx.diagnostic(Code::ShapeMismatch, message));
                 }
                 _ => {
-                    cx.require_at_least(dim, &0.into(), "a size and 0")?;
+                    cx.require_at_least(dim, &0.into(), "a size must not be negative")?;
                     dim.clone()
                 }
             });
         }
         let (total, rest): (Dim, Dim) = (input.iter().product(), shape.iter().product());
         if let Some(axis) = open {
-            shape[axis] = left(cx, &total, &rest)?;
+            shape[axis] = remaining_size(cx, &total, &rest)?;
         }
         cx.require_equal(
             &total,
@@ -158,18 +158,18 @@ impl Reshape {
 
 /// Returns the size of the axis of size -1: `total / rest`, where `rest` is the product of the
 /// others.
-fn left(cx: &mut Infer<'_>, total: &Dim, rest: &Dim) -> Inferred<Dim> {
-    const WHAT: &str = "the number of elements beside an axis of size -1, and 1";
+fn remaining_size(cx: &mut Infer<'_>, total: &Dim, rest: &Dim) -> Inferred<Dim> {
+    const NONZERO: &str = "the sizes beside one of -1 must not be zero";
     if total == rest {
         return Ok(1.into());
     }
     if rest.known().is_some() {
-        cx.require_at_least(rest, &1.into(), WHAT)?;
+        cx.require_at_least(rest, &1.into(), NONZERO)?;
     }
     let left = total.floor_div(rest);
     // Common factors of both products may be 0, but not the remaining divisor.
     if let Some(Atom::FloorDiv(_, by)) = left.as_atom() {
-        cx.require_at_least(by, &1.into(), WHAT)?;
+        cx.require_at_least(by, &1.into(), NONZERO)?;
     }
     Ok(left)
 }
@@ -185,7 +185,7 @@ impl Op for Reshape {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.ty(0)?;
-        pass_on(cx);
+        propagate_known(cx);
         let shape = match cx.known(1) {
             Some(wanted) => self.shape(cx, &ty.shape, wanted)?,
             None => {
@@ -212,12 +212,12 @@ impl Op for Reshape {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        back(g)
+        set_reshaped_gradient(g)
     }
 }
 
 /// Reads a node as the reshape of `y` to the shape of `x`.
-pub fn shaped_like(node: &mut Reader<'_>, y: ValueId, x: ValueId) -> Result<Rc<dyn Op>> {
+pub fn read_as_reshape(node: &mut Reader<'_>, y: ValueId, x: ValueId) -> Result<Rc<dyn Op>> {
     let shape = node.add(Shape { start: 0, end: None }, &[x], &[])?;
     node.inputs = vec![Some(y), Some(shape)];
     Ok(Rc::new(Reshape { allowzero: true }))
@@ -286,7 +286,7 @@ impl Op for Size {
 
 /// Writes the known elements of the node's output, which are sizes.
 pub(super) fn write_sizes(cx: &mut Lower<'_>) -> Result {
-    let sizes = cx.known_output(0).expect("the operator knows its elements").to_vec();
+    let sizes = cx.known_output(0).expect("`infer` set the known elements").to_vec();
     let y = cx.output(0)?;
     write(cx, sizes, y)
 }
@@ -316,7 +316,7 @@ impl Op for Squeeze {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.ty(0)?;
-        pass_on(cx);
+        propagate_known(cx);
         let rank = ty.rank();
         let axes = match (cx.has(1), cx.ints(1)) {
             (true, Some(axes)) => cx.axes("axes", &axes, rank)?,
@@ -343,7 +343,7 @@ impl Op for Squeeze {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         if !cx.has(1) && cx.ty(0)?.shape.iter().any(Squeeze::is_open) {
-            let message = "without `axes`, which axes are squeezed is known only when running";
+            let message = "without `axes`, only the run determines which axes are squeezed";
             return Err(Diagnostic::new(Code::UnknownShape, message));
         }
         if cx.node().binds.is_empty() {
@@ -355,7 +355,7 @@ impl Op for Squeeze {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        back(g)
+        set_reshaped_gradient(g)
     }
 }
 
@@ -372,7 +372,7 @@ impl Op for Unsqueeze {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.ty(0)?;
-        pass_on(cx);
+        propagate_known(cx);
         let Some(axes) = cx.ints(1) else {
             let rank = ty.rank() + cx.count(1)?;
             let sizes = cx.fresh_sizes(vec![None; rank]);
@@ -382,7 +382,11 @@ impl Op for Unsqueeze {
         let axes = cx.axes("axes", &axes, rank)?;
         let mut sizes = ty.shape.iter().cloned();
         let size = |axis| {
-            if axes.contains(&axis) { 1.into() } else { sizes.next().expect("as many as before") }
+            if axes.contains(&axis) {
+                1.into()
+            } else {
+                sizes.next().expect("every axis that is not inserted has a size")
+            }
         };
         Ok(vec![Type::tensor(ty.dtype, (0..rank).map(size).collect::<Vec<Dim>>())])
     }
@@ -401,19 +405,19 @@ impl Op for Unsqueeze {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        back(g)
+        set_reshaped_gradient(g)
     }
 }
 
 /// Passes the known elements of the input to the output.
-fn pass_on(cx: &mut Infer<'_>) {
+fn propagate_known(cx: &mut Infer<'_>) {
     if let Some(known) = cx.known(0) {
         cx.set_known(0, known.to_vec());
     }
 }
 
 /// Sets the gradient to `dy` in the shape of input 0.
-fn back(g: &mut Gradient<'_>) -> Result {
+fn set_reshaped_gradient(g: &mut Gradient<'_>) -> Result {
     if let Some(dy) = g.dy(0) {
         g.set(0, dy.reshape_like(g.x(0)));
     }

@@ -31,8 +31,8 @@ pub const OPS: &[Entry] = &[
 ];
 
 /// Checks a size that an attribute holds.
-fn size(name: &str, size: i64) -> Result<usize> {
-    let message = || format!("`{name}` is {size}, which is not a size");
+fn checked_size(name: &str, size: i64) -> Result<usize> {
+    let message = || format!("`{name}` is {size}, but must be positive");
     let checked = u32::try_from(size).ok().filter(|&size| size > 0);
     let checked = checked.and_then(|size| usize::try_from(size).ok());
     checked.ok_or_else(|| Diagnostic::new(Code::BadAttribute, message()))
@@ -60,11 +60,11 @@ static LARGEST: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T, roi::roi
 
 impl RoiAlign {
     fn read(node: &mut Reader<'_>, half_pixel: bool) -> Result<RoiAlign> {
-        let height = size("output_height", node.int("output_height", 1)?)?;
-        let width = size("output_width", node.int("output_width", 1)?)?;
+        let height = checked_size("output_height", node.int("output_height", 1)?)?;
+        let width = checked_size("output_width", node.int("output_width", 1)?)?;
         let ratio = match node.int("sampling_ratio", 0)? {
             ratio if ratio <= 0 => 0,
-            ratio => size("sampling_ratio", ratio)?,
+            ratio => checked_size("sampling_ratio", ratio)?,
         };
         Ok(RoiAlign {
             largest: node.choice("mode", &[("avg", false), ("max", true)])?,
@@ -84,18 +84,22 @@ impl RoiAlign {
 }
 
 /// Infers the output of both operators. A region has `numbers` elements.
-fn pooled(cx: &mut Infer<'_>, numbers: i64, out: [usize; 2]) -> Inferred {
+fn infer_pooled(cx: &mut Infer<'_>, numbers: i64, out: [usize; 2]) -> Inferred {
     let dtype = cx.of(0, FLOATS)?.dtype;
     let (x, rois) = (cx.ranked(0, 4)?, cx.ranked(1, 2)?);
     cx.same_dtype(0, 1)?;
-    cx.require_equal(&rois.shape[1], &numbers.into(), "the numbers of a region and those wanted")?;
+    cx.require_equal(
+        &rois.shape[1],
+        &numbers.into(),
+        "the size of a region's row and the expected size",
+    )?;
     let [height, width] = out.map(Dim::from);
     Ok(vec![Type::tensor(dtype, [&rois.shape[0], &x.shape[1], &height, &width])])
 }
 
 fn regions(cx: &Lower<'_>, out: [usize; 2], scale: f32) -> Result<Regions> {
     let [batch, channels, height, width] = cx.ty(0)?.shape.as_slice() else {
-        unreachable!("inferring saw four axes")
+        unreachable!("`infer` checked the rank")
     };
     let image = [height.clone(), width.clone()];
     Ok(Regions { batch: batch.clone(), channels: channels.clone(), image, out, scale })
@@ -120,8 +124,8 @@ impl Op for RoiAlign {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(2, &[DType::I64])?;
         let (rois, images) = (&cx.ranked(1, 2)?.shape[0], &cx.ranked(2, 1)?.shape[0]);
-        cx.require_equal(rois, images, "the regions and the images named")?;
-        pooled(cx, 4, self.out)
+        cx.require_equal(rois, images, "the number of regions and of image indices")?;
+        infer_pooled(cx, 4, self.out)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -136,8 +140,8 @@ impl Op for RoiAlign {
         let (x, rois) = (g.x(0), g.x(1));
         if self.largest {
             let op = Rc::new(RoiAlignPlaces { align: self.clone() });
-            let found = g.tape().node(op, &[Some(x), Some(rois), g.optional(2)], 2);
-            return g.through(&[at_places(x, found[0]) * found[1]]);
+            let corners = g.tape().node(op, &[Some(x), Some(rois), g.optional(2)], 2);
+            return g.through(&[gather_or_zero(x, corners[0]) * corners[1]]);
         }
         let weights = |axis| match self.ratio {
             0 => {
@@ -148,7 +152,7 @@ impl Op for RoiAlign {
         };
         let [rows, columns] = [weights(0), weights(1)];
         let images = x.gather(g.x(2), 0);
-        let y = rows.with_axis(1).matmul(images).matmul(columns.with_axis(1).turned());
+        let y = rows.with_axis(1).matmul(images).matmul(columns.with_axis(1).transpose_matrices());
         g.through(&[y])
     }
 }
@@ -164,7 +168,7 @@ impl RoiAlign {
             rois.gather(column, 1) * f64::from(self.scale) - shift
         };
         let (start, end) = (corner(0), corner(1));
-        let span = if self.half_pixel { end - start } else { (end - start).floored(1.0) };
+        let span = if self.half_pixel { end - start } else { (end - start).max_with(1.0) };
         let (out, ratio) = (self.out[axis] as i64, self.ratio as i64);
         let samples: Vec<i64> = (0..out * ratio).collect();
         let samples = (rois.tape.ints(&samples).cast_like(rois) + 0.5) / (out * ratio) as f64;
@@ -172,10 +176,10 @@ impl RoiAlign {
         let size = x.size_of(axis + 2).cast_like(rois);
         let near = places.at_least(places.number(-1.0)).and(places.at_most(size));
         let last = size - 1.0;
-        let places = places.floored(0.0);
+        let places = places.max_with(0.0);
         let places = places.greater(last).select(last, places).with_axis(2);
         let distance = (places - x.indices(axis + 2).cast_like(rois)).abs();
-        let weight = (-distance + 1.0).floored(0.0).only_where(near.with_axis(2));
+        let weight = (-distance + 1.0).max_with(0.0).only_where(near.with_axis(2));
         weight.reshape_to(&[0, out, ratio, -1]).mean(&[2]).squeeze(&[2]).cast_like(x)
     }
 }
@@ -251,7 +255,7 @@ impl MaxRoiPool {
             let message = "`pooled_shape` must be a height and a width";
             return Err(Diagnostic::new(Code::BadAttribute, message));
         };
-        let out = [size("pooled_shape", height)?, size("pooled_shape", width)?];
+        let out = [checked_size("pooled_shape", height)?, checked_size("pooled_shape", width)?];
         Ok(MaxRoiPool { out, scale: node.float("spatial_scale", 1.0)? })
     }
 }
@@ -267,7 +271,7 @@ impl Op for MaxRoiPool {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        pooled(cx, 5, self.out)
+        infer_pooled(cx, 5, self.out)
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -279,12 +283,12 @@ impl Op for MaxRoiPool {
         let (x, rois) = (g.x(0), g.x(1));
         let op = Rc::new(MaxRoiPlaces { pool: self.clone() });
         let places = g.tape().node(op, &[Some(x), Some(rois)], 1)[0];
-        g.through(&[at_places(x, places)])
+        g.through(&[gather_or_zero(x, places)])
     }
 }
 
 /// Gathers elements of `x` by their index among all elements. The index after the last gives zero.
-fn at_places<'t>(x: Expr<'t>, places: Expr<'t>) -> Expr<'t> {
+fn gather_or_zero<'t>(x: Expr<'t>, places: Expr<'t>) -> Expr<'t> {
     let nothing = x.number(0.0).reshape_to(&[1]);
     x.reshape_to(&[-1]).concat(&[nothing], 0).gather(places, 0)
 }
@@ -333,7 +337,8 @@ pub struct RoiAlignPlaces {
     pub align: RoiAlign,
 }
 
-static ALIGN_PLACES: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T, roi::roi_align_places::<T>,
+static ALIGN_PLACES: Kernel<(Regions, Sampling)> = kernel!(checked FLOATS T,
+    roi::roi_align_places::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), a.output(1), p.0, p.1));
 
 impl Op for RoiAlignPlaces {
@@ -383,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn each_region_comes_to_have_one_size() {
+    fn every_region_has_the_same_output_size() {
         let align =
             |largest| RoiAlign { largest, out: [2, 3], scale: 0.5, ratio: 0, half_pixel: true };
         let x = |dtype| tensor(dtype, [2.into(), 5.into(), n(), 8.into()]);
@@ -396,7 +401,8 @@ mod tests {
         check(pool(), &[x(F16), tensor(F16, [7, 5])], 1, "float16[7, 5, 2, 3]");
         let places = MaxRoiPlaces { pool: pool() };
         check(places, &[x(F16), tensor(F16, [7, 5])], 1, "int64[7, 5, 2, 3]");
-        let found = "the numbers of a region and those wanted must be equal, but are 4 and 5";
-        check(pool(), &[x(F16), tensor(F16, [7, 4])], 1, found);
+        let expected =
+            "the size of a region's row and the expected size must be equal, but are 4 and 5";
+        check(pool(), &[x(F16), tensor(F16, [7, 4])], 1, expected);
     }
 }

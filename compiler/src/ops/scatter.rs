@@ -105,8 +105,8 @@ impl Op for ScatterElements {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, self.reduction.types)?.clone();
         let indices = gather_elements_shape(cx, self.axis)?;
-        has_updates(cx, &indices)?;
-        know_scattered(cx, self.reduction);
+        check_updates(cx, &indices)?;
+        scatter_sizes(cx, self.reduction);
         Ok(vec![ty.into()])
     }
 
@@ -119,7 +119,7 @@ impl Op for ScatterElements {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let axis = self.axis;
-        scattered(
+        set_gradients(
             g,
             self.reduction,
             |reduction, inputs| inputs[0].apply(ScatterElements { axis, reduction }, &inputs[1..]),
@@ -149,8 +149,8 @@ impl Op for ScatterNd {
         let slice = slice_shape(cx, 0, of_slice)?;
         let points = cx.shape(1)?.split_last().map_or(&[][..], |(_, points)| points);
         let updates: Vec<Dim> = points.iter().chain(slice).cloned().collect();
-        has_updates(cx, &updates)?;
-        know_scattered(cx, self.reduction);
+        check_updates(cx, &updates)?;
+        scatter_sizes(cx, self.reduction);
         Ok(vec![ty.into()])
     }
 
@@ -162,7 +162,7 @@ impl Op for ScatterNd {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        scattered(
+        set_gradients(
             g,
             self.reduction,
             |reduction, inputs| inputs[0].apply(ScatterNd { reduction }, &inputs[1..]),
@@ -173,7 +173,7 @@ impl Op for ScatterNd {
 
 /// Sets the gradients of a scatter. If several updates replace one element, each gets its whole
 /// gradient.
-fn scattered<'t>(
+fn set_gradients<'t>(
     g: &mut Gradient<'t>,
     reduction: &'static Reduction,
     scatter: impl Fn(&'static Reduction, [Expr<'t>; 3]) -> Expr<'t>,
@@ -181,7 +181,7 @@ fn scattered<'t>(
 ) -> Result {
     let (x, indices, updates, y) = (g.x(0), g.x(1), g.x(2), g.y(0));
     let Some(dy) = g.dy(0) else { return Ok(()) };
-    let scatter = |how, x, updates| scatter(how, [x, indices, updates]);
+    let scatter = |reduction, x, updates| scatter(reduction, [x, indices, updates]);
     let gather = |y| gather(y, indices);
     let (dx, du) = match reduction.name {
         "none" => (scatter(&NONE, dy, updates.zeros_like()), gather(dy)),
@@ -221,7 +221,7 @@ impl<'t> Expr<'t> {
     }
 
     /// Returns the numbers from 1 on, in the shape of `self`.
-    pub fn places(self) -> Expr<'t> {
+    pub fn element_numbers(self) -> Expr<'t> {
         let one = self.tape.constant(Tensor::from_int(1));
         let range = one.apply(Range { stash: DType::F32 }, &[self.size() + 1.0, one]);
         range.reshape_like(self)
@@ -229,10 +229,10 @@ impl<'t> Expr<'t> {
 
     /// Adds each element to the element of a zero tensor, shaped like `x`, whose number is in
     /// `numbers`, counted from 1. Elements with number 0 are dropped.
-    pub fn returned(self, places: Expr<'t>, x: Expr<'t>) -> Expr<'t> {
+    pub fn scatter_to(self, numbers: Expr<'t>, x: Expr<'t>) -> Expr<'t> {
         let count = (x.size() + 1.0).reshape_to(&[1]);
         let zeros = self.number(0.0).apply(Expand, &[count]);
-        let sums = zeros.scatter_add(places.reshape_to(&[-1]), self.reshape_to(&[-1]), 0);
+        let sums = zeros.scatter_add(numbers.reshape_to(&[-1]), self.reshape_to(&[-1]), 0);
         sums.from(1, 0).reshape_like(x)
     }
 }
@@ -245,36 +245,36 @@ impl<'t> Gradient<'t> {
     ///
     /// Never returns an error. The result is that of [`Op::gradient`](crate::ir::Op::gradient),
     /// whose implementations call this function.
-    pub fn moved(&mut self, i: usize) -> Result {
+    pub fn move_back(&mut self, i: usize) -> Result {
         let (x, Some(dy)) = (self.x(i), self.dy(0)) else { return Ok(()) };
         let mut inputs: Vec<_> = (0..self.inputs()).map(|i| self.optional(i)).collect();
-        inputs[i] = Some(x.places());
-        let places = self.tape().node(self.node().op.clone(), &inputs, 1)[0];
-        self.set(i, dy.returned(places, x));
+        inputs[i] = Some(x.element_numbers());
+        let numbers = self.tape().node(self.node().op.clone(), &inputs, 1)[0];
+        self.set(i, dy.scatter_to(numbers, x));
         Ok(())
     }
 }
 
 /// Requires the updates, input 2, to have the shape `shape`.
-fn has_updates(cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<()> {
+fn check_updates(cx: &mut Infer<'_>, shape: &[Dim]) -> Inferred<()> {
     cx.same_dtype(0, 2)?;
     for (size, wanted) in cx.ranked(2, shape.len())?.shape.iter().zip(shape) {
-        cx.require_equal(size, wanted, "the sizes of the updates and of their places")?;
+        cx.require_equal(size, wanted, "the sizes of the updates and of their targets")?;
     }
     Ok(())
 }
 
 /// Computes the output's elements as sizes, if those of the inputs are known. A point in a tensor
 /// of rank 1 is an index.
-fn know_scattered(cx: &mut Infer<'_>, reduction: &Reduction) {
+fn scatter_sizes(cx: &mut Infer<'_>, reduction: &Reduction) {
     let (Some(x), Some(indices), Some(updates)) = (cx.known(0), cx.ints(1), cx.known(2)) else {
         return;
     };
     let mut elements = x.to_vec();
     let len = i64::try_from(elements.len()).unwrap_or(i64::MAX);
     for (index, update) in indices.into_iter().zip(updates) {
-        let place = usize::try_from(if index < 0 { index + len } else { index });
-        match place.ok().and_then(|place| elements.get_mut(place)) {
+        let index = usize::try_from(if index < 0 { index + len } else { index });
+        match index.ok().and_then(|index| elements.get_mut(index)) {
             Some(element) if reduction.name == "none" => *element = update.clone(),
             _ => return,
         }
@@ -313,7 +313,7 @@ impl Op for TensorScatter {
         let ty = cx.of(0, ANY)?.clone();
         let steps = cx.axis("axis", self.axis, ty.rank())?;
         if steps == 0 {
-            return Err(cx.diagnostic(Code::BadAttribute, "`axis` is that of the instances"));
+            return Err(cx.diagnostic(Code::BadAttribute, "`axis` must not be the batch axis"));
         }
         cx.same_dtype(0, 1)?;
         let update = cx.ranked(1, ty.rank())?;
@@ -350,13 +350,13 @@ impl Op for TensorScatter {
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, update, Some(dy)) = (g.x(0), g.x(1), g.dy(0)) else { return Ok(()) };
-        let written = |x, update| {
+        let write = |x, update| {
             g.tape().node(g.node().op.clone(), &[Some(x), Some(update), g.optional(2)], 1)[0]
         };
-        let dx = written(dy, update.zeros_like());
-        let places = written(x.zeros_like().cast(DType::I64), update.places());
+        let dx = write(dy, update.zeros_like());
+        let numbers = write(x.zeros_like().cast(DType::I64), update.element_numbers());
         g.set(0, dx);
-        g.set(1, dy.returned(places, update));
+        g.set(1, dy.scatter_to(numbers, update));
         Ok(())
     }
 }
@@ -372,27 +372,28 @@ mod tests {
     }
 
     #[test]
-    fn updates_fit_their_places() {
+    fn updates_have_the_shape_of_their_targets() {
         let x = || tensor(F32, [n(), 3.into(), 4.into()]);
         let indices = || tensor(I64, [n(), 2.into()]);
         let op = || ScatterNd { reduction: &ADD };
         let inputs = [x(), indices(), tensor(F32, [n(), 4.into()])];
         check(op(), &inputs, 1, "float[n, 3, 4]");
         let inputs = [x(), indices(), tensor(F32, [n(), 3.into()])];
-        let found = "the sizes of the updates and of their places must be equal, but are 3 and 4";
-        check(op(), &inputs, 1, found);
+        let expected =
+            "the sizes of the updates and of their targets must be equal, but are 3 and 4";
+        check(op(), &inputs, 1, expected);
         // The rank of the updates determines how many axes a point indexes.
         let open = || tensor(I64, [n(), Dim::symbol("k")]);
         let inputs = [x(), open(), tensor(F32, [n(), 4.into()])];
         check(op(), &inputs, 1, "float[n, 3, 4]");
         let op = ScatterElements { axis: -1, reduction: &NONE };
         let indices = || tensor(I64, [1, 4, 9]);
-        let found = "the indices are larger than the input: 3 is less than 4";
-        check(op, &[x(), indices(), tensor(F32, [1, 4, 9])], 1, found);
+        let expected = "the indices are larger than the input: 3 is less than 4";
+        check(op, &[x(), indices(), tensor(F32, [1, 4, 9])], 1, expected);
     }
 
     #[test]
-    fn sizes_are_replaced() {
+    fn updates_replace_known_sizes() {
         let sizes = || Given::Sizes(vec![n(), 3.into(), n() * 2]);
         let inputs = [sizes(), Given::Ints(vec![-1, 0]), Given::Sizes(vec![7.into(), n() + 1])];
         let op = |reduction| ScatterElements { axis: 0, reduction };
@@ -406,7 +407,7 @@ mod tests {
         let cache = || tensor(F32, [n(), 4.into(), 8.into()]);
         let inputs = [cache(), tensor(F32, [n(), 2.into(), 8.into()]), tensor(I64, [n()])];
         check(op(), &inputs, 1, "float[n, 4, 8]");
-        let found = "the sequences are longer than the caches: 4 is less than 5";
-        check(op(), &[cache(), tensor(F32, [n(), 5.into(), 8.into()])], 1, found);
+        let expected = "the sequences are longer than the caches: 4 is less than 5";
+        check(op(), &[cache(), tensor(F32, [n(), 5.into(), 8.into()])], 1, expected);
     }
 }

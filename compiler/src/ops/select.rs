@@ -23,7 +23,7 @@ pub const OPS: &[Entry] = &[
 ];
 
 /// Returns the geometry of `axis`, or of all elements as one axis.
-fn along(cx: &Lower<'_>, ty: &TensorType, axis: Option<i64>) -> Axis {
+fn axis_geometry(cx: &Lower<'_>, ty: &TensorType, axis: Option<i64>) -> Axis {
     match axis {
         Some(axis) => Axis::of(&ty.shape, cx.axis(axis, ty.rank())),
         None => Axis { outer: 1.into(), len: ty.len(), inner: 1.into() },
@@ -31,7 +31,7 @@ fn along(cx: &Lower<'_>, ty: &TensorType, axis: Option<i64>) -> Axis {
 }
 
 /// Returns the shape of input 0 with another size along the axis, or of that many of its elements.
-fn resized(cx: &Infer<'_>, axis: Option<i64>, size: Dim) -> Inferred<Vec<Dim>> {
+fn shape_with_size(cx: &Infer<'_>, axis: Option<i64>, size: Dim) -> Inferred<Vec<Dim>> {
     let mut shape = cx.shape(0)?.to_vec();
     match axis {
         Some(axis) => {
@@ -44,7 +44,7 @@ fn resized(cx: &Infer<'_>, axis: Option<i64>, size: Dim) -> Inferred<Vec<Dim>> {
 }
 
 /// Returns the size of input 0 along the axis, or its number of elements.
-fn size(cx: &Infer<'_>, axis: Option<i64>) -> Inferred<Dim> {
+fn size_along(cx: &Infer<'_>, axis: Option<i64>) -> Inferred<Dim> {
     let ty = cx.ty(0)?;
     match axis {
         Some(axis) => Ok(ty.shape[cx.axis("axis", axis, ty.rank())?].clone()),
@@ -78,24 +78,24 @@ impl Op for Compress {
         let dtype = cx.of(0, ANY)?.dtype;
         cx.of(1, BOOL_ONLY)?;
         let conditions = cx.ranked(1, 1)?.shape[0].clone();
-        let len = size(cx, self.axis)?;
+        let len = size_along(cx, self.axis)?;
         cx.require_at_least(&len, &conditions, "there are more conditions than slices")?;
         let chosen = match cx.known(1) {
             Some(conditions) => conditions.iter().cloned().sum(),
             None => cx.fresh_sizes([cx.upper(&conditions.at_most(&len))]).remove(0),
         };
-        Ok(vec![Type::tensor(dtype, resized(cx, self.axis, chosen)?)])
+        Ok(vec![Type::tensor(dtype, shape_with_size(cx, self.axis, chosen)?)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let axis = along(cx, cx.ty(0)?, self.axis);
+        let axis = axis_geometry(cx, cx.ty(0)?, self.axis);
         let conditions = cx.input(1)?.into();
         cx.bind(&COMPRESS_SIZES, DType::Bool, vec![conditions], (axis.len.clone(),))?;
         cx.call(&COMPRESS, axis)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        g.moved(0)
+        g.move_back(0)
     }
 }
 
@@ -189,18 +189,18 @@ impl Op for OneHot {
         let indices = cx.of(0, NUMERIC)?;
         cx.of(1, NUMERIC)?;
         let dtype = cx.of(2, ANY)?.dtype;
-        for (i, count, what) in
-            [(1, 1, "the number of depths and 1"), (2, 2, "that of values and 2")]
+        for (i, count, message) in
+            [(1, 1, "the number of depths and 1"), (2, 2, "the number of values and 2")]
         {
-            let found: Dim = cx.shape(i)?.iter().product();
-            cx.require_equal(&found, &count.into(), what)?;
+            let len: Dim = cx.shape(i)?.iter().product();
+            cx.require_equal(&len, &count.into(), message)?;
         }
         let axis = self.axis(cx, indices.rank() + 1)?;
         let depth = match OneHot::depth(cx) {
             Some(depth) => depth,
             None => cx.fresh_sizes([None]).remove(0),
         };
-        cx.require_at_least(&depth, &0.into(), "the depth and 0")?;
+        cx.require_at_least(&depth, &0.into(), "the depth must not be negative")?;
         let mut shape = indices.shape.clone();
         shape.insert(axis, depth);
         Ok(vec![Type::tensor(dtype, shape)])
@@ -264,16 +264,16 @@ impl Op for Unique {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let dtype = cx.of(0, ANY_IR4)?.dtype;
-        let len = size(cx, self.axis)?;
+        let len = size_along(cx, self.axis)?;
         let count = cx.fresh_sizes([cx.upper(&len)]).remove(0);
         let list = |len: &Dim| Type::tensor(DType::I64, [len]);
-        let y = Type::tensor(dtype, resized(cx, self.axis, count.clone())?);
+        let y = Type::tensor(dtype, shape_with_size(cx, self.axis, count.clone())?);
         Ok(vec![y, list(&count), list(&len), list(&count)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let ty = cx.ty(0)?;
-        let axis = along(cx, ty, self.axis);
+        let axis = axis_geometry(cx, ty, self.axis);
         let count = Dim::symbol(&cx.node().binds[0]);
         let lens = [count.clone(), axis.len.clone(), count];
         // The kernel writes every output, also unused ones.
@@ -307,17 +307,17 @@ mod tests {
     }
 
     #[test]
-    fn as_many_slices_as_conditions_hold() {
+    fn compress_keeps_slices_whose_condition_holds() {
         let x = || tensor(F32, [n(), 4.into()]);
         let op = |axis| Compress { axis };
         check(op(Some(-1)), &[x(), tensor(Bool, [3])], 1, "float[n, y0_0]");
         check(op(None), &[x(), tensor(Bool, [n()])], 1, "float[y0_0]");
-        let found = "there are more conditions than slices: 4 is less than 5";
-        check(op(Some(1)), &[x(), tensor(Bool, [5])], 1, found);
+        let expected = "there are more conditions than slices: 4 is less than 5";
+        check(op(Some(1)), &[x(), tensor(Bool, [5])], 1, expected);
     }
 
     #[test]
-    fn constants_have_a_known_number_of_elements() {
+    fn constants_determine_sizes() {
         let ints = Given::Ints(vec![0, 3, 0, -1]);
         check(NonZero, &[ints], 1, "int64[1, 2]");
         check(NonZero, &[tensor(F32, [n(), 4.into()])], 1, "int64[2, y0_0]");
@@ -326,17 +326,17 @@ mod tests {
         check(OneHot { axis: 1 }, &inputs(depth), 1, "float[n, n + 1, 4]");
         let depth = tensor(F32, [1]);
         check(OneHot { axis: -1 }, &inputs(depth), 1, "float[n, 4, y0_0]");
-        let found = "the depth and 0: 0 - 2 is less than 0";
-        check(OneHot { axis: -1 }, &inputs(Given::Ints(vec![-2])), 1, found);
+        let expected = "the depth must not be negative: 0 - 2 is less than 0";
+        check(OneHot { axis: -1 }, &inputs(Given::Ints(vec![-2])), 1, expected);
     }
 
     #[test]
-    fn what_differs_is_known_when_running() {
+    fn the_number_of_distinct_elements_is_known_at_run_time() {
         let op = |axis| Unique { axis, sorted: false };
         let x = || tensor(F32, [n(), 4.into()]);
-        let found = "float[y0_0]; int64[y0_0]; int64[4 * n]; int64[y0_0]";
-        check(op(None), &[x()], 4, found);
-        let found = "float[n, y0_0]; int64[y0_0]; int64[4]";
-        check(op(Some(-1)), &[x()], 3, found);
+        let expected = "float[y0_0]; int64[y0_0]; int64[4 * n]; int64[y0_0]";
+        check(op(None), &[x()], 4, expected);
+        let expected = "float[n, y0_0]; int64[y0_0]; int64[4]";
+        check(op(Some(-1)), &[x()], 3, expected);
     }
 }

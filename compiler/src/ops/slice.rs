@@ -68,7 +68,8 @@ impl Cut {
     fn of(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Cut {
         // A backward slice has the elements of the forward slice whose bounds are one higher.
         let backward = i64::from(step < 0);
-        let (start, end) = (place(size, start, backward), place(size, end, backward));
+        let (start, end) =
+            (resolve_bound(size, start, backward), resolve_bound(size, end, backward));
         let (low, high) = if step < 0 { (&end, &start) } else { (&start, &end) };
         let high = match backward {
             0 if is_size(&(size - high), size) => high.clone(),
@@ -91,7 +92,7 @@ impl Cut {
 }
 
 /// Returns a bound counted from the front, plus `above`; a negative bound counts from the end.
-fn place(size: &Dim, at: &Dim, above: i64) -> Dim {
+fn resolve_bound(size: &Dim, at: &Dim, above: i64) -> Dim {
     match at.known() {
         Some(n) if n >= FAR && size.known().is_none() => size.clone(),
         Some(n) if n <= -FAR && size.known().is_none() => 0.into(),
@@ -187,8 +188,8 @@ impl Op for Slice {
         if let (Some(known), [cut]) = (cx.known(0), cuts.as_slice())
             && let (Some(start), Some(len)) = (cut.start.known(), cut.len.known())
         {
-            let places = (0..len).map(|i| usize::try_from(start + i * cut.step));
-            let elements = places.map(|place| known.get(place.ok()?).cloned());
+            let indices = (0..len).map(|i| usize::try_from(start + i * cut.step));
+            let elements = indices.map(|index| known.get(index.ok()?).cloned());
             if let Some(elements) = elements.collect() {
                 cx.set_known(0, elements);
             }
@@ -231,7 +232,7 @@ impl Op for Slice {
         let starts: Option<Vec<i64>> = known.and_then(|cuts| {
             cuts.iter().map(|cut| cut.start.known().filter(|_| cut.step == 1)).collect()
         });
-        let Some(starts) = starts else { return g.moved(0) };
+        let Some(starts) = starts else { return g.move_back(0) };
         let before = g.tape().ints(&starts);
         let after = x.shape() - before - y.shape();
         g.set(0, dy.pad(g.tape().concat(&[before, after])));
@@ -299,7 +300,7 @@ impl Op for ReverseSequence {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let [outer, len, inner @ ..] = cx.ty(0)?.shape.as_slice() else {
-            unreachable!("inferring the types saw two axes")
+            unreachable!("`infer` checked the rank")
         };
         let kernel = if self.batch_axis == 0 { &REVERSE } else { &REVERSE_TIME_MAJOR };
         let inner = inner.iter().product();
@@ -351,7 +352,7 @@ impl Op for Trilu {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let ty = cx.ty(0)?;
         let [count @ .., rows, columns] = ty.shape.as_slice() else {
-            unreachable!("inferring the types saw two axes")
+            unreachable!("`infer` checked the rank")
         };
         let planes = BatchedMatrices {
             count: count.iter().product(),
@@ -404,21 +405,21 @@ mod tests {
     }
 
     /// Returns the indices that ONNX's definition gives.
-    fn defined(size: i64, start: i64, end: i64, step: i64) -> Vec<i64> {
+    fn expected_indices(size: i64, start: i64, end: i64, step: i64) -> Vec<i64> {
         let from_front = |at: i64| if at < 0 { at + size } else { at };
         let (lowest, highest) = if step > 0 { (0, size) } else { (-1, size - 1) };
         let mut at = from_front(start).max(0).min(highest);
         let end = from_front(end).clamp(lowest, highest);
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         while (step > 0 && at < end) || (step < 0 && at > end) {
-            places.push(at);
+            indices.push(at);
             at += step;
         }
-        places
+        indices
     }
 
     #[test]
-    fn every_small_cut_is_as_defined_whether_or_not_the_sizes_are_known() {
+    fn every_small_slice_is_as_defined_for_known_and_symbolic_sizes() {
         let bounds = [i64::MIN, -FAR, -6, -3, -2, -1, 0, 1, 2, 3, 6, FAR, i64::MAX];
         let mut all = Vec::new();
         for (i, &start) in bounds.iter().enumerate() {
@@ -440,11 +441,11 @@ mod tests {
                         }
                         let cut = Cut::of(size_of, start_of, &end.into(), step);
                         let first = eval(&cut.start);
-                        let found: Vec<i64> =
+                        let actual: Vec<i64> =
                             (0..eval(&cut.len)).map(|i| first + i * step).collect();
-                        let what = format!("{size_of:?}[{start_of:?}:{end}:{step}] at {size}");
-                        assert_eq!(found, defined(size, start, end, step), "{what}");
-                        assert!((0..=size).contains(&first), "{what} starts at {first}");
+                        let text = format!("{size_of:?}[{start_of:?}:{end}:{step}] at {size}");
+                        assert_eq!(actual, expected_indices(size, start, end, step), "{text}");
+                        assert!((0..=size).contains(&first), "{text} starts at {first}");
                     }
                 }
             }
@@ -457,14 +458,18 @@ mod tests {
             for (back, end) in (0..8).flat_map(|back| (-4..8).map(move |end| (back, end))) {
                 let eval = |dim: &Dim| dim.eval(&|_| size);
                 let cut = Cut::of(&n(), &(n() - back), &end.into(), 1);
-                let found: Vec<i64> = (0..eval(&cut.len)).map(|i| eval(&cut.start) + i).collect();
-                assert_eq!(found, defined(size, size - back, end, 1), "{size} {back} {end}");
+                let actual: Vec<i64> = (0..eval(&cut.len)).map(|i| eval(&cut.start) + i).collect();
+                assert_eq!(
+                    actual,
+                    expected_indices(size, size - back, end, 1),
+                    "{size} {back} {end}"
+                );
             }
         }
     }
 
     #[test]
-    fn sizes_stay_simple() {
+    fn inferred_sizes_are_simple_expressions() {
         let slice = |start, end, expected| {
             let inputs = [tensor(F32, [n()]), Given::Ints(vec![start]), Given::Ints(vec![end])];
             check(Slice, &inputs, 1, expected);
@@ -480,19 +485,19 @@ mod tests {
     }
 
     #[test]
-    fn bounds_may_be_known_only_when_running() {
+    fn bounds_may_be_known_only_at_run_time() {
         let x = || tensor(F32, [n(), 4.into(), 3.into()]);
         let open = || tensor(I64, [1]);
         let axes = Given::Ints(vec![-2]);
         check(Slice, &[x(), open(), open(), axes], 1, "float[n, y0_0, 3]");
         check(Slice, &[x(), open(), open(), open()], 1, "float[y0_0, y0_1, y0_2]");
         check(Slice, &[x(), open(), open()], 1, "float[y0_0, 4, 3]");
-        let found = "there are 1 starts, but input 2 differs in length";
-        check(Slice, &[x(), open(), tensor(I64, [2])], 1, found);
+        let expected = "there are 1 starts, but input 2 differs in length";
+        check(Slice, &[x(), open(), tensor(I64, [2])], 1, expected);
     }
 
     #[test]
-    fn elements_that_are_sizes_are_cut() {
+    fn known_sizes_are_sliced() {
         let sizes = Given::Sizes(vec![n(), 4.into(), n() + 1]);
         let ints = |n| Given::Ints(vec![n]);
         let inputs = [sizes, ints(-1), ints(i64::MIN), ints(0), ints(-2)];
@@ -500,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_piece_is_a_view() {
+    fn only_a_contiguous_slice_is_a_view() {
         let view = |shape: &[i64], bounds: &[(i64, i64)]| {
             let shape: Vec<Dim> = shape.iter().map(|&size| size.into()).collect();
             let each = shape.iter().zip(bounds);

@@ -39,7 +39,7 @@ pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
     let new = NewNode { name: "y", op: Rc::new(op), inputs, outputs: &names, regions: Vec::new() };
     let (id, result) = graph.node(graph.body, new);
     let outputs: Vec<ValueId> = graph[id].outputs.iter().flatten().copied().collect();
-    let found = match result {
+    let actual = match result {
         Err(diagnostic) => diagnostic.message,
         Ok(()) => {
             let text = |&id: &ValueId| match &graph[id].known {
@@ -49,7 +49,7 @@ pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
             outputs.iter().map(text).collect::<Vec<_>>().join("; ")
         }
     };
-    assert_eq!(found, expected);
+    assert_eq!(actual, expected);
     if graph[outputs[0]].ty != Type::Unknown {
         graph.set_outputs(graph.body, outputs);
         plan(&graph, Optimize::Speed, Precision::Full).expect("a node that has types lowers");

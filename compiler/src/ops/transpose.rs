@@ -86,7 +86,7 @@ impl Op for Transpose {
 
     fn views(&self, cx: &mut Views<'_>) {
         let Some(ty) = cx.ty(0) else { return };
-        if moves_nothing(ty, &self.order(ty.rank(), |named, rank| cx.axis(named, rank))) {
+        if keeps_order(ty, &self.order(ty.rank(), |named, rank| cx.axis(named, rank))) {
             cx.view(0, 0, 0.into());
         }
     }
@@ -94,7 +94,7 @@ impl Op for Transpose {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let ty = cx.ty(0)?;
         let order = self.order(ty.rank(), |named, rank| cx.axis(named, rank));
-        if moves_nothing(ty, &order) {
+        if keeps_order(ty, &order) {
             return Ok(());
         }
         cx.call(&TRANSPOSE, Strided::permuted(&ty.shape, &order))
@@ -111,7 +111,7 @@ impl Op for Transpose {
 }
 
 /// Whether the axes that may have more than one element keep their order.
-fn moves_nothing(ty: &TensorType, order: &[usize]) -> bool {
+fn keeps_order(ty: &TensorType, order: &[usize]) -> bool {
     order.iter().filter(|&&axis| ty.shape[axis].known() != Some(1)).is_sorted()
 }
 
@@ -123,7 +123,7 @@ impl<'t> Expr<'t> {
     }
 
     /// Exchanges the last two axes.
-    pub fn turned(self) -> Expr<'t> {
+    pub fn transpose_matrices(self) -> Expr<'t> {
         let mut order: Vec<usize> = (0..self.rank()).collect();
         let last = order.len().saturating_sub(2);
         order[last..].reverse();
@@ -131,7 +131,7 @@ impl<'t> Expr<'t> {
     }
 
     /// Moves one axis.
-    pub fn moved_axis(self, from: usize, to: usize) -> Expr<'t> {
+    pub fn move_axis(self, from: usize, to: usize) -> Expr<'t> {
         let mut order: Vec<usize> = (0..self.rank()).collect();
         let axis = order.remove(from);
         order.insert(to, axis);
@@ -166,7 +166,7 @@ fn block_size(node: &mut Reader<'_>) -> Result<i64> {
     match node.required_int("blocksize")? {
         size if size > 0 => Ok(size),
         size => {
-            let message = format!("`blocksize` is {size}, but a block has at least one element");
+            let message = format!("`blocksize` is {size}, but must be positive");
             Err(Diagnostic::new(Code::BadAttribute, message))
         }
     }
@@ -176,7 +176,7 @@ fn block_size(node: &mut Reader<'_>) -> Result<i64> {
 fn images(cx: &Infer<'_>) -> Inferred<(DType, [Dim; 4])> {
     let ty = cx.of(0, ANY)?;
     cx.ranked(0, 4)?;
-    let shape = <[Dim; 4]>::try_from(ty.shape.clone()).expect("there are four axes");
+    let shape = <[Dim; 4]>::try_from(ty.shape.clone()).expect("`ranked` checked the rank");
     Ok((ty.dtype, shape))
 }
 
@@ -202,7 +202,7 @@ impl Op for DepthToSpace {
         let (dtype, [n, c, h, w]) = images(cx)?;
         let side = Dim::from(self.blocksize);
         let block = &side * &side;
-        cx.require_equal(&c.modulo(&block), &0.into(), "what blocks leave of the channels, and 0")?;
+        cx.require_equal(&c.modulo(&block), &0.into(), "the channels modulo the block size and 0")?;
         Ok(vec![Type::tensor(dtype, [n, c.floor_div(&block), h * &side, w * &side])])
     }
 
@@ -249,7 +249,7 @@ impl Op for SpaceToDepth {
         let side = Dim::from(self.blocksize);
         for size in [&h, &w] {
             let rest = size.modulo(&side);
-            cx.require_equal(&rest, &0.into(), "what blocks leave of the image, and 0")?;
+            cx.require_equal(&rest, &0.into(), "the image size modulo the block size and 0")?;
         }
         let (h, w) = (h.floor_div(&side), w.floor_div(&side));
         Ok(vec![Type::tensor(dtype, [n, c * &side * &side, h, w])])
@@ -303,8 +303,8 @@ struct Steps {
 
 impl Col2Im {
     fn steps(&self, rank: usize) -> Option<Steps> {
-        let all = |given: &Option<Vec<i64>>, default: i64, len: usize| {
-            let values = given.clone().unwrap_or_else(|| vec![default; len]);
+        let all = |list: &Option<Vec<i64>>, default: i64, len: usize| {
+            let values = list.clone().unwrap_or_else(|| vec![default; len]);
             let fits = values.len() == len && values.iter().all(|&value| value >= default);
             fits.then(|| values.into_iter().map(Dim::from).collect::<Vec<_>>())
         };
@@ -321,12 +321,12 @@ impl Col2Im {
 
 impl Steps {
     /// Returns the number of blocks along each axis.
-    fn places(&self, image: &[Dim], block: &[Dim]) -> Vec<Dim> {
-        let place = |axis: usize| {
+    fn block_counts(&self, image: &[Dim], block: &[Dim]) -> Vec<Dim> {
+        let count = |axis: usize| {
             let extent = (&block[axis] - 1) * &self.dilations[axis];
             (&image[axis] + &self.pads[axis] - extent).ceil_div(&self.strides[axis])
         };
-        (0..image.len()).map(place).collect()
+        (0..image.len()).map(count).collect()
     }
 }
 
@@ -348,7 +348,7 @@ impl Op for Col2Im {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, NUMERIC_AND_COMPLEX)?;
         let [n, columns, blocks] = cx.ranked(0, 3)?.shape.as_slice() else {
-            unreachable!("there are three axes")
+            unreachable!("`ranked` checked the rank")
         };
         let rank = cx.count(1)?;
         if cx.count(2)? != rank {
@@ -365,19 +365,23 @@ impl Op for Col2Im {
             return Ok(vec![Type::tensor(ty.dtype, std::iter::once(n.clone()).chain(sizes))]);
         };
         for size in image {
-            cx.require_at_least(size, &0.into(), "a size and 0")?;
+            cx.require_at_least(size, &0.into(), "a size must not be negative")?;
         }
         for size in block {
-            cx.require_at_least(size, &1.into(), "a size of a block and 1")?;
+            cx.require_at_least(size, &1.into(), "a size of a block must be positive")?;
         }
         let element: Dim = block.iter().product();
         let channels = columns.floor_div(&element);
-        cx.require_equal(columns, &(&channels * element), "the channels and whole blocks")?;
-        let places = steps.places(image, block);
-        for place in &places {
-            cx.require_at_least(place, &0.into(), "the number of blocks and 0")?;
+        cx.require_equal(
+            columns,
+            &(&channels * element),
+            "the rows and a multiple of the block size",
+        )?;
+        let counts = steps.block_counts(image, block);
+        for count in &counts {
+            cx.require_at_least(count, &0.into(), "the number of blocks must not be negative")?;
         }
-        cx.require_equal(blocks, &places.iter().product(), "the numbers of blocks and of places")?;
+        cx.require_equal(blocks, &counts.iter().product(), "the number of columns and of blocks")?;
         let sizes = [n.clone(), channels];
         Ok(vec![Type::tensor(ty.dtype, sizes.iter().chain(image))])
     }
@@ -386,9 +390,9 @@ impl Op for Col2Im {
         let (x, y) = (&cx.ty(0)?.shape, cx.output_ty(0)?);
         let image = y.shape[2..].to_vec();
         let rank = image.len();
-        let steps = self.steps(rank).expect("inferring the types saw that the attributes fit");
+        let steps = self.steps(rank).expect("`infer` checked the attributes");
         let block = match (cx.node().binds.get(1 + rank..), cx.known(2)) {
-            (Some(settled), _) => settled.iter().map(|name| Dim::symbol(name)).collect(),
+            (Some(bound), _) => bound.iter().map(|name| Dim::symbol(name)).collect(),
             (None, known) => known.unwrap_or_default().to_vec(),
         };
         let (shapes, sizes) =
@@ -398,7 +402,7 @@ impl Op for Col2Im {
         cx.bind(&COL2IM_SIZES, DType::I64, shapes, formula)?;
         let blocks = Blocks {
             planes: &y.shape[0] * &y.shape[1],
-            places: steps.places(&image, &block),
+            places: steps.block_counts(&image, &block),
             image,
             block,
             strides: steps.strides,
@@ -413,7 +417,7 @@ impl Op for Col2Im {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
         let Some(block) = g.ints(2) else {
-            return Err(g.unsupported("for blocks whose size is known only when running"));
+            return Err(g.unsupported("for blocks whose size is known only at run time"));
         };
         let places: i64 = block.iter().product();
         let window = Window {
@@ -444,29 +448,29 @@ mod tests {
     }
 
     #[test]
-    fn axes_of_size_one_move_for_free() {
+    fn moving_axes_of_size_1_is_a_view() {
         let ty = TensorType::new(F32, [n(), 1.into(), 3.into()]);
-        assert!(moves_nothing(&ty, &[1, 0, 2]) && !moves_nothing(&ty, &[2, 1, 0]));
+        assert!(keeps_order(&ty, &[1, 0, 2]) && !keeps_order(&ty, &[2, 1, 0]));
         let perm = Some(vec![1, 0, 2]);
         check(Transpose { perm }, &[Given::Runtime(F32, ty.shape)], 1, "float[1, n, 3]");
         let perm = Some(vec![0, 1]);
-        let found = "`perm` names 2 axes, but there are 3";
-        check(Transpose { perm }, &[tensor(F32, [1, 2, 3])], 1, found);
+        let expected = "`perm` names 2 axes, but there are 3";
+        check(Transpose { perm }, &[tensor(F32, [1, 2, 3])], 1, expected);
         check(Transpose { perm: None }, &[Given::Sizes(vec![n()])], 1, "int64[1] = [n]");
     }
 
     #[test]
-    fn blocks_of_symbolic_images() {
+    fn blocks_divide_symbolic_sizes() {
         let x = || tensor(F32, [n(), 8.into(), n() * 2, 6.into()]);
         let (blocksize, order) = (2, Order::Dcr);
         check(DepthToSpace { blocksize, order }, &[x()], 1, "float[n, 2, 4 * n, 12]");
         check(SpaceToDepth { blocksize, order }, &[x()], 1, "float[n, 32, n, 3]");
-        let found = "what blocks leave of the image, and 0 must be equal, but are 2 and 0";
-        check(SpaceToDepth { blocksize: 4, order }, &[tensor(F32, [1, 1, 4, 6])], 1, found);
+        let expected = "the image size modulo the block size and 0 must be equal, but are 2 and 0";
+        check(SpaceToDepth { blocksize: 4, order }, &[tensor(F32, [1, 1, 4, 6])], 1, expected);
     }
 
     #[test]
-    fn an_image_may_be_known_only_when_running() {
+    fn the_image_size_may_be_known_only_at_run_time() {
         let op = || Col2Im { dilations: None, pads: None, strides: None };
         let x = || tensor(F32, [n(), 12.into(), 6.into()]);
         let known = [x(), Given::Ints(vec![3, 4]), Given::Ints(vec![2, 2])];
@@ -474,7 +478,7 @@ mod tests {
         let open = [x(), tensor(I64, [2]), Given::Ints(vec![2, 2])];
         check(op(), &open, 1, "float[n, y0_0, y0_1, y0_2]");
         let wrong = [x(), Given::Ints(vec![3, 5]), Given::Ints(vec![2, 2])];
-        let found = "the numbers of blocks and of places must be equal, but are 6 and 8";
-        check(op(), &wrong, 1, found);
+        let expected = "the number of columns and of blocks must be equal, but are 6 and 8";
+        check(op(), &wrong, 1, expected);
     }
 }

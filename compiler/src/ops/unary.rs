@@ -93,7 +93,8 @@ pub struct Unary {
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $in_place:ident $(, $gradient:expr)?) => {
+    ($name:literal $set:ident, $kernel:ident $(::<$G:ident>)?, $in_place:ident
+        $(, $gradient:expr)?) => {
         Unary {
             name: $name,
             types: $set,
@@ -192,18 +193,18 @@ impl<'t> std::ops::Neg for Expr<'t> {
 }
 
 /// Methods of [`Expr`] for rows of the table.
-macro_rules! words {
-    ($($word:ident $ROW:ident $what:literal;)*) => {
+macro_rules! methods {
+    ($($method:ident $ROW:ident $value:literal;)*) => {
         impl<'t> Expr<'t> {$(
-            #[doc = concat!("The ", $what, " of each element.")]
-            pub fn $word(self) -> Expr<'t> {
+            #[doc = concat!("The ", $value, " of each element.")]
+            pub fn $method(self) -> Expr<'t> {
                 self.apply(&$ROW, &[])
             }
         )*}
     };
 }
 
-words! {
+methods! {
     abs ABS "absolute value";
     cos COS "cosine";
     cosh COSH "hyperbolic cosine";
@@ -226,7 +227,7 @@ impl<'t> Expr<'t> {
     }
 
     /// Negates each boolean.
-    pub fn opposite(self) -> Expr<'t> {
+    pub fn logical_not(self) -> Expr<'t> {
         self.apply(&NOT, &[])
     }
 }

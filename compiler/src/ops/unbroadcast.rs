@@ -15,7 +15,7 @@ use crate::{
 pub struct SumTo;
 
 /// Prepends axes of size 1, up to `rank` axes.
-fn padded(shape: &[Dim], rank: usize) -> Vec<Dim> {
+fn pad_rank(shape: &[Dim], rank: usize) -> Vec<Dim> {
     let front = rank.saturating_sub(shape.len());
     std::iter::repeat_n(Dim::from(1), front).chain(shape.iter().cloned()).collect()
 }
@@ -54,7 +54,7 @@ impl Op for SumTo {
         if from.len() == to.len() {
             return Ok(());
         }
-        let reduction = Reduction::to(&from.shape, &padded(&to.shape, from.rank()));
+        let reduction = Reduction::to(&from.shape, &pad_rank(&to.shape, from.rank()));
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         cx.call_on(&SUM.kernel, from.dtype, vec![x], vec![y], reduction)
     }
@@ -76,20 +76,20 @@ impl<'t> Expr<'t> {
             return self;
         }
         let rank = from.len().max(to.len());
-        let (from, to) = (padded(&from, rank), padded(&to, rank));
+        let (from, to) = (pad_rank(&from, rank), pad_rank(&to, rank));
         let one = |dim: &Dim| dim.known() == Some(1);
         let shorter = from.iter().zip(&to).any(|(from, to)| from != to && one(from));
         let longer = from.iter().zip(&to).any(|(from, to)| from != to && !one(from));
         let open = from.iter().zip(&to).any(|(from, to)| from != to && !one(from) && !one(to));
         let value = match longer || self.rank() > like.rank() {
-            true => self.summed(&from, &to, like),
+            true => self.sum_to(&from, &to, like),
             false => self,
         };
         if shorter || open || value.rank() < like.rank() { value.expand_like(like) } else { value }
     }
 
     /// Sums along the axes that are larger in `from` than in `to`.
-    fn summed(self, from: &[Dim], to: &[Dim], like: Expr<'t>) -> Expr<'t> {
+    fn sum_to(self, from: &[Dim], to: &[Dim], like: Expr<'t>) -> Expr<'t> {
         let one = |dim: &Dim| dim.known() == Some(1);
         let open = |(from, to): (&Dim, &Dim)| from != to && !one(from) && !one(to);
         if self.rank() >= like.rank() && from.iter().zip(to).any(open) {

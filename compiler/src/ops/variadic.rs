@@ -53,7 +53,8 @@ macro_rules! row {
             first: kernel!($set T, variadic::$first::<T>,
                 |f, a, p| f(a.input(0), a.input(1), a.output(0), p),
                 in_place $next::<T> |f, a, p| f(a.output(0), a.input(0), p)),
-            next: kernel!(updates $set T, variadic::$next::<T>, |f, a, p| f(a.output(0), a.input(0), p)),
+            next: kernel!(updates $set T, variadic::$next::<T>,
+                |f, a, p| f(a.output(0), a.input(0), p)),
             last: None,
             share: Share::$share,
         }
@@ -142,12 +143,12 @@ impl Op for &'static Variadic {
 
 impl<'t> Expr<'t> {
     /// Returns the maximum of each element and `number`.
-    pub fn floored(self, number: f64) -> Expr<'t> {
+    pub fn max_with(self, number: f64) -> Expr<'t> {
         self.apply(&MAX, &[self.number(number)])
     }
 
     /// Returns the minimum of each element and `number`.
-    pub fn capped(self, number: f64) -> Expr<'t> {
+    pub fn min_with(self, number: f64) -> Expr<'t> {
         self.apply(&MIN, &[self.number(number)])
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         sequence::{
             SequenceAt, SequenceConstruct, SequenceEmpty, SequenceErase, SequenceInsert,
             map::SequenceMap,
-            place,
+            resolve_position,
             split::{ConcatFromSequence, SplitToSequence},
         },
     },
@@ -47,14 +47,14 @@ pub fn resolve_sequence(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Op
     };
     let len = tensors.len();
     if node.op.is::<SequenceAt>() {
-        let at = place(position(1)??, len, len)?;
+        let at = resolve_position(position(1)??, len, len)?;
         return Some(vec![Some(tensors[at])]);
     }
     if node.op.is::<SequenceInsert>() {
-        let at = position(2)?.map_or(Some(len), |at| place(at, len + 1, len))?;
+        let at = position(2)?.map_or(Some(len), |at| resolve_position(at, len + 1, len))?;
         tensors.insert(at, node.input(1)?);
     } else if node.op.is::<SequenceErase>() {
-        let at = place(position(1)?.unwrap_or(-1), len, len)?;
+        let at = resolve_position(position(1)?.unwrap_or(-1), len, len)?;
         tensors.remove(at);
     } else {
         let concat = node.op.downcast::<ConcatFromSequence>()?;

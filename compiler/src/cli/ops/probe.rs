@@ -6,7 +6,7 @@ use super::{
 };
 use onnxc::{
     Options,
-    ops::{self, How},
+    ops::{self, Reading},
     plan::{Operand, Plan, Step},
     ty::Type,
 };
@@ -171,9 +171,9 @@ fn is_work(plan: &Plan, step: &Step) -> bool {
 fn implementation(version: &Version, plan: &Plan) -> &'static str {
     let domain = onnxc::ir::Domain::from_name(version.domain);
     let entry = domain.and_then(|domain| ops::find(domain, version.name, version.since));
-    match entry.map(|entry| entry.how) {
-        Some(How::Body(_)) => "function",
-        Some(How::Nodes(_)) => "other nodes",
+    match entry.map(|entry| entry.reading) {
+        Some(Reading::Body(_)) => "function",
+        Some(Reading::Nodes(_)) => "other nodes",
         _ if plan.steps.iter().any(|step| matches!(step, Step::If(_) | Step::Loop(_))) => {
             "control flow"
         }

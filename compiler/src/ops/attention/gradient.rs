@@ -78,15 +78,17 @@ impl Attention {
         let scale = self.scale.map_or((depth as f64).sqrt().recip(), f64::from);
         let (mut dk, mut dv) = (g.dy(1), g.dy(2));
         let dy = g.dy(0).map(|dy| split_heads(dy, self.heads[0]));
-        let d_weights = dy.map(|dy| dy.matmul(repeat_heads(v, group).cast_like(q).turned()));
+        let d_weights =
+            dy.map(|dy| dy.matmul(repeat_heads(v, group).cast_like(q).transpose_matrices()));
         if let Some(ds) = self.scores_gradient(g, d_weights) {
             let ds = ds * scale;
             g.set(0, merge_heads(ds.matmul(repeat_heads(k, group)), g.x(0)));
-            dk = add(dk, Some(sum_groups(ds.turned().matmul(q), k, group)));
+            dk = add(dk, Some(sum_groups(ds.transpose_matrices().matmul(q), k, group)));
         }
         if let Some(dy) = dy {
             let p = self.stage(g, WEIGHTS);
-            dv = add(dv, Some(sum_groups(p.turned().matmul(dy), v, group).cast_like(v)));
+            dv =
+                add(dv, Some(sum_groups(p.transpose_matrices().matmul(dy), v, group).cast_like(v)));
         }
         for (i, dx, new) in [(1, dk, new_k), (2, dv, new_v)] {
             let Some(dx) = dx else { continue };
@@ -179,13 +181,13 @@ impl RotaryEmbedding {
         let (cos, sin, input) = (angles(1), angles(2), slice(0, dim));
         let pairs = match self.interleaved {
             true => input.reshape_to(&[0, 0, 0, -1, 2]),
-            false => input.reshape_to(&[0, 0, 0, 2, -1]).turned(),
+            false => input.reshape_to(&[0, 0, 0, 2, -1]).transpose_matrices(),
         };
         let element = |i: i64| pairs.gather(tape.ints(&[i]), 4).squeeze(&[4]);
         let (a, b) = (element(0), element(1));
         let (re, im) = ((cos * a - sin * b).with_axis(4), (sin * a + cos * b).with_axis(4));
         let rotated = re.concat(&[im], 4);
-        let rotated = if self.interleaved { rotated } else { rotated.turned() };
+        let rotated = if self.interleaved { rotated } else { rotated.transpose_matrices() };
         let rotated = rotated.reshape_like(input);
         let y = match dim == size {
             true => rotated,
@@ -241,7 +243,7 @@ impl LinearAttention {
             let rate = rate.and_then(|_| rest.next());
             let kept = decay.map_or(state, |decay| state * decay);
             let added = rate.map_or(v, |rate| rate * (v - k.matmul(kept)));
-            let state = kept + k.turned().matmul(added);
+            let state = kept + k.transpose_matrices().matmul(added);
             Ok(vec![state, q.matmul(state) * scale])
         })?;
         let scan = Scan { scanned: scanned.len(), ..Scan::default() };

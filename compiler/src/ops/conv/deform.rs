@@ -8,7 +8,7 @@ use crate::{
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op},
     ops::{
         Entry, entry,
-        sample::{Mode, Reading},
+        sample::{Mode, Sampler},
         window::{Rounding, Window},
     },
     plan::{Kernel, geometry::Conv, kernel},
@@ -155,8 +155,8 @@ impl Op for DeformConv {
         }
         let image = x.sizes(2, i64::MAX);
         let images = [tape.ints(&[-1]), x.size_of(1) / tape.ints(&[groups]), image];
-        let reading = Reading { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
-        let mut samples = reading.read(x.reshape_by(tape.concat(&images)), &coordinates);
+        let reading = Sampler { mode: Mode::Linear, padding: Padding::Zeros, align_corners: false };
+        let mut samples = reading.sample(x.reshape_by(tape.concat(&images)), &coordinates);
         if let Some(mask) = g.optional(4) {
             samples = samples * mask.reshape_to(&[-1, 1, taps * points]);
         }

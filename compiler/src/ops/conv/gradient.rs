@@ -156,7 +156,7 @@ impl SlidingWindow {
         let spatial: Vec<i64> = (2..2 + axes as i64).collect();
         let flipped = weights.apply(Slice, &[all(-1), all(i64::MIN), tape.ints(&spatial), all(-1)]);
         if self.group == 1 {
-            return flipped.moved_axis(0, 1);
+            return flipped.move_axis(0, 1);
         }
         let (channels, sizes) = (weights.size_of(1), weights.sizes(2, i64::MAX));
         let grouped = tape.concat(&[tape.ints(&[self.group, -1]), channels, sizes]);
@@ -196,7 +196,7 @@ impl SlidingWindow {
         };
         let tape = images.tape;
         let images = if self.group == 1 {
-            images.moved_axis(0, 1)
+            images.move_axis(0, 1)
         } else {
             // [n, g·c, …] to [c, g·n, …]: each channel of a group becomes an image.
             let channels = weights.size_of(1);
@@ -207,7 +207,7 @@ impl SlidingWindow {
             let order: Vec<usize> = [2, 1, 0].into_iter().chain(3..3 + self.axes()).collect();
             images.reshape(grouped).transpose(&order).reshape_by(merged)
         };
-        let all = images.apply(op, &[dy.moved_axis(0, 1)]).moved_axis(0, 1);
+        let all = images.apply(op, &[dy.move_axis(0, 1)]).move_axis(0, 1);
         Ok(all.first_of(weights))
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         binary::{MUL, SUB},
         cast::{Cast, CastMode},
         entry, nodes,
-        quantize::{Parts, QuantizeLinear},
+        quantize::{Granularity, QuantizeLinear},
         reshape::Unsqueeze,
     },
     plan::{
@@ -43,8 +43,8 @@ fn read_qlinear(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let product = MatMul { activation: Activation::Identity, fused: false };
     let product = node.add(product, &[a, b], &[])?;
     let scale = to_f32(node, inputs[6])?;
-    let parts = Parts { axis: 1, block_size: 0 };
-    let quantize = QuantizeLinear { parts, dtype: None, precision: None, saturate: true };
+    let granularity = Granularity { axis: 1, block_size: 0 };
+    let quantize = QuantizeLinear { granularity, dtype: None, precision: None, saturate: true };
     Ok(vec![node.add(quantize, &[product, scale, inputs[7]], &[])?])
 }
 

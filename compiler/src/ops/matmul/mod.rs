@@ -437,7 +437,8 @@ impl Op for MatMul {
             (a, dy)
         };
         let (right, dy) = if column { (b.with_axis(1), dy.with_axis(-1)) } else { (b, dy) };
-        let (da, db) = (dy.matmul(right.turned()), left.turned().matmul(dy));
+        let (da, db) =
+            (dy.matmul(right.transpose_matrices()), left.transpose_matrices().matmul(dy));
         g.set(0, if row { da.fit(left).reshape_like(a) } else { da });
         g.set(1, if column { db.fit(right).reshape_like(b) } else { db });
         Ok(())

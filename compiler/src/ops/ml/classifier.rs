@@ -57,7 +57,7 @@ impl PostTransform {
         match self {
             PostTransform::None => Ok(scores),
             PostTransform::Softmax => {
-                node.add(Softmax { form: &SOFTMAX, axis: -1 }, &[scores], &[])
+                node.add(Softmax { function: &SOFTMAX, axis: -1 }, &[scores], &[])
             }
             PostTransform::Logistic => node.add(Activation::sigmoid(), &[scores], &[]),
             PostTransform::SoftmaxZero => node.add(&SOFTMAX_ZERO, &[scores], &[]),

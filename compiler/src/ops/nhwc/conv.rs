@@ -13,7 +13,7 @@ use crate::{
         quantized::{
             binary::{blend_attributes, read_blend, sum_parameters},
             int8_kernel,
-            requantize::{Requantized, check_channels},
+            requantize::{Requantization, check_channels},
         },
         window::{self, Rounding, Slide, Window},
     },
@@ -38,7 +38,7 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[internal("NhwcConv", |node| {
     let (window, group) = (Window::read(node)?, node.int("group", 1)?);
     let added = Added::read(node)?;
-    Ok(Rc::new(NhwcConv { window, group, to: Requantized::read(node)?, added }))
+    Ok(Rc::new(NhwcConv { window, group, to: Requantization::read(node)?, added }))
 })];
 
 /// An ordinary or depthwise convolution of an 8-bit NHWC image. Its inputs are those of
@@ -49,7 +49,7 @@ pub struct NhwcConv {
     /// 1 (ordinary), or the number of channels (depthwise).
     pub group: i64,
     /// The requantization of the accumulators to `uint8`.
-    pub to: Requantized,
+    pub to: Requantization,
     /// The addition of input 5, a residual of the result's shape. Requires a `group` of 1.
     pub added: Option<Added>,
 }

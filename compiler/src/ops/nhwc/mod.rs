@@ -7,7 +7,7 @@
 pub(crate) mod conv;
 pub(crate) mod pool;
 
-use super::{Entry, internal, quantized::requantize::Requantized};
+use super::{Entry, internal, quantized::requantize::Requantization};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
@@ -66,11 +66,11 @@ pub fn unsigned_offset(dtype: DType) -> i32 {
 }
 
 /// Adjusts a requantization for inputs of type `from` and results that are both stored as `uint8`.
-pub fn to_unsigned(to: Requantized, from: DType) -> Requantized {
+pub fn to_unsigned(to: Requantization, from: DType) -> Requantization {
     let (x, y) = (unsigned_offset(from), unsigned_offset(to.dtype));
     let Requantize { x_zero, y_zero, low, high } = to.to;
     let to = Requantize { x_zero: x_zero + x, y_zero: y_zero + y, low: low + y, high: high + y };
-    Requantized { to, dtype: DType::U8 }
+    Requantization { to, dtype: DType::U8 }
 }
 
 fn channels(shape: &[Dim]) -> Channels {

@@ -7,7 +7,7 @@ use crate::{
     ops::{
         Entry, internal,
         pool::{MaxPool, Pool, geometry_of, slides},
-        quantized::{pool::QuantizedAveragePool, requantize::Requantized},
+        quantized::{pool::QuantizedAveragePool, requantize::Requantization},
         window,
     },
     plan::{
@@ -24,7 +24,7 @@ pub const OPS: &[Entry] = &[
         let padded = node.flag("count_include_pad", false)?;
         let pool = if node.flag("global", false)? { None } else { Some(Pool::read(node)?) };
         let mean =
-            Mean { padded, factor: node.float("factor", 1.0)?, to: Requantized::read(node)? };
+            Mean { padded, factor: node.float("factor", 1.0)?, to: Requantization::read(node)? };
         Ok(Rc::new(NhwcPool { pool, mean: Some(mean) }))
     }),
     internal("NhwcMaxPool", |node| {
@@ -48,7 +48,7 @@ struct Mean {
     /// The scale applied to means before requantization.
     factor: f32,
     /// The requantization of the means.
-    to: Requantized,
+    to: Requantization,
 }
 
 static MAX_POOL: Kernel<geometry::Pool> =

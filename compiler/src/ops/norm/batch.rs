@@ -10,7 +10,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
-    ops::reshape::{Flatten, Reshape, shaped_like},
+    ops::reshape::{Flatten, Reshape, read_as_reshape},
     plan::{
         Kernel,
         geometry::{Axis, Groups},
@@ -70,7 +70,7 @@ fn read_spatial(node: &mut Reader<'_>, op: BatchNormalization) -> Result<Rc<dyn 
     }
     let inputs: Vec<_> = node.inputs.iter().copied().flatten().collect();
     let y = node.add(op, &inputs, &[])?;
-    shaped_like(node, y, x)
+    read_as_reshape(node, y, x)
 }
 
 /// The kernels for a type of `scale` and a type of `mean`.

@@ -154,7 +154,7 @@ impl Op for Lrn {
         let [alpha, beta, bias] = [self.alpha, self.beta, self.bias].map(f64::from);
         let share = alpha / self.size as f64;
         let divisor = window.matmul(flatten(x * x)).reshape_like(x) * share + bias;
-        let back = window.turned().matmul(flatten(dy * y / divisor)).reshape_like(x);
+        let back = window.transpose_matrices().matmul(flatten(dy * y / divisor)).reshape_like(x);
         g.set(0, dy * divisor.pow(x.number(-beta)) - x * back * (2.0 * share * beta));
         Ok(())
     }

@@ -501,9 +501,9 @@ impl Op for MaxUnpool {
     /// Unpools the elements' numbers to learn where `dy` of each element is.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, Some(dy)) = (g.x(0), g.dy(0)) else { return Ok(()) };
-        let inputs = [Some(x.places().cast(DType::F64)), g.optional(1), g.optional(2)];
-        let places = g.tape().node(g.node().op.clone(), &inputs, 1)[0].cast(DType::I64);
-        g.set(0, dy.returned(places, x));
+        let inputs = [Some(x.element_numbers().cast(DType::F64)), g.optional(1), g.optional(2)];
+        let numbers = g.tape().node(g.node().op.clone(), &inputs, 1)[0].cast(DType::I64);
+        g.set(0, dy.scatter_to(numbers, x));
         Ok(())
     }
 }

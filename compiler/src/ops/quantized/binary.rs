@@ -1,6 +1,6 @@
 //! Element-wise sums and products of two quantized tensors.
 
-use super::requantize::Requantized;
+use super::requantize::Requantization;
 use crate::{
     diag::Result,
     dtype::{DType, INT8S},
@@ -37,11 +37,11 @@ pub struct QuantizedBinary {
     /// The zero points and scales of the operands, and the scale of the result.
     pub of: Blend,
     /// The requantization of the result.
-    pub to: Requantized,
+    pub to: Requantization,
 }
 
 fn read(node: &mut Reader<'_>, form: Form) -> Result<Rc<dyn Op>> {
-    Ok(Rc::new(QuantizedBinary { form, of: read_blend(node)?, to: Requantized::read(node)? }))
+    Ok(Rc::new(QuantizedBinary { form, of: read_blend(node)?, to: Requantization::read(node)? }))
 }
 
 /// Reads the scales and zero points of both operands, and the scale of the result.
@@ -56,7 +56,7 @@ pub fn read_blend(node: &mut Reader<'_>) -> Result<Blend> {
 }
 
 /// Returns the parameters of a kernel; `one` tells that the second operand has one element.
-fn told(of: Blend, one: bool) -> geometry::Blend {
+fn to_geometry(of: Blend, one: bool) -> geometry::Blend {
     let Blend { zeros, scales, scale, factors, .. } = of;
     geometry::Blend { zeros, scales, scale, one, factors }
 }
@@ -73,7 +73,7 @@ pub fn sum_parameters(
     let unsigned = Blend { zeros: [of.zeros[0] + a, of.zeros[1] + b], ..of };
     let [y_zero, low, high] = [to.y_zero, to.low, to.high].map(|byte| byte + y);
     let to = quantized::Requantize { y_zero, low, high, ..to };
-    told(Blend { factors: sum_factors(unsigned, to), ..of }, one)
+    to_geometry(Blend { factors: sum_factors(unsigned, to), ..of }, one)
 }
 
 /// Writes the attributes that [`read_blend`] reads.
@@ -144,10 +144,10 @@ impl Op for QuantizedBinary {
                 let types = [cx.ty(0)?.dtype, types[0], types[1]];
                 (ADD, sum_parameters(self.of, one, self.to.to, types))
             }
-            Form::Mul => (MUL, told(self.of, one)),
+            Form::Mul => (MUL, to_geometry(self.of, one)),
         };
         let found = kernels.iter().find(|(of, _)| *of == types);
-        let (_, kernel) = found.expect("the types were looked over");
+        let (_, kernel) = found.expect("`infer` checked the types");
         cx.call_for_input(kernel, (of, self.to.formula()))
     }
 }

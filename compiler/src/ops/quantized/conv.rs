@@ -2,7 +2,7 @@
 
 use super::{
     int8_kernel,
-    requantize::{Requantized, check_channels, operands},
+    requantize::{Requantization, check_channels, operands},
 };
 use crate::{
     diag::{Code, Result},
@@ -26,7 +26,7 @@ use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {
     let (window, group) = (Window::read(node)?, node.int("group", 1)?);
-    Ok(Rc::new(QuantizedConv { window, group, to: Requantized::read(node)? }))
+    Ok(Rc::new(QuantizedConv { window, group, to: Requantization::read(node)? }))
 })];
 
 /// The convolution of a quantized image with constant weights whose zero point is 0. The inputs
@@ -38,7 +38,7 @@ pub struct QuantizedConv {
     /// The number of groups of channels.
     pub group: i64,
     /// The requantization of the accumulators.
-    pub to: Requantized,
+    pub to: Requantization,
 }
 
 /// Kernels by output type.
@@ -72,7 +72,7 @@ fn depth(conv: &Conv) -> Dim {
 }
 
 /// The number of columns that the kernel of a depthwise convolution accumulates at least.
-const LINE_SUMS: i64 = 128;
+const MIN_COLUMNS: i64 = 128;
 
 /// Returns the bytes of scratch memory: the padded input, and some of its columns.
 fn scratch(conv: &Conv) -> Dim {
@@ -97,7 +97,7 @@ fn scratch(conv: &Conv) -> Dim {
     let rest = match conv.channels.known() {
         Some(1) => {
             // Without vectors: the accumulators of a few lines, or four columns of all quads.
-            let sums = conv.out[axes - 1].at_least(&LINE_SUMS.into()) * 4;
+            let sums = conv.out[axes - 1].at_least(&MIN_COLUMNS.into()) * 4;
             columns.at_least(&sums).at_least(&(depth(conv) * 8)) + bytes
         }
         _ => depth(conv) * bytes,
@@ -125,7 +125,7 @@ impl Op for QuantizedConv {
         cx.of(1, &[DType::I8])?;
         let shape = infer_shape(cx, &self.window, self.group, [0, 1])?;
         if cx.constant(1).is_none() || shape.len() > 2 + MAX_AXES {
-            let message = "the weights must be constant, with at most three axes of the image";
+            let message = "the weights must be constant, and the image may have at most three axes";
             return Err(cx.diagnostic(Code::Unsupported, message));
         }
         check_channels(cx, 2, &shape[1])?;
@@ -154,33 +154,38 @@ fn call(
     weights: Operand,
     scratch: [Operand; 2],
     geometry: Conv,
-    to: Requantized,
+    to: Requantization,
 ) -> Result {
-    call_of(cx, PACKED, weights, scratch, geometry, to)
+    call_kernel(cx, PACKED, weights, scratch, geometry, to)
 }
 
 /// Calls the small kernel, with weights in the order `[filters, channels, kernel…]`. It also
 /// computes products with constant weights, as a convolution of one image without axes for each
 /// row.
-pub fn call_small(cx: &mut Lower<'_>, weights: Operand, geometry: Conv, to: Requantized) -> Result {
+pub fn call_small(
+    cx: &mut Lower<'_>,
+    weights: Operand,
+    geometry: Conv,
+    to: Requantization,
+) -> Result {
     let taps: Dim = geometry.kernel.iter().product();
     let starts = cx.scratch(DType::U32, taps.clone());
     let window = cx.scratch(DType::U8, &geometry.channels * geometry.groups * taps);
-    call_of(cx, SMALL, weights, [starts, window], geometry, to)
+    call_kernel(cx, SMALL, weights, [starts, window], geometry, to)
 }
 
-fn call_of(
+fn call_kernel(
     cx: &mut Lower<'_>,
     kernels: &'static Kernels,
     weights: Operand,
     [starts, scratch]: [Operand; 2],
     geometry: Conv,
-    to: Requantized,
+    to: Requantization,
 ) -> Result {
     let inputs = operands(cx, weights)?;
     let outputs = vec![cx.output(0)?.into(), starts.into(), scratch.into()];
-    let found = kernels.iter().find(|(made, _)| *made == to.dtype);
-    let (_, kernel) = found.expect("a byte");
+    let kernel = kernels.iter().find(|(dtype, _)| *dtype == to.dtype);
+    let (_, kernel) = kernel.expect("a requantization is to `int8` or `uint8`");
     let dtype = cx.ty(0)?.dtype;
     cx.call_on(kernel, dtype, inputs, outputs, (geometry, to.formula()))
 }

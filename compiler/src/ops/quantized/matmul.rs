@@ -4,7 +4,7 @@
 use super::{
     conv::call_small,
     int8_kernel,
-    requantize::{Requantized, check_channels, operands},
+    requantize::{Requantization, check_channels, operands},
 };
 use crate::{
     diag::{Code, Result},
@@ -29,7 +29,7 @@ pub const OPS: &[Entry] = &[
     internal("DynamicMatMul", |_| Ok(Rc::new(DynamicMatMul))),
     internal("QuantizedMatMul", |node| {
         let trans_b = node.flag("transB", false)?;
-        Ok(Rc::new(QuantizedMatMul { trans_b, to: Requantized::read(node)? }))
+        Ok(Rc::new(QuantizedMatMul { trans_b, to: Requantization::read(node)? }))
     }),
 ];
 
@@ -40,7 +40,7 @@ pub struct QuantizedMatMul {
     /// Whether the weights are transposed.
     pub trans_b: bool,
     /// The requantization of the accumulators.
-    pub to: Requantized,
+    pub to: Requantization,
 }
 
 macro_rules! quantized_matmul {
@@ -71,15 +71,17 @@ fn shape(cx: &mut Infer<'_>, w: usize, trans_b: bool) -> Inferred<Vec<Dim>> {
         return Err(cx.diagnostic(Code::Unsupported, "the weights must be constant"));
     }
     let (k, n) = if trans_b { (second, first) } else { (first, second) };
-    cx.require_equal(depth, k, "the columns of the one factor and the rows of the other")?;
+    cx.require_equal(depth, k, "the columns of the input and the rows of the weights")?;
     Ok([rows, std::slice::from_ref(n)].concat())
 }
 
 /// Returns the sizes of the product with the weights, input `w`. `n` and `k` come from the weights,
 /// whose sizes are fixed; the other operand may have a symbol for `k`.
 fn sizes(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<Product> {
-    let (_, rows) = cx.output_ty(0)?.shape.split_last().expect("inferring saw the columns");
-    let [first, second] = &cx.ty(w)?.shape[..] else { unreachable!("inferring saw a matrix") };
+    let (_, rows) = cx.output_ty(0)?.shape.split_last().expect("`infer` gave the output columns");
+    let [first, second] = &cx.ty(w)?.shape[..] else {
+        unreachable!("`infer` checked that the weights are a matrix")
+    };
     let (k, n) = if trans_b { (second, first) } else { (first, second) };
     let product = Product { m: rows.iter().product(), n: n.clone(), k: k.clone() };
     cx.macs(&(&product.m * &product.n * &product.k));
@@ -88,7 +90,7 @@ fn sizes(cx: &mut Lower<'_>, w: usize, trans_b: bool) -> Result<Product> {
 
 /// Packs the weights, input `w`. `order` returns the packing for the numbers of columns and rows,
 /// and the strides of rows and columns.
-fn packed<P: pack::Pack>(
+fn pack_weights<P: pack::Pack>(
     cx: &mut Lower<'_>,
     w: usize,
     trans_b: bool,
@@ -160,15 +162,15 @@ impl Op for QuantizedMatMul {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let product = sizes(cx, 1, self.trans_b)?;
         if cx.optimize() == Optimize::Size {
-            let weights = packed(cx, 1, self.trans_b, &product, filters)?;
+            let weights = pack_weights(cx, 1, self.trans_b, &product, filters)?;
             return call_small(cx, weights, as_conv(product), self.to);
         }
-        let weights = packed(cx, 1, self.trans_b, &product, columns)?;
+        let weights = pack_weights(cx, 1, self.trans_b, &product, columns)?;
         let scratch = scratch(cx, &product);
         let inputs = operands(cx, weights)?;
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
-        let found = KERNELS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
-        let (_, kernel) = found.expect("a byte");
+        let kernel = KERNELS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+        let (_, kernel) = kernel.expect("a requantization is to `int8` or `uint8`");
         let dtype = cx.ty(0)?.dtype;
         cx.call_on(kernel, dtype, inputs, outputs, (product, self.to.formula()))
     }
@@ -208,7 +210,7 @@ impl Op for DynamicMatMul {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let product = sizes(cx, 3, false)?;
-        let weights = packed(cx, 3, false, &product, columns)?;
+        let weights = pack_weights(cx, 3, false, &product, columns)?;
         let scratch = scratch(cx, &product);
         let mut inputs = Vec::new();
         for i in 0..6 {

@@ -1,6 +1,6 @@
 //! Average pooling of quantized images.
 
-use super::requantize::Requantized;
+use super::requantize::Requantization;
 use crate::{
     diag::Result,
     dtype::{DType, INT8S},
@@ -23,7 +23,7 @@ pub const OPS: &[Entry] = &[internal("QuantizedAveragePool", |node| {
     let padded = node.flag("count_include_pad", false)?;
     let pool = if node.flag("global", false)? { None } else { Some(Pool::read(node)?) };
     let factor = node.float("factor", 1.0)?;
-    Ok(Rc::new(QuantizedAveragePool { pool, padded, factor, to: Requantized::read(node)? }))
+    Ok(Rc::new(QuantizedAveragePool { pool, padded, factor, to: Requantization::read(node)? }))
 })];
 
 /// The means of the windows of a quantized tensor.
@@ -35,7 +35,7 @@ pub struct QuantizedAveragePool {
     /// The factor of the means.
     pub factor: f32,
     /// The requantization of the means.
-    pub to: Requantized,
+    pub to: Requantization,
 }
 
 macro_rules! average_pool {
@@ -101,13 +101,13 @@ impl Op for QuantizedAveragePool {
             None => shape[2..].iter().map(Slide::whole).collect(),
         };
         if cx.optimize() == Optimize::Size && pool::is_whole(&slides) {
-            let found = SMALL_MEANS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
-            let (_, kernel) = found.expect("a byte");
+            let kernel = SMALL_MEANS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+            let (_, kernel) = kernel.expect("a requantization is to `int8` or `uint8`");
             return cx.call_for_input(kernel, (self.to.formula(), self.factor));
         }
         let geometry = pool::geometry(cx, &slides)?;
-        let found = AVERAGE_POOL.iter().find(|(dtype, _)| *dtype == self.to.dtype);
-        let (_, kernel) = found.expect("a byte");
+        let kernel = AVERAGE_POOL.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+        let (_, kernel) = kernel.expect("a requantization is to `int8` or `uint8`");
         cx.call_for_input(kernel, (geometry, self.to.formula(), self.factor, self.padded))
     }
 }

@@ -11,16 +11,16 @@ use onnxc_runtime::kernels::quantized;
 
 /// A requantization to a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Requantized {
+pub struct Requantization {
     /// The zero points and the limits.
     pub to: quantized::Requantize,
     /// The type: `I8` or `U8`.
     pub dtype: DType,
 }
 
-impl Requantized {
+impl Requantization {
     /// Reads the attributes.
-    pub fn read(node: &mut Reader<'_>) -> Result<Requantized> {
+    pub fn read(node: &mut Reader<'_>) -> Result<Requantization> {
         let dtype = node.maybe_dtype("dtype")?.filter(|&dtype| dtype == DType::I8);
         let dtype = dtype.unwrap_or(DType::U8);
         let (least, most) = limits(dtype);
@@ -34,7 +34,7 @@ impl Requantized {
             low: int("low", least)?,
             high: int("high", most)?,
         };
-        Ok(Requantized { to, dtype })
+        Ok(Requantization { to, dtype })
     }
 
     /// Writes the attributes.
@@ -69,7 +69,7 @@ pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Infer
         if i < first + 2 || cx.has(i) {
             cx.of(i, &[dtype])?;
             let len = cx.ranked(i, 1)?.shape[0].clone();
-            cx.require_equal(&len, channels, "the numbers of factors and of channels")?;
+            cx.require_equal(&len, channels, "the number of elements and of channels")?;
         }
     }
     Ok(())

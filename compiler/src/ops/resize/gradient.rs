@@ -14,9 +14,9 @@ impl Resize {
     /// unit matrix.
     pub(super) fn gradient_by_axes(&self, g: &mut Gradient<'_>) -> Result {
         let (x, y, Some(mut dx)) = (g.x(0), g.y(0), g.dy(0)) else { return Ok(()) };
-        let fits = self.fit.is_some() && given(g, SIZES).is_some();
+        let fits = self.fit.is_some() && nonempty_input(g, SIZES).is_some();
         if fits && self.coordinates == Coordinates::TfCropAndResize {
-            return Err(g.unsupported("for regions whose sizes keep the proportions"));
+            return Err(g.unsupported("for regions whose sizes keep the aspect ratio"));
         }
         let rank = x.rank();
         let axes: Vec<usize> = match &self.axes {
@@ -25,15 +25,15 @@ impl Resize {
         };
         let (from, to) = (x.dims(), y.dims());
         for (at, &axis) in axes.iter().enumerate() {
-            if from[axis] == to[axis] && !fits && self.keeps(g, at, axes.len()) {
+            if from[axis] == to[axis] && !fits && self.keeps_axis(g, at, axes.len()) {
                 continue;
             }
             let matrix = match fits {
-                true => self.fitted(g, x, &axes, at),
-                false => self.along(g, x, axis, at, axes.len()),
+                true => self.fitted_matrix(g, x, &axes, at),
+                false => self.axis_matrix(g, x, axis, at, axes.len()),
             };
             let last = rank - 1;
-            dx = dx.moved_axis(axis, last).matmul(matrix.turned()).moved_axis(last, axis);
+            dx = dx.move_axis(axis, last).matmul(matrix.transpose_matrices()).move_axis(last, axis);
         }
         g.set(0, dx);
         Ok(())
@@ -41,10 +41,10 @@ impl Resize {
 
     /// Whether an axis of constant size certainly stays unchanged: its scale is 1, and each
     /// coordinate maps to itself.
-    fn keeps(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
+    fn keeps_axis(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
         let unscaled = match constant(g, SCALES) {
             Some(scales) => scales.get(at) == Some(&1.0),
-            None => given(g, SIZES).is_some(),
+            None => nonempty_input(g, SIZES).is_some(),
         };
         let in_place = match self.coordinates {
             Coordinates::TfCropAndResize => self.is_whole(g, at, count),
@@ -63,7 +63,7 @@ impl Resize {
     }
 
     /// Returns the matrix of the interpolation along an axis, with a row for each input element.
-    fn along<'t>(
+    fn axis_matrix<'t>(
         &self,
         g: &Gradient<'t>,
         x: Expr<'t>,
@@ -71,8 +71,9 @@ impl Resize {
         at: usize,
         count: usize,
     ) -> Expr<'t> {
-        let one = |i: usize| given(g, i).map(|values| values.element(at));
-        let roi = given(g, ROI).map(|roi| roi.element(at).concat(&[roi.element(count + at)], 0));
+        let one = |i: usize| nonempty_input(g, i).map(|values| values.element(at));
+        let roi =
+            nonempty_input(g, ROI).map(|roi| roi.element(at).concat(&[roi.element(count + at)], 0));
         let op = Resize {
             mode: self.mode,
             coordinates: self.coordinates,
@@ -87,7 +88,13 @@ impl Resize {
     /// Returns that matrix if all axes together determine the scale: resizes a unit matrix that is
     /// broadcast along the other axes. Weights sum to 1, so resizing does not change it along
     /// those.
-    fn fitted<'t>(&self, g: &Gradient<'t>, x: Expr<'t>, axes: &[usize], at: usize) -> Expr<'t> {
+    fn fitted_matrix<'t>(
+        &self,
+        g: &Gradient<'t>,
+        x: Expr<'t>,
+        axes: &[usize],
+        at: usize,
+    ) -> Expr<'t> {
         let tape = g.tape();
         let others: Vec<usize> = (1..=axes.len()).filter(|&axis| axis != at + 1).collect();
         let sizes = axes.iter().map(|&axis| x.size_of(axis));
@@ -105,12 +112,12 @@ impl Resize {
 }
 
 /// Returns an input, unless it is missing or empty.
-fn given<'t>(g: &Gradient<'t>, i: usize) -> Option<Expr<'t>> {
+fn nonempty_input<'t>(g: &Gradient<'t>, i: usize) -> Option<Expr<'t>> {
     g.optional(i).filter(|value| value.dims() != [0.into()])
 }
 
 /// Returns the elements of a constant input.
 fn constant(g: &Gradient<'_>, i: usize) -> Option<Vec<f64>> {
-    let value = given(g, i)?;
+    let value = nonempty_input(g, i)?;
     value.tape.look(|graph| graph[value.id].constant.as_ref().and_then(Tensor::floats))
 }

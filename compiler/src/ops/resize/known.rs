@@ -34,9 +34,9 @@ pub(super) enum Scales {
     /// The quotients of the sizes.
     Ratios,
     /// Constants.
-    Given(Vec<f64>),
+    Constant(Vec<f64>),
     /// An input or a computation of the run.
-    Open,
+    Dynamic,
 }
 
 impl Known {
@@ -51,23 +51,23 @@ impl Known {
             || -> Option<Vec<usize>> { named.iter().map(|&axis| number(&x.shape[axis])).collect() };
         let scales = match (cx.has(SCALES), op.fit) {
             (true, _) => match cx.constant(SCALES).and_then(single) {
-                Some(scales) => Scales::Given(scales.into_iter().map(f64::from).collect()),
-                None => Scales::Open,
+                Some(scales) => Scales::Constant(scales.into_iter().map(f64::from).collect()),
+                None => Scales::Dynamic,
             },
             (false, None) => Scales::Ratios,
             (false, Some(fit)) => match (cx.ints(SIZES), numbers()) {
                 (Some(wanted), Some(from)) => {
-                    Scales::Given(vec![fitted_scale(&wanted, &from, fit); from.len()])
+                    Scales::Constant(vec![fitted_scale(&wanted, &from, fit); from.len()])
                 }
-                _ => Scales::Open,
+                _ => Scales::Dynamic,
             },
         };
         let line = |axis: usize| {
             let (from, to) = (x.shape[axis].clone(), y.shape[axis].clone());
-            let at = named.iter().position(|&named| named == axis);
+            let at = named.iter().position(|&other| other == axis);
             let scale = match (&scales, at) {
-                (Scales::Given(scales), Some(at)) => Some(scales[at]),
-                (Scales::Open, Some(_)) => None,
+                (Scales::Constant(scales), Some(at)) => Some(scales[at]),
+                (Scales::Dynamic, Some(_)) => None,
                 _ if from == to => Some(1.0),
                 _ => number(&from).zip(number(&to)).map(|(from, to)| to as f64 / from as f64),
             };
@@ -85,7 +85,7 @@ impl Known {
     }
 
     /// Whether the tables of these axes can be computed at compile time.
-    pub fn is_all(&self, op: &Resize, lines: &[Line]) -> bool {
+    pub fn has_constant_tables(&self, op: &Resize, lines: &[Line]) -> bool {
         let sized = |line: &Line| {
             number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
         };
@@ -179,8 +179,8 @@ impl Known {
     /// Returns the constant scales for the table of an axis.
     pub fn constant_scales(&self, line: &Line) -> Option<&[f64]> {
         match &self.scales {
-            Scales::Given(scales) => line.at.map(|_| scales.as_slice()),
-            Scales::Ratios | Scales::Open => None,
+            Scales::Constant(scales) => line.at.map(|_| scales.as_slice()),
+            Scales::Ratios | Scales::Dynamic => None,
         }
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     use onnxc_runtime::kernels::resize::Curve;
 
     #[test]
-    fn a_filter_has_room_for_all_it_reaches() {
+    fn a_filter_has_weights_for_all_elements_in_reach() {
         let known = |scales| Known { lines: Vec::new(), scales, roi: None, axes: 1 };
         let n = Dim::symbol("n");
         let open = Line { axis: 0, at: Some(0), from: n, to: 4.into(), scale: None };
@@ -199,7 +199,7 @@ mod tests {
             Filter { curve: Curve::Linear, a: 0.0, antialias: true, exclude_outside: false };
         let taps = |scales| format!("{:?}", open.taps(&known(scales), filter));
         assert!(taps(Scales::Ratios).contains("(n + 3) / 4"), "{}", taps(Scales::Ratios));
-        assert!(taps(Scales::Open).contains("(2 * n + 3) / 4"), "{}", taps(Scales::Open));
+        assert!(taps(Scales::Dynamic).contains("(2 * n + 3) / 4"), "{}", taps(Scales::Dynamic));
         let open = Line { from: 9.into(), to: 3.into(), scale: Some(1.0 / 3.0), ..open };
         assert_eq!(open.taps(&known(Scales::Ratios), filter), 6.into());
     }

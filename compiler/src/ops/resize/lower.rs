@@ -33,17 +33,19 @@ static INTERPOLATE: Kernel<Resample> = kernel!(FLOATS T, resize::interpolate::<T
 static INTERPOLATE_WHOLE: Kernel<Resample> = kernel!(INTEGERS T, resize::interpolate_whole::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.optional(3), a.output(0), a.output(1), p));
 
-static NEAREST_TABLE: Kernel<(geometry::Line, Rounding)> = kernel!(I64_ONLY T, resize::nearest_table, |f, a, p| f(a.optional(0), a.optional(1),
-        a.output::<T>(0), p.0, p.1));
-static FILTER_TABLE: Kernel<(geometry::Line, geometry::Filter)> = kernel!(F32_AND_F64 W, resize::filter_table::<W>,
-        |f, a, p| f(a.optional(0), a.optional(1), a.output(0), a.output(1), p.0, p.1));
+static NEAREST_TABLE: Kernel<(geometry::Line, Rounding)> = kernel!(I64_ONLY T,
+    resize::nearest_table,
+    |f, a, p| f(a.optional(0), a.optional(1), a.output::<T>(0), p.0, p.1));
+static FILTER_TABLE: Kernel<(geometry::Line, geometry::Filter)> = kernel!(F32_AND_F64 W,
+    resize::filter_table::<W>,
+    |f, a, p| f(a.optional(0), a.optional(1), a.output(0), a.output(1), p.0, p.1));
 static WIDEN: Kernel = kernel!(FLOATS T, resize::widen::<T>,
     |f, a, _p| f(a.input(0), a.output(0)));
 static FITTED_SCALES: Kernel<(Vec<Dim>, Fit)> = kernel!(I64_ONLY T, resize::fitted_scales,
     |f, a, p| f(a.input::<T>(0), a.output(0), p.0, p.1));
 
-static SCALED_SIZES: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(checked F32_ONLY T, resize::scaled_sizes,
-        |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
+static SCALED_SIZES: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(checked F32_ONLY T,
+    resize::scaled_sizes, |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
 static GIVEN_SIZES: Kernel = kernel!(checked I64_ONLY T, resize::given_sizes,
     |f, a, _p| f(a.sizes(), a.input::<T>(0)));
 static FITTED_SIZES: Kernel<(Vec<Dim>, Fit)> = kernel!(checked I64_ONLY T, resize::fitted_sizes,
@@ -51,7 +53,7 @@ static FITTED_SIZES: Kernel<(Vec<Dim>, Fit)> = kernel!(checked I64_ONLY T, resiz
 
 pub(super) fn lower(op: &Resize, cx: &mut Lower<'_>) -> Result {
     let known = Known::of(op, cx)?;
-    settle(op, cx, &known)?;
+    bind_sizes(op, cx, &known)?;
     let resized: Vec<Line> =
         known.lines.iter().filter(|line| !line.is_kept(op, &known)).cloned().collect();
     let (Some(first), Some(last)) = (resized.first(), resized.last()) else {
@@ -74,7 +76,7 @@ pub(super) fn lower(op: &Resize, cx: &mut Lower<'_>) -> Result {
 }
 
 /// Binds the sizes that are known only at run time.
-fn settle(op: &Resize, cx: &mut Lower<'_>, known: &Known) -> Result {
+fn bind_sizes(op: &Resize, cx: &mut Lower<'_>, known: &Known) -> Result {
     let named: Vec<&Line> = known.named();
     let from: Vec<Dim> = named.iter().map(|line| line.from.clone()).collect();
     if cx.has(SCALES) {
@@ -103,7 +105,7 @@ fn repeat(cx: &mut Lower<'_>, span: &[Line], factors: &[usize]) -> Result {
         // Adjacent axes without repetition are merged.
         match (named(axis), all.last()) {
             (1, Some(1)) => {
-                let last = sizes.pop().expect("there is one before");
+                let last = sizes.pop().expect("`sizes` and `all` have the same length");
                 sizes.push(last * size);
             }
             (factor, _) => {
@@ -123,7 +125,7 @@ fn nearest(
     span: &[Line],
     rounding: Rounding,
 ) -> Result {
-    let tables = if known.is_all(op, span) {
+    let tables = if known.has_constant_tables(op, span) {
         let mut tables = Vec::new();
         for line in span {
             let numbers = line.numbers(op, known);
@@ -151,7 +153,7 @@ fn nearest(
         planes: before(cx, span)?,
         from: span.iter().map(|line| line.from.clone()).collect(),
         to: span.iter().map(|line| line.to.clone()).collect(),
-        inner: behind(cx, span)?,
+        inner: after(cx, span)?,
     };
     let inputs = vec![cx.input(0)?.into(), tables.into(), outside(op, cx)?];
     let y = cx.output(0)?.into();
@@ -177,7 +179,7 @@ fn interpolate(
         scale(a).total_cmp(&scale(b))
     });
     let taps: Vec<Dim> = steps.iter().map(|line| line.taps(known, filter)).collect();
-    let (places, weights) = if known.is_all(op, resized) {
+    let (places, weights) = if known.has_constant_tables(op, resized) {
         constant_tables(op, cx, known, &steps, &taps, filter, wide)
     } else {
         let (places, weights) = (
@@ -201,7 +203,7 @@ fn interpolate(
         }
         (places, weights)
     };
-    let inner = behind(cx, span)?;
+    let inner = after(cx, span)?;
     let scratch = scratch(span, &steps, &inner, dtype == DType::F32);
     let scratch = cx.scratch(wide, scratch);
     let geometry = Resample {
@@ -252,8 +254,8 @@ fn operands(
 ) -> Result<(Option<Operand>, Option<Operand>)> {
     let scales = match &known.scales {
         Scales::Ratios => None,
-        Scales::Given(scales) => Some(cx.weight(&Tensor::from_wide(DType::F64, scales))),
-        Scales::Open => {
+        Scales::Constant(scales) => Some(cx.weight(&Tensor::from_wide(DType::F64, scales))),
+        Scales::Dynamic => {
             let scales = cx.scratch(DType::F64, known.axes);
             match op.fit.filter(|_| cx.has(SIZES)) {
                 Some(fit) => {
@@ -300,7 +302,7 @@ fn before(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
 }
 
 /// Returns the product of the sizes after the axes of `span`.
-fn behind(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
+fn after(cx: &Lower<'_>, span: &[Line]) -> Result<Dim> {
     Ok(cx.ty(0)?.shape[span[0].axis + span.len()..].iter().product())
 }
 
@@ -317,7 +319,7 @@ fn outside(op: &Resize, cx: &mut Lower<'_>) -> Result<Arg> {
     let value = if FLOATS.contains(&dtype) { value } else { value.round_ties_even() };
     let mut array = Array::zeroed(dtype, 1);
     dispatch!(NUMERIC dtype, T => {
-        let element = T::of_mut(&mut array).expect("it is of the type");
+        let element = T::of_mut(&mut array).expect("the array has this element type");
         element[0] = T::from_f64(value);
     });
     Ok(Arg::Optional(Some(cx.weight(&array.into_tensor(Vec::new())))))
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn scratch_memory_holds_what_is_between_steps() {
+    fn scratch_memory_holds_the_results_between_steps() {
         let lines = [line(2, 4, 8), line(3, 6, 3), line(4, 5, 10)];
         let all = |n: usize| lines[..n].iter().rev().collect::<Vec<_>>();
         assert_eq!(scratch(&lines[..1], &all(1), &2.into(), true), 0.into());

@@ -25,8 +25,8 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[
     entry("Resize", 10, |node| {
         node.inputs.insert(1, None);
-        let rounding = rounding(node);
-        first_form(node, rounding)
+        let rounding = first_version_rounding(node);
+        read_first_version(node, rounding)
     }),
     entry("Resize", 11, |node| Ok(Rc::new(Resize::read(node)?))),
     entry("Upsample", 1, |node| {
@@ -39,22 +39,22 @@ pub const OPS: &[Entry] = &[
         };
         let scales = [1.0, 1.0, scale("height_scale")?, scale("width_scale")?];
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        first_form(node, Rounding::Floor)
+        read_first_version(node, Rounding::Floor)
     }),
     entry("Upsample", 7, |node| {
         let scales = node.maybe_floats("scales")?.unwrap_or_default();
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        first_form(node, Rounding::Floor)
+        read_first_version(node, Rounding::Floor)
     }),
     entry("Upsample", 9, |node| {
         node.inputs.insert(1, None);
-        first_form(node, Rounding::Floor)
+        read_first_version(node, Rounding::Floor)
     }),
 ];
 
 /// Reads the first versions of the operators, which divide each coordinate by the scale. `Upsample`
 /// shrinks no axis.
-fn first_form(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
+fn read_first_version(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
     let modes = [
         ("nearest", Mode::Nearest(rounding)),
         ("linear", Mode::Filter(LINEAR)),
@@ -71,7 +71,7 @@ fn first_form(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
 
 /// Returns the rounding of the first `Resize`: down along an axis that grows, else up. Newer
 /// versions have a name for it if it is the same along all axes.
-fn rounding(node: &Reader<'_>) -> Rounding {
+fn first_version_rounding(node: &Reader<'_>) -> Rounding {
     let scales = node.constant_input(SCALES).and_then(Tensor::floats);
     let all = |fits: fn(&f64) -> bool| scales.as_ref().is_some_and(|all| all.iter().all(fits));
     match () {
@@ -158,35 +158,35 @@ impl Resize {
             let message = format!("elements of type {dtype} cannot be interpolated");
             return Err(cx.diagnostic(Code::Unsupported, message));
         }
-        let counted = |i: usize, types: &[DType], wanted: usize, what: &str| {
+        let check_count = |i: usize, types: &[DType], wanted: usize, name: &str| {
             cx.of(i, types)?;
-            let found = cx.count(i)?;
-            if found == wanted {
+            let count = cx.count(i)?;
+            if count == wanted {
                 return Ok(());
             }
-            let message = format!("there are {found} {what} for {axes} axes");
+            let message = format!("{axes} axes need {wanted} {name}, but there are {count}");
             Err(cx.diagnostic(Code::ShapeMismatch, message))
         };
         if self.coordinates == Coordinates::TfCropAndResize {
-            counted(ROI, &[DType::F32, DType::F64, DType::F16], 2 * axes, "ends of regions")?;
+            check_count(ROI, &[DType::F32, DType::F64, DType::F16], 2 * axes, "ends of regions")?;
         }
         match (cx.has(SCALES), cx.has(SIZES)) {
-            (true, false) => counted(SCALES, &[DType::F32], axes, "scales"),
-            (false, true) => counted(SIZES, &[DType::I64], axes, "sizes"),
+            (true, false) => check_count(SCALES, &[DType::F32], axes, "scales"),
+            (false, true) => check_count(SIZES, &[DType::I64], axes, "sizes"),
             _ => {
-                let message = "there must be scales or sizes, and not both";
+                let message = "there must be either scales or sizes";
                 Err(cx.diagnostic(Code::BadArity, message))
             }
         }
     }
 
     /// Returns the sizes after resizing; `None` for those known only at run time.
-    fn resized(&self, cx: &Infer<'_>, from: &[&Dim]) -> Inferred<Vec<Option<Dim>>> {
-        let refused =
+    fn new_sizes(&self, cx: &Infer<'_>, from: &[&Dim]) -> Inferred<Vec<Option<Dim>>> {
+        let to_diagnostic =
             |error: onnxc_runtime::Error| cx.diagnostic(Code::ShapeMismatch, error.to_string());
         if let Some(scales) = cx.constant(SCALES).and_then(single) {
-            let sizes = from.iter().zip(scales).map(|(from, scale)| scaled(from, scale));
-            return sizes.collect::<onnxc_runtime::Result<_>>().map_err(refused);
+            let sizes = from.iter().zip(scales).map(|(from, scale)| scale_dim(from, scale));
+            return sizes.collect::<onnxc_runtime::Result<_>>().map_err(to_diagnostic);
         }
         let Some(wanted) = cx.known(SIZES) else { return Ok(vec![None; from.len()]) };
         let Some(fit) = self.fit else { return Ok(wanted.iter().cloned().map(Some).collect()) };
@@ -195,7 +195,7 @@ impl Resize {
             return Ok(vec![None; from.len()]);
         };
         let mut sizes = vec![0; from.len()];
-        fitted_sizes(&mut sizes, &wanted, &from, fit).map_err(refused)?;
+        fitted_sizes(&mut sizes, &wanted, &from, fit).map_err(to_diagnostic)?;
         Ok(sizes.into_iter().map(|size| Some(size.into())).collect())
     }
 
@@ -219,7 +219,7 @@ fn leave_out(node: &mut Reader<'_>, i: usize) {
 }
 
 /// Returns the scaled size of an axis, if it is a dimension expression.
-fn scaled(from: &Dim, scale: f32) -> onnxc_runtime::Result<Option<Dim>> {
+fn scale_dim(from: &Dim, scale: f32) -> onnxc_runtime::Result<Option<Dim>> {
     if let Some(from) = number(from) {
         return Ok(Some(scaled_size(from, scale)?.into()));
     }
@@ -278,16 +278,17 @@ impl Op for Resize {
         let axes = self.axes(cx, ty.rank())?;
         self.check(cx, axes.len())?;
         let from: Vec<&Dim> = axes.iter().map(|&axis| &ty.shape[axis]).collect();
-        let sizes = self.resized(cx, &from)?;
+        let sizes = self.new_sizes(cx, &from)?;
         let open = sizes.iter().enumerate().filter(|(_, size)| size.is_none());
         let bounds: Vec<Option<i64>> = open.map(|(i, _)| self.bound(cx, i, from[i])).collect();
         let mut fresh = cx.fresh_sizes(bounds).into_iter();
         let mut shape = ty.shape.clone();
         for (axis, size) in axes.into_iter().zip(sizes) {
-            let size = size.or_else(|| fresh.next()).expect("there is one for each that is open");
-            cx.require_at_least(&size, &0.into(), "a size and 0")?;
+            let size =
+                size.or_else(|| fresh.next()).expect("`fresh` has a size for every dynamic axis");
+            cx.require_at_least(&size, &0.into(), "a size must not be negative")?;
             if ty.shape[axis].known() == Some(0) {
-                cx.require_equal(&size, &0.into(), "the size of what is made of nothing and 0")?;
+                cx.require_equal(&size, &0.into(), "the size of a resized empty axis and 0")?;
             }
             shape[axis] = size;
         }
@@ -330,20 +331,20 @@ mod tests {
     }
 
     #[test]
-    fn sizes_may_be_formulas() {
+    fn sizes_may_be_dimension_expressions() {
         let op = |axes| resize(Mode::Nearest(Rounding::Floor), None, axes);
         let wanted = Given::Sizes(vec![n() * 2, 12.into()]);
         check(op(Some(vec![-2, -1])), &sizes(wanted), 1, "float[1, 3, 2 * n, 12]");
         let wanted = Given::Ints(vec![1, 3, 4, 5]);
         check(op(None), &sizes(wanted), 1, "float[1, 3, 4, 5]");
-        let found = "there are 2 sizes for 4 axes";
-        check(op(None), &sizes(Given::Ints(vec![4, 5])), 1, found);
-        let found = "there must be scales or sizes, and not both";
-        check(op(None), &[image()], 1, found);
+        let expected = "4 axes need 4 sizes, but there are 2";
+        check(op(None), &sizes(Given::Ints(vec![4, 5])), 1, expected);
+        let expected = "there must be either scales or sizes";
+        check(op(None), &[image()], 1, expected);
     }
 
     #[test]
-    fn sizes_may_be_known_only_when_running() {
+    fn sizes_may_be_known_only_at_run_time() {
         let op = |fit| resize(Mode::Filter(LINEAR), fit, Some(vec![3, 2]));
         check(op(None), &sizes(tensor(I64, [2])), 1, "float[1, 3, y0_1, y0_0]");
         let wanted = || sizes(Given::Ints(vec![12, 5]));
@@ -354,29 +355,29 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_interpolated_can_be_picked() {
+    fn strings_are_resized_only_by_the_nearest_element() {
         let wanted = || {
             let x = tensor(DType::String, [2, 3]);
             [x, Given::Nothing, Given::Nothing, Given::Ints(vec![4, 3])]
         };
         let op = |mode| resize(mode, None, None);
         check(op(Mode::Nearest(Rounding::Ceil)), &wanted(), 1, "string[4, 3]");
-        let found = "elements of type string cannot be interpolated";
-        check(op(Mode::Filter(LINEAR)), &wanted(), 1, found);
+        let expected = "elements of type string cannot be interpolated";
+        check(op(Mode::Filter(LINEAR)), &wanted(), 1, expected);
     }
 
     #[test]
-    fn fractions_of_sizes_are_formulas_where_they_are_exact() {
-        let text = |scale| scaled(&n(), scale).map(|dim| dim.map(|dim| format!("{dim:?}")));
+    fn exact_fractions_of_sizes_are_dimension_expressions() {
+        let text = |scale| scale_dim(&n(), scale).map(|dim| dim.map(|dim| format!("{dim:?}")));
         assert_eq!(text(2.0), Ok(Some("2 * n".into())));
         assert_eq!(text(1.5), Ok(Some("(3 * n) / 2".into())));
         assert_eq!(text(0.7), Ok(None));
         assert!(text(-1.0).is_err());
-        assert_eq!(scaled(&7.into(), 0.5), Ok(Some(3.into())));
+        assert_eq!(scale_dim(&7.into(), 0.5), Ok(Some(3.into())));
     }
 
     #[test]
-    fn inputs_without_elements_are_not_meant() {
+    fn empty_inputs_are_ignored() {
         let mut g = Graph::new(Rc::default());
         let x = g.input(g.body, "x", Type::tensor(F32, [1, 2]));
         let none = g.constant("none", Tensor::from_floats(&[]));
@@ -385,7 +386,7 @@ mod tests {
         let inputs = vec![Some(x), Some(none), Some(none), Some(to)];
         let body = g.body;
         let mut reader = Reader::new(&mut g, body, 11, inputs, 1, attributes);
-        Resize::read(&mut reader).expect("the node fits");
+        Resize::read(&mut reader).expect("the node is valid");
         assert_eq!(reader.inputs, [Some(x), None, None, Some(to)]);
     }
 }

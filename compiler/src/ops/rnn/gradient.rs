@@ -1,6 +1,6 @@
 //! The gradients of recurrent networks, by differentiating them as loops over the steps.
 
-use super::{Cell, Recurrent, ways};
+use super::{Cell, Recurrent, direction_count};
 use crate::{
     diag::Result,
     dtype::DType,
@@ -46,16 +46,16 @@ struct Network<'a, 't> {
 
 impl Recurrent {
     /// Writes the network as `Scan` nodes, and differentiates these.
-    pub(super) fn gradient_of_iterations(&self, g: &mut Gradient<'_>) -> Result {
+    pub(super) fn gradient_of_scans(&self, g: &mut Gradient<'_>) -> Result {
         let Some(hidden) = g.x(2).dims()[2].known() else {
             return Err(g.unsupported("for states whose size is known only when the model runs"));
         };
-        let x = if self.layout { g.x(0).moved_axis(1, 0) } else { g.x(0) };
+        let x = if self.layout { g.x(0).move_axis(1, 0) } else { g.x(0) };
         let mask = g
             .optional(4)
             .map(|lengths| x.indices(0).with_axis(1).less(lengths.cast(DType::I64)).with_axis(2));
         let network = Network { op: self, x, hidden, mask };
-        let directions: Vec<Results<'_>> = (0..ways(self.direction))
+        let directions: Vec<Results<'_>> = (0..direction_count(self.direction))
             .map(|way| network.direction(g, way))
             .collect::<Result<_>>()?;
         let mut outputs = Vec::new();
@@ -66,7 +66,7 @@ impl Recurrent {
             let last: Vec<_> =
                 directions.iter().map(|results| results.last[state].with_axis(0)).collect();
             let last = last[0].concat(&last[1..], 0);
-            outputs.push(if self.layout { last.moved_axis(0, 1) } else { last });
+            outputs.push(if self.layout { last.move_axis(0, 1) } else { last });
         }
         g.through(&outputs)
     }
@@ -97,7 +97,7 @@ impl<'t> Network<'_, 't> {
             Cell::Lstm => vec![initial(5), initial(6)],
             _ => vec![initial(5)],
         };
-        let mut gates = self.x.matmul(weights.input.turned());
+        let mut gates = self.x.matmul(weights.input.transpose_matrices());
         if let Some([input, state]) = weights.biases {
             // With `linear_before_reset`, the reset gate also multiplies the candidate's bias.
             gates = gates + input;
@@ -110,11 +110,11 @@ impl<'t> Network<'_, 't> {
                 _ => gates + state,
             };
         }
-        self.iterations(way, weights, states, gates)
+        self.scan(way, weights, states, gates)
     }
 
     /// Runs one direction. `gates` holds the input's part of the gates.
-    fn iterations(
+    fn scan(
         &self,
         way: usize,
         weights: Weights<'t>,
@@ -129,8 +129,8 @@ impl<'t> Network<'_, 't> {
             ty.shape.remove(0);
             types.push(ty.into());
         }
-        let region = tape.region("step", &types, |_, given| {
-            let (before, parts) = given.split_at(states.len());
+        let region = tape.region("step", &types, |_, inputs| {
+            let (before, parts) = inputs.split_at(states.len());
             let after = self.step(way, weights, before, parts[0]);
             let Some(&mask) = parts.get(1) else {
                 let all = after[0];
@@ -149,12 +149,12 @@ impl<'t> Network<'_, 't> {
         };
         let inputs: Vec<_> = states.iter().copied().chain(scanned).map(Some).collect();
         let count = states.len() + 1;
-        let mut made = tape.node_around(Rc::new(scan), &inputs, count, vec![region]);
-        let all = made.split_off(states.len())[0];
-        Ok(Results { all, last: made })
+        let mut outputs = tape.node_around(Rc::new(scan), &inputs, count, vec![region]);
+        let all = outputs.split_off(states.len())[0];
+        Ok(Results { all, last: outputs })
     }
 
-    fn clipped(&self, x: Expr<'t>) -> Expr<'t> {
+    fn clip(&self, x: Expr<'t>) -> Expr<'t> {
         match self.op.clip.map(f64::from).filter(|clip| clip.is_finite()) {
             Some(clip) => x.clamp(-clip, clip),
             None => x,
@@ -169,13 +169,14 @@ impl<'t> Network<'_, 't> {
         before: &[Expr<'t>],
         gates: Expr<'t>,
     ) -> Vec<Expr<'t>> {
-        let f = |i: usize, x: Expr<'t>| self.clipped(x).activate(self.op.activation(way, i));
+        let f = |i: usize, x: Expr<'t>| self.clip(x).activate(self.op.activation(way, i));
         let (h, size) = (before[0], self.hidden);
-        let turned = weights.state.turned();
+        let transposed = weights.state.transpose_matrices();
         match self.op.cell {
-            Cell::Rnn => vec![f(0, gates + h.matmul(turned))],
+            Cell::Rnn => vec![f(0, gates + h.matmul(transposed))],
             Cell::Gru => {
-                let (reset_first, rest) = (gate(turned, 2, size), gate(turned, 0, 2 * size));
+                let (reset_first, rest) =
+                    (gate(transposed, 2, size), gate(transposed, 0, 2 * size));
                 let both = gate(gates, 0, 2 * size) + h.matmul(rest);
                 let (z, r) = (f(0, gate(both, 0, size)), f(0, gate(both, 1, size)));
                 let inner = match (self.op.linear_before_reset, weights.biases) {
@@ -187,7 +188,7 @@ impl<'t> Network<'_, 't> {
                 vec![candidate + z * (h - candidate)]
             }
             Cell::Lstm => {
-                let (all, c) = (gates + h.matmul(turned), before[1]);
+                let (all, c) = (gates + h.matmul(transposed), before[1]);
                 let peep = |x: Expr<'t>, i: usize, c: Expr<'t>| match weights.peepholes {
                     Some(peepholes) => x + peepholes[i] * c,
                     None => x,

@@ -83,7 +83,7 @@ const DIRECTIONS: &[(&str, Direction)] = &[
     ("bidirectional", Direction::Both),
 ];
 
-fn ways(direction: Direction) -> usize {
+fn direction_count(direction: Direction) -> usize {
     if direction == Direction::Both { 2 } else { 1 }
 }
 
@@ -98,7 +98,7 @@ impl Recurrent {
             cell,
             direction,
             hidden_size: node.maybe_int("hidden_size")?,
-            activations: functions(node, cell, ways(direction))?,
+            activations: read_activations(node, cell, direction_count(direction))?,
             clip: node.maybe_float("clip")?,
             layout: node.flag("layout", false)?,
             linear_before_reset,
@@ -109,7 +109,7 @@ impl Recurrent {
     /// Returns activation `i` of a direction; that of the first, if there is no second.
     fn activation(&self, way: usize, i: usize) -> Activation {
         let each = self.cell.defaults().len();
-        let at = if way < ways(self.direction) { way * each + i } else { i };
+        let at = if way < direction_count(self.direction) { way * each + i } else { i };
         self.activations[at]
     }
 
@@ -126,8 +126,12 @@ impl Recurrent {
 }
 
 /// Reads the activations of each direction.
-fn functions(node: &mut Reader<'_>, cell: Cell, ways: usize) -> Result<Vec<Activation>> {
-    let defaults = cell.defaults().repeat(ways);
+fn read_activations(
+    node: &mut Reader<'_>,
+    cell: Cell,
+    directions: usize,
+) -> Result<Vec<Activation>> {
+    let defaults = cell.defaults().repeat(directions);
     let wanted = defaults.len();
     let names = node.maybe_strings("activations")?.filter(|names| !names.is_empty());
     let names = names.unwrap_or_else(|| defaults.into_iter().map(String::from).collect());
@@ -138,19 +142,19 @@ fn functions(node: &mut Reader<'_>, cell: Cell, ways: usize) -> Result<Vec<Activ
     }
     let mut alphas = node.maybe_floats("activation_alpha")?.unwrap_or_default().into_iter();
     let mut betas = node.maybe_floats("activation_beta")?.unwrap_or_default().into_iter();
-    let mut found = Vec::new();
+    let mut activations = Vec::new();
     for name in &names[..wanted] {
         let function = FUNCTIONS.iter().find(|f| f.name.eq_ignore_ascii_case(name));
         let Some(Function { alpha, beta, make, .. }) = function else {
-            let message = format!("there is no activation {}", quoted(name));
+            let message = format!("unknown activation {}", quoted(name));
             return Err(Diagnostic::new(Code::BadAttribute, message));
         };
         // Each activation takes its parameters from the lists, in order.
         let alpha = alpha.map_or(0.0, |default| alphas.next().unwrap_or(default));
         let beta = beta.map_or(0.0, |default| betas.next().unwrap_or(default));
-        found.push(make(alpha, beta));
+        activations.push(make(alpha, beta));
     }
-    Ok(found)
+    Ok(activations)
 }
 
 /// The kernels of a cell: for `float`, and for any floating-point type.
@@ -160,8 +164,8 @@ struct Kernels<F: Formula> {
 }
 
 macro_rules! kernels {
-    ($f32:ident $float:ident
-        $Operands:ident { $($operands:tt)* } $Outputs:ident { $($outputs:tt)* } $scratch:literal) => {
+    ($f32:ident $float:ident $Operands:ident { $($operands:tt)* }
+        $Outputs:ident { $($outputs:tt)* } $scratch:literal) => {
         Kernels {
             f32: kernel!(checked F32_ONLY T, rnn::$f32 {
                 operands: rnn::$Operands { $($operands)* },
@@ -232,19 +236,19 @@ impl Op for Recurrent {
         let dtype = cx.of(0, FLOATS)?.dtype;
         let (x, r) = (&cx.ranked(0, 3)?.shape, &cx.ranked(2, 3)?.shape);
         let (steps, batch) = self.steps_and_batch(x);
-        let (hidden, ways) = (&r[2], Dim::from(ways(self.direction)));
+        let (hidden, directions) = (&r[2], Dim::from(direction_count(self.direction)));
         if let Some(size) = self.hidden_size {
             cx.require_equal(hidden, &size.into(), "the size of the state and `hidden_size`")?;
         }
         let rows = hidden * self.cell.gates();
-        let state = [&self.ordered(&ways, batch)[..], from_ref(hidden)].concat();
+        let state = [&self.ordered(&directions, batch)[..], from_ref(hidden)].concat();
         let wanted: [(usize, Vec<Dim>); 6] = [
-            (1, vec![ways.clone(), rows.clone(), x[2].clone()]),
-            (2, vec![ways.clone(), rows.clone(), hidden.clone()]),
-            (3, vec![ways.clone(), rows * 2]),
+            (1, vec![directions.clone(), rows.clone(), x[2].clone()]),
+            (2, vec![directions.clone(), rows.clone(), hidden.clone()]),
+            (3, vec![directions.clone(), rows * 2]),
             (5, state.clone()),
             (6, state.clone()),
-            (7, vec![ways.clone(), hidden * 3]),
+            (7, vec![directions.clone(), hidden * 3]),
         ];
         for (i, shape) in wanted {
             if i > 2 && !cx.has(i) {
@@ -252,7 +256,11 @@ impl Op for Recurrent {
             }
             cx.same_dtype(0, i)?;
             for (a, b) in cx.ranked(i, shape.len())?.shape.iter().zip(&shape) {
-                cx.require_equal(a, b, &format!("a size of input {i} and what the network wants"))?;
+                cx.require_equal(
+                    a,
+                    b,
+                    &format!("a size of input {i} and the size that the network needs"),
+                )?;
             }
         }
         if cx.has(4) {
@@ -262,8 +270,8 @@ impl Op for Recurrent {
         }
         let [outer, inner] = self.ordered(steps, batch);
         let sequence = match self.layout {
-            true => vec![outer, inner, ways, hidden.clone()],
-            false => vec![outer, ways, inner, hidden.clone()],
+            true => vec![outer, inner, directions, hidden.clone()],
+            false => vec![outer, directions, inner, hidden.clone()],
         };
         let state = Type::tensor(dtype, state);
         Ok(vec![Type::tensor(dtype, sequence), state.clone(), state])
@@ -275,11 +283,12 @@ impl Op for Recurrent {
             return Err(cx.unsupported("states whose size is known only when the model runs"));
         }
         let (steps, batch) = self.steps_and_batch(x);
-        let weights = (&x[2] + &hidden) * &hidden * self.cell.gates() * ways(self.direction);
+        let weights =
+            (&x[2] + &hidden) * &hidden * self.cell.gates() * direction_count(self.direction);
         cx.macs(&(steps * batch * weights));
         let inputs = x[2].clone();
         let striped = batch.known() == Some(1) && weights::are_large(self.cell, &hidden);
-        let packed = self.packed(cx, &inputs, &hidden, striped);
+        let packed = self.pack_weights(cx, &inputs, &hidden, striped);
         let sequence = Sequence {
             steps: steps.clone(),
             batch: batch.clone(),
@@ -319,7 +328,7 @@ impl Op for Recurrent {
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_iterations(g)
+        self.gradient_of_scans(g)
     }
 }
 
@@ -334,20 +343,20 @@ fn call<F: Formula + Field>(
     scratch: Dim,
 ) -> Result {
     let dtype = cx.ty(0)?.dtype;
-    let mut given = Vec::new();
+    let mut arguments = Vec::new();
     for i in 0..inputs {
-        given.push(match (i, &packed) {
+        arguments.push(match (i, &packed) {
             (1 | 2, Some(packed)) => packed[i - 1].clone().into(),
             (0..3, _) => cx.input(i)?.into(),
             _ => cx.optional(i)?.into(),
         });
     }
-    let mut taken = Vec::new();
+    let mut results = Vec::new();
     for i in 0..outputs {
-        taken.push(cx.optional_output(i)?.into());
+        results.push(cx.optional_output(i)?.into());
     }
     let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
-    taken.push(cx.scratch(wide, scratch).into());
+    results.push(cx.scratch(wide, scratch).into());
     let kernel = if dtype == DType::F32 { &kernels.f32 } else { &kernels.float };
-    cx.call_on(kernel, dtype, given, taken, geometry)
+    cx.call_on(kernel, dtype, arguments, results, geometry)
 }

@@ -17,18 +17,18 @@ use onnxc_runtime::{
 };
 
 /// The size of a first-level cache, in bytes.
-const LARGE: i64 = 32 << 10;
+const L1_CACHE: i64 = 32 << 10;
 
 /// Whether the weights of states exceed the first-level cache, so that their layout matters.
 pub(super) fn are_large(cell: Cell, hidden: &Dim) -> bool {
     let elements = |n: i64| n.checked_mul(n)?.checked_mul(cell.gates());
-    hidden.known().is_some_and(|n| elements(n).is_none_or(|n| n > LARGE / 4))
+    hidden.known().is_some_and(|n| elements(n).is_none_or(|n| n > L1_CACHE / 4))
 }
 
 impl Recurrent {
     /// Packs constant weights of inputs and of states for the kernels of `f32`; those of states in
     /// stripes if `striped`.
-    pub(super) fn packed(
+    pub(super) fn pack_weights(
         &self,
         cx: &mut Lower<'_>,
         inputs: &Dim,

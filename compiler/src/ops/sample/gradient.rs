@@ -11,7 +11,7 @@ use onnxc_runtime::kernels::sample::Padding;
 
 /// How images are sampled: between elements, and outside the image.
 #[derive(Clone, Copy)]
-pub struct Reading {
+pub struct Sampler {
     /// The interpolation between elements.
     pub mode: Mode,
     /// The padding outside the image.
@@ -26,7 +26,7 @@ struct Taps<'t> {
     weights: Vec<Expr<'t>>,
 }
 
-impl Reading {
+impl Sampler {
     /// Returns the taps of coordinates along an axis.
     fn taps<'t>(&self, places: Expr<'t>) -> Taps<'t> {
         const A: f64 = -0.75;
@@ -46,7 +46,7 @@ impl Reading {
 
     /// Moves coordinates beyond the edges of the image to the outermost element if the padding
     /// repeats it, so that samples there are constant.
-    fn brought<'t>(&self, at: Expr<'t>, size: Expr<'t>) -> Expr<'t> {
+    fn clamp_to_border<'t>(&self, at: Expr<'t>, size: Expr<'t>) -> Expr<'t> {
         if self.padding != Padding::Border {
             return at;
         }
@@ -86,7 +86,7 @@ impl Reading {
 
     /// Samples images `[n, c, …]` at coordinates along each axis, each `[n, p]`, in elements.
     /// Returns `[n, c, p]`.
-    pub fn read<'t>(&self, x: Expr<'t>, places: &[Expr<'t>]) -> Expr<'t> {
+    pub fn sample<'t>(&self, x: Expr<'t>, places: &[Expr<'t>]) -> Expr<'t> {
         let tape = x.tape;
         let flat = x.reshape_to(&[0, 0, -1]);
         let shape = tape.concat(&[x.sizes(0, 2), places[0].size_of(1)]);
@@ -94,7 +94,7 @@ impl Reading {
         let mut reads: Vec<(Expr<'t>, Option<Expr<'t>>, Expr<'t>)> = Vec::new();
         for (axis, &at) in places.iter().enumerate() {
             let size = x.size_of(axis + 2).cast_like(at);
-            let taps = self.taps(self.brought(at, size));
+            let taps = self.taps(self.clamp_to_border(at, size));
             let mut next = Vec::new();
             for (k, &weight) in taps.weights.iter().enumerate() {
                 let place = taps.first + k as f64;
@@ -122,7 +122,7 @@ impl Reading {
 
 impl GridSample {
     /// Differentiates the formula of the samples: the sum of the taps times their weights.
-    pub(super) fn gradient_of_reading(&self, g: &mut Gradient<'_>) -> Result {
+    pub(super) fn gradient_of_samples(&self, g: &mut Gradient<'_>) -> Result {
         let (x, grid, axes) = (g.x(0), g.x(1), g.x(0).rank() - 2);
         let flat = grid.reshape_to(&[0, -1, axes as i64]);
         let place = |axis: usize| {
@@ -134,7 +134,7 @@ impl GridSample {
         };
         let places: Vec<Expr<'_>> = (0..axes).map(place).collect();
         let GridSample { mode, padding, align_corners } = *self;
-        let y = Reading { mode, padding, align_corners }.read(x, &places);
+        let y = Sampler { mode, padding, align_corners }.sample(x, &places);
         let y = y.reshape_like(g.y(0));
         g.through(&[y])
     }
@@ -154,7 +154,7 @@ impl AffineGrid {
             value.reshape_by(tape.concat(&flat))
         };
         let (dy, places) = (rows(dy), rows(places));
-        g.set(0, dy.turned().matmul(places));
+        g.set(0, dy.transpose_matrices().matmul(places));
         Ok(())
     }
 }

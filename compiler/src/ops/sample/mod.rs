@@ -15,7 +15,7 @@ use crate::{
 use onnxc_runtime::kernels::sample::{BLOCK, Padding};
 use std::rc::Rc;
 
-pub use gradient::Reading;
+pub use gradient::Sampler;
 
 pub const OPS: &[Entry] = &[
     entry("AffineGrid", 20, |node| {
@@ -61,15 +61,15 @@ static NEAREST: Kernel<Images> = kernel!(ANY_IR4 T, sample::grid_nearest::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
 /// A kernel for floating-point elements, with weights of type `$C`.
-macro_rules! sums {
+macro_rules! interpolate {
     ($kernel:ident $C:ty) => {
         kernel!(FLOATS T, sample::$kernel::<T, $C>,
             |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), a.output(2), p))
     };
 }
 
-static LINEAR: [Kernel<Images>; 2] = [sums!(grid_linear f32), sums!(grid_linear f64)];
-static CUBIC: [Kernel<Images>; 2] = [sums!(grid_cubic f32), sums!(grid_cubic f64)];
+static LINEAR: [Kernel<Images>; 2] = [interpolate!(grid_linear f32), interpolate!(grid_linear f64)];
+static CUBIC: [Kernel<Images>; 2] = [interpolate!(grid_cubic f32), interpolate!(grid_cubic f64)];
 static LINEAR_WHOLE: Kernel<Images> = kernel!(INTEGERS T, sample::grid_linear_whole::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.output(1), a.output(2), p));
 static CUBIC_WHOLE: Kernel<Images> = kernel!(INTEGERS T, sample::grid_cubic_whole::<T>,
@@ -85,7 +85,7 @@ impl GridSample {
     }
 
     /// Selects the kernel for these types of elements and weights.
-    fn sums(&self, dtype: DType, wide: DType) -> &'static Kernel<Images> {
+    fn kernel(&self, dtype: DType, wide: DType) -> &'static Kernel<Images> {
         let i = usize::from(wide == DType::F64);
         match (FLOATS.contains(&dtype), self.mode == Mode::Cubic) {
             (true, false) => &LINEAR[i],
@@ -117,7 +117,8 @@ impl Op for GridSample {
         }
         let grid = cx.of(1, FLOATS)?;
         if x.rank() < 3 || grid.rank() != x.rank() {
-            let message = "there must be images of at least one axis, and as many axes of the grid";
+            let message =
+                "images must have at least one axis, and the grid as many axes as the input";
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let axes = x.rank() - 2;
@@ -150,19 +151,19 @@ impl Op for GridSample {
         let single = |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
         let is_single = single(x.dtype) && single(grid_ty.dtype);
         let wide = if is_single { DType::F32 } else { DType::F64 };
-        let grid = widened(cx, grid, wide)?;
+        let grid = widen_grid(cx, grid, wide)?;
         let each = if self.mode == Mode::Cubic { 4 } else { 2 };
         let count = (0..axes).fold(Dim::from(BLOCK), |count, _| count * each);
         let (elements, weights) =
             (cx.scratch(DType::I64, count.clone()), cx.scratch(wide, count.clone()));
         cx.macs(&(y.len.clone() * count.floor_div(&BLOCK.into())));
         let outputs = vec![y.into(), elements.into(), weights.into()];
-        let kernel = self.sums(x.dtype, wide);
+        let kernel = self.kernel(x.dtype, wide);
         cx.call_on(kernel, x.dtype, vec![input.into(), grid.into()], outputs, geometry)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
-        self.gradient_of_reading(g)
+        self.gradient_of_samples(g)
     }
 }
 
@@ -177,7 +178,7 @@ macro_rules! widen {
 use widen;
 
 /// Returns the grid in the type `wide`.
-fn widened(cx: &mut Lower<'_>, grid: Operand, wide: DType) -> Result<Operand> {
+fn widen_grid(cx: &mut Lower<'_>, grid: Operand, wide: DType) -> Result<Operand> {
     let dtype = cx.ty(1)?.dtype;
     if dtype == wide {
         return Ok(grid);
@@ -196,8 +197,8 @@ pub struct AffineGrid {
 
 static AFFINE_GRID: Kernel<(Vec<Dim>,)> = kernel!(FLOATS T, sample::affine_grid::<T>,
     |f, a, p| f(a.input(0), a.output(0), p.0));
-static AFFINE_GRID_ALIGNED: Kernel<(Vec<Dim>,)> = kernel!(FLOATS T, sample::affine_grid_aligned::<T>,
-        |f, a, p| f(a.input(0), a.output(0), p.0));
+static AFFINE_GRID_ALIGNED: Kernel<(Vec<Dim>,)> = kernel!(FLOATS T,
+    sample::affine_grid_aligned::<T>, |f, a, p| f(a.input(0), a.output(0), p.0));
 static AFFINE_GRID_SIZES: Kernel<(Dim,)> = kernel!(checked I64_ONLY T, sample::affine_grid_sizes,
         |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 
@@ -215,7 +216,7 @@ impl Op for AffineGrid {
         let theta = cx.ranked(0, 3)?;
         cx.of(1, &[DType::I64])?;
         let Some(axes) = cx.count(1)?.checked_sub(2).filter(|axes| (2..=3).contains(axes)) else {
-            let message = format!("there are {} sizes, which must be 4 or 5", cx.count(1)?);
+            let message = format!("there must be 4 or 5 sizes, but there are {}", cx.count(1)?);
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         cx.require_equal(&theta.shape[1], &axes.into(), "the rows of a matrix and the axes")?;
@@ -224,7 +225,7 @@ impl Op for AffineGrid {
         let sizes = match cx.known(1).map(<[Dim]>::to_vec) {
             Some(sizes) => {
                 for size in &sizes[2..] {
-                    cx.require_at_least(size, &0.into(), "a size and 0")?;
+                    cx.require_at_least(size, &0.into(), "a size must not be negative")?;
                 }
                 cx.require_equal(&sizes[0], &theta.shape[0], "the images and the matrices")?;
                 sizes[2..].to_vec()
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_has_the_sizes_of_the_result() {
+    fn the_grid_determines_the_output_size() {
         let op = |mode| GridSample { mode, padding: Padding::Zeros, align_corners: true };
         let x = |dtype| tensor(dtype, [n(), 3.into(), 8.into(), 9.into()]);
         let grid = |axes: i64| tensor(F16, [n(), 4.into(), n(), axes.into()]);
@@ -269,23 +270,23 @@ mod tests {
             check(op(mode), &[x(F32), grid(2)], 1, "float[n, 3, 4, n]");
             check(op(mode), &[x(U8), grid(2)], 1, "uint8[n, 3, 4, n]");
         }
-        let found = "the coordinates and the axes of an image must be equal, but are 3 and 2";
-        check(op(Mode::Linear), &[x(F32), grid(3)], 1, found);
+        let expected = "the coordinates and the axes of an image must be equal, but are 3 and 2";
+        check(op(Mode::Linear), &[x(F32), grid(3)], 1, expected);
         check(op(Mode::Nearest), &[x(DType::Bool), grid(2)], 1, "bool[n, 3, 4, n]");
-        let found = "elements of type bool cannot be interpolated";
-        check(op(Mode::Cubic), &[x(DType::Bool), grid(2)], 1, found);
+        let expected = "elements of type bool cannot be interpolated";
+        check(op(Mode::Cubic), &[x(DType::Bool), grid(2)], 1, expected);
     }
 
     #[test]
-    fn a_grid_is_made_for_images_of_two_or_three_axes() {
+    fn affine_grid_supports_images_of_two_or_three_axes() {
         let op = || AffineGrid { align_corners: false };
         let theta = |axes: i64| tensor(F32, [n(), axes.into(), (axes + 1).into()]);
         let size = Given::Sizes(vec![n(), 3.into(), 4.into(), n() * 2]);
         check(op(), &[theta(2), size], 1, "float[n, 4, 2 * n, 2]");
         check(op(), &[theta(3), tensor(I64, [5])], 1, "float[n, y0_0, y0_1, y0_2, 3]");
-        let found = "the rows of a matrix and the axes must be equal, but are 2 and 3";
-        check(op(), &[theta(2), tensor(I64, [5])], 1, found);
-        let found = "there are 3 sizes, which must be 4 or 5";
-        check(op(), &[theta(2), tensor(I64, [3])], 1, found);
+        let expected = "the rows of a matrix and the axes must be equal, but are 2 and 3";
+        check(op(), &[theta(2), tensor(I64, [5])], 1, expected);
+        let expected = "there must be 4 or 5 sizes, but there are 3";
+        check(op(), &[theta(2), tensor(I64, [3])], 1, expected);
     }
 }

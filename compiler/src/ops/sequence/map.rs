@@ -1,6 +1,6 @@
 //! The operator `SequenceMap`.
 
-use super::{AT, AT_SIZES, EMPTY, LENGTH, PUSH, dtype, granted};
+use super::{AT, AT_SIZES, EMPTY, LENGTH, PUSH, dtype, unbound_sizes};
 use crate::{
     diag::{Code, Result},
     dim::{Dim, Symbol},
@@ -68,7 +68,7 @@ impl Op for SequenceMap {
         let results = cx.region_results(0);
         if results.len() < cx.outputs() {
             let (results, outputs) = (results.len(), cx.outputs());
-            let message = format!("the body gives {results} values for {outputs} outputs");
+            let message = format!("the body has {results} results for {outputs} outputs");
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         let mut types = Vec::new();
@@ -108,10 +108,10 @@ impl Op for SequenceMap {
             }
         }
         let Block { steps, results, .. } = cx.body(0)?;
-        let given = cx.steps_of(|cx| take(cx, &iteration))?;
-        let given = given.into_iter().chain(steps);
+        let taken = cx.steps_of(|cx| take_items(cx, &iteration))?;
+        let taken = taken.into_iter().chain(steps);
         let pushed = cx.steps_of(|cx| self.push(cx, results))?;
-        let body = Block { steps: given.chain(pushed).collect(), ..Block::default() };
+        let body = Block { steps: taken.chain(pushed).collect(), ..Block::default() };
         let iterations = plan::Loop::new(cx.comment(), iteration, body);
         cx.step(Step::Loop(plan::Loop { most: Some(most), ..iterations }));
         Ok(())
@@ -119,7 +119,7 @@ impl Op for SequenceMap {
 }
 
 /// Passes the tensors of an iteration to the body.
-fn take(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
+fn take_items(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
     let number = cx.scratch(DType::I64, 1);
     let outputs = vec![number.clone().into()];
     cx.call_on(
@@ -136,7 +136,7 @@ fn take(cx: &mut Lower<'_>, iteration: &Symbol) -> Result {
         let open = element.shape.iter().zip(named).filter(|(size, _)| **size == any_size());
         let binds: Vec<Symbol> = open.filter_map(|(_, name)| name.as_symbol().cloned()).collect();
         if !binds.is_empty() {
-            let formula = (granted(named, &binds),);
+            let formula = (unbound_sizes(named, &binds),);
             let mut call = Call::new(cx.comment(), &AT_SIZES, element.dtype, formula);
             call.inputs.clone_from(&inputs);
             call.binds = binds;

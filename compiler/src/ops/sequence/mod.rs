@@ -24,24 +24,24 @@ pub const OPS: &[Entry] = &[
         Ok(Rc::new(SequenceEmpty { dtype: node.maybe_dtype("dtype")?.unwrap_or(DType::F32) }))
     }),
     entry("SequenceInsert", 11, |node| {
-        with_position(node, 2)?;
+        cast_position(node, 2)?;
         Ok(Rc::new(SequenceInsert))
     }),
     entry("SequenceErase", 11, |node| {
-        with_position(node, 1)?;
+        cast_position(node, 1)?;
         Ok(Rc::new(SequenceErase))
     }),
     entry("SequenceAt", 11, |node| {
-        with_position(node, 1)?;
+        cast_position(node, 1)?;
         Ok(Rc::new(SequenceAt))
     }),
     entry("SequenceLength", 11, |_| Ok(Rc::new(SequenceLength))),
 ];
 
 /// Casts input `i` to `int64`.
-pub fn with_position(node: &mut Reader<'_>, i: usize) -> Result {
-    let found = node.ty(i).and_then(Type::dtype);
-    if found.is_some_and(|dtype| dtype != DType::I64) {
+pub fn cast_position(node: &mut Reader<'_>, i: usize) -> Result {
+    let dtype = node.ty(i).and_then(Type::dtype);
+    if dtype.is_some_and(|dtype| dtype != DType::I64) {
         node.wrap_input(i, Cast { to: DType::I64, mode: CastMode::DEFAULT }, &[])?;
     }
     Ok(())
@@ -49,7 +49,7 @@ pub fn with_position(node: &mut Reader<'_>, i: usize) -> Result {
 
 /// Returns the index that a position means in a sequence of `len` tensors, if it is less than
 /// `places`. A negative position counts from the end.
-pub fn place(position: i64, places: usize, len: usize) -> Option<usize> {
+pub fn resolve_position(position: i64, places: usize, len: usize) -> Option<usize> {
     let from_end = i64::try_from(len).ok()?;
     let place = if position < 0 { position.checked_add(from_end)? } else { position };
     usize::try_from(place).ok().filter(|&place| place < places)
@@ -67,10 +67,10 @@ fn length<'a>(cx: &Infer<'a>, i: usize) -> Option<&'a Dim> {
 
 /// Returns the type of an item of a sequence, with fresh symbols for its unknown sizes. The node
 /// binds them.
-pub fn taken(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
+pub fn item_type(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
     match element {
         Type::Tensor(ty) => {
-            let shape = settled(cx, &ty.shape);
+            let shape = with_fresh_sizes(cx, &ty.shape);
             Ok(TensorType { dtype: ty.dtype, shape }.into())
         }
         Type::Never(dtype) | Type::Unranked(dtype) => Ok(Type::Unranked(*dtype)),
@@ -79,18 +79,18 @@ pub fn taken(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
 }
 
 /// Returns a shape with fresh symbols for the unknown sizes.
-fn settled(cx: &mut Infer<'_>, shape: &[Dim]) -> Vec<Dim> {
+fn with_fresh_sizes(cx: &mut Infer<'_>, shape: &[Dim]) -> Vec<Dim> {
     let open = shape.iter().filter(|size| **size == any_size()).count();
     let mut fresh = cx.fresh_sizes(vec![None; open]).into_iter();
     let size = |size: &Dim| match *size == any_size() {
-        true => fresh.next().expect("there is one for each open size"),
+        true => fresh.next().expect("`fresh` has a size for every unknown one"),
         false => size.clone(),
     };
     shape.iter().map(size).collect()
 }
 
 /// Returns the sizes that the node does not bind, which its kernels check.
-pub fn granted(shape: &[Dim], binds: &[Symbol]) -> Vec<Option<Dim>> {
+pub fn unbound_sizes(shape: &[Dim], binds: &[Symbol]) -> Vec<Option<Dim>> {
     let fresh = |size: &Dim| size.as_symbol().is_some_and(|name| binds.contains(name));
     shape.iter().map(|size| (!fresh(size)).then(|| size.clone())).collect()
 }
@@ -176,9 +176,9 @@ impl Op for SequenceInsert {
         if let Some(len) = length(cx, 0) {
             let places = |len: i64| usize::try_from(len).unwrap_or(0);
             if let (Some(at), Some(len)) = (cx.ints(2), len.known().map(places))
-                && at.first().is_some_and(|&at| place(at, len + 1, len).is_none())
+                && at.first().is_some_and(|&at| resolve_position(at, len + 1, len).is_none())
             {
-                let message = format!("there is no place {} in {len} tensors", at[0]);
+                let message = format!("position {} is out of range for {len} tensors", at[0]);
                 return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
             cx.set_known(0, vec![len + 1]);
@@ -215,7 +215,7 @@ impl Op for SequenceErase {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let element = cx.sequence(0)?;
         if let Some(len) = length(cx, 0) {
-            cx.require_at_least(len, &1.into(), "the length of a sequence and 1")?;
+            cx.require_at_least(len, &1.into(), "a sequence to erase from must not be empty")?;
             cx.set_known(0, vec![len - 1]);
         }
         Ok(vec![sequence_of(element)])
@@ -251,13 +251,13 @@ impl Op for SequenceAt {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let element = cx.sequence(0)?;
-        Ok(vec![taken(cx, element)?])
+        Ok(vec![item_type(cx, element)?])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let TensorType { dtype, shape } = cx.output_ty(0)?;
         let inputs: Vec<Arg> = vec![cx.input(0)?.into(), cx.input(1)?.into()];
-        let shape = granted(shape, &cx.node().binds);
+        let shape = unbound_sizes(shape, &cx.node().binds);
         cx.bind(&AT_SIZES, *dtype, inputs.clone(), (shape,))?;
         let y = cx.output(0)?.into();
         cx.call_on(&AT, *dtype, inputs, vec![y], NoParams)
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_says_what_its_tensors_have_in_common() {
+    fn an_item_type_has_the_common_sizes_of_all_tensors() {
         let [x, y] = [[n(), 3.into()], [2.into(), 3.into()]];
         let inputs = [tensor(F32, x.clone()), tensor(F32, y.clone())];
         check(SequenceConstruct, &inputs, 1, "seq(float[?, 3]) = [2]");
@@ -322,13 +322,13 @@ mod tests {
         check(SequenceInsert, &[of(x.clone()), tensor(F32, [2])], 1, "seq(float[])");
         let never = sequence(Type::Never(F32));
         check(SequenceInsert, &[never, tensor(F32, x.clone())], 1, "seq(float[n, 3])");
-        let found = "a tensor must have the element type of its sequence";
-        check(SequenceInsert, &[of(x.clone()), tensor(F64, x.clone())], 1, found);
+        let expected = "a tensor must have the element type of its sequence";
+        check(SequenceInsert, &[of(x.clone()), tensor(F64, x.clone())], 1, expected);
         check(SequenceErase, &[of(x)], 1, "seq(float[n, 3])");
     }
 
     #[test]
-    fn what_is_taken_out_has_sizes_of_its_own() {
+    fn an_item_has_fresh_sizes_for_unknown_ones() {
         let at = || tensor::<Dim, 0>(I64, []);
         let open = || [n(), any_size(), any_size()];
         check(SequenceAt, &[of(open()), at()], 1, "float[n, y0_0, y0_1]");
@@ -336,14 +336,14 @@ mod tests {
         let concat = |axis, new_axis| ConcatFromSequence { axis, new_axis };
         check(concat(0, false), &[of(open())], 1, "float[y0_0, y0_1, y0_2]");
         check(concat(-1, true), &[of(open())], 1, "float[n, y0_0, y0_1, y0_2]");
-        let found = "`axis` is 3, but there are 3 axes";
-        check(concat(3, false), &[of(open())], 1, found);
-        let found = "input 0 must be a sequence of tensors, but is float[2]";
-        check(SequenceAt, &[tensor(F32, [2]), at()], 1, found);
+        let expected = "`axis` is 3, but there are 3 axes";
+        check(concat(3, false), &[of(open())], 1, expected);
+        let expected = "input 0 must be a sequence of tensors, but is float[2]";
+        check(SequenceAt, &[tensor(F32, [2]), at()], 1, expected);
     }
 
     #[test]
-    fn parts_are_of_one_size_where_that_is_known() {
+    fn equal_parts_have_a_known_size() {
         let split = |axis, keepdims| SplitToSequence { axis, keepdims };
         let x = || tensor(F32, [n(), 6.into()]);
         check(split(0, true), &[x()], 1, "seq(float[1, 6]) = [n]");
@@ -352,13 +352,13 @@ mod tests {
         check(split(1, true), &[x(), parts(&[3, 3])], 1, "seq(float[n, 3]) = [2]");
         check(split(1, true), &[x(), parts(&[2, 4])], 1, "seq(float[n, ?]) = [2]");
         check(split(1, true), &[x(), tensor::<Dim, 0>(I64, [])], 1, "seq(float[n, ?])");
-        let found = "the axis and the sum of its parts must be equal, but are 6 and 7";
-        check(split(1, true), &[x(), parts(&[3, 4])], 1, found);
+        let expected = "the axis and the sum of its parts must be equal, but are 6 and 7";
+        check(split(1, true), &[x(), parts(&[3, 4])], 1, expected);
     }
 
     #[test]
     fn positions_count_from_both_ends() {
-        let found = [-3, -2, 0, 2, 3].map(|position| place(position, 3, 2));
-        assert_eq!(found, [None, Some(0), Some(0), Some(2), None]);
+        let indices = [-3, -2, 0, 2, 3].map(|position| resolve_position(position, 3, 2));
+        assert_eq!(indices, [None, Some(0), Some(0), Some(2), None]);
     }
 }

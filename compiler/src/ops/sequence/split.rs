@@ -1,6 +1,6 @@
 //! Splitting tensors into sequences, and concatenating sequences.
 
-use super::{granted, with_position};
+use super::{cast_position, unbound_sizes};
 use crate::{
     diag::Result,
     dim::Dim,
@@ -19,7 +19,7 @@ pub const OPS: &[Entry] = &[
         Ok(Rc::new(ConcatFromSequence { axis, new_axis: node.flag("new_axis", false)? }))
     }),
     entry("SplitToSequence", 11, |node| {
-        with_position(node, 1)?;
+        cast_position(node, 1)?;
         // With the input `split`, the parts keep the axis.
         let keepdims = node.flag("keepdims", true)? || node.ty(1).is_some();
         Ok(Rc::new(SplitToSequence { axis: node.int("axis", 0)?, keepdims }))
@@ -68,7 +68,7 @@ impl Op for ConcatFromSequence {
                 _ => any_size(),
             };
         }
-        let shape = super::settled(cx, &shape);
+        let shape = super::with_fresh_sizes(cx, &shape);
         Ok(vec![TensorType { dtype, shape }.into()])
     }
 
@@ -77,7 +77,7 @@ impl Op for ConcatFromSequence {
         let axis = cx.axis(self.axis, shape.len());
         let x = Arg::from(cx.input(0)?);
         let kernel = if self.new_axis { &STACK_SIZES } else { &CONCAT_SIZES };
-        let open = granted(shape, &cx.node().binds);
+        let open = unbound_sizes(shape, &cx.node().binds);
         cx.bind(kernel, *dtype, vec![x.clone()], (axis, open))?;
         let y = cx.output(0)?.into();
         let outer = shape[..axis].iter().product();
@@ -111,16 +111,16 @@ impl SplitToSequence {
             let all = len.known().and_then(|len| usize::try_from(len).ok());
             return Ok((all.map(|len| vec![1.into(); len]), Some(len.clone())));
         }
-        let given = cx.known(1);
+        let known = cx.known(1);
         if cx.ty(1)?.rank() > 0 {
             let count = cx.shape(1)?[0].clone();
-            for part in given.into_iter().flatten() {
-                cx.require_at_least(part, &0.into(), "the size of a part and 0")?;
+            for part in known.into_iter().flatten() {
+                cx.require_at_least(part, &0.into(), "the size of a part must not be negative")?;
             }
-            return Ok((given.map(<[Dim]>::to_vec), Some(count)));
+            return Ok((known.map(<[Dim]>::to_vec), Some(count)));
         }
-        let Some([part]) = given else { return Ok((None, None)) };
-        cx.require_at_least(part, &1.into(), "the size of a part and 1")?;
+        let Some([part]) = known else { return Ok((None, None)) };
+        cx.require_at_least(part, &1.into(), "the size of a part must be positive")?;
         let count = len.ceil_div(part);
         let (Some(len), Some(part)) = (len.known(), part.known()) else {
             return Ok((None, Some(count)));

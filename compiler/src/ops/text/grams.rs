@@ -46,8 +46,8 @@ static IDF: Mode = Mode {
 
 /// A trie of n-grams, by the index of the next word.
 #[derive(Default)]
-struct Tree {
-    next: BTreeMap<i64, Tree>,
+struct Trie {
+    next: BTreeMap<i64, Trie>,
     /// The column and the weight of the n-gram that ends here.
     gram: Option<(i64, f32)>,
 }
@@ -67,7 +67,7 @@ fn vectorizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
         "TF" => (&TFIDF, false),
         "IDF" => (&IDF, true),
         "TFIDF" => (&TFIDF, true),
-        other => return Err(bad(format!("`mode` is {other:?}, which is none of TF, IDF, TFIDF"))),
+        other => return Err(bad(format!("`mode` is {other:?}, but must be TF, IDF or TFIDF"))),
     };
     let ints = node.maybe_ints("pool_int64s")?.filter(|pool| !pool.is_empty());
     let strings = node.maybe_strings("pool_strings")?.filter(|pool| !pool.is_empty());
@@ -79,27 +79,27 @@ fn vectorizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
             let cast = Cast { to: DType::I64, mode: CastMode::DEFAULT };
             (node.add(cast, &[x], &[])?, Tensor::from_ints(&ints.unwrap_or_default()))
         }
-        (found, ..) => {
-            return Err(bad(format!("the input is {found}, but the pool is of another type")));
+        (dtype, ..) => {
+            return Err(bad(format!("the input is {dtype}, but the pool is of another type")));
         }
     };
     let attribute = Attribute::read(node, pool.len(), weighted)?;
     let keys = lookup::sort_unique(&pool, Keep::First);
     let words = lookup::find(node, x, &pool.take(&keys))?;
-    let tree = tree(&attribute, &numbers(&pool, &keys))?;
+    let trie = build_trie(&attribute, &word_indices(&pool, &keys))?;
     let width = attribute.columns.iter().max().map_or(0, |last| last + 1);
     let [shortest, longest] = attribute.limits;
     let width = usize::try_from(width).unwrap_or(0);
     let op = Grams { mode, width, shortest, longest, skips: attribute.skips };
-    Ok(vec![node.add(op, &[words], &tree.table())?])
+    Ok(vec![node.add(op, &[words], &trie.table())?])
 }
 
 impl Attribute {
     fn read(node: &mut Reader<'_>, pool: usize, weighted: bool) -> Result<Attribute> {
         let mut size = |name: &str, least: i64| {
-            let found = node.required_int(name)?;
-            let size = usize::try_from(found).ok().filter(|_| found >= least);
-            size.ok_or_else(|| bad(format!("`{name}` is {found}")))
+            let value = node.required_int(name)?;
+            let size = usize::try_from(value).ok().filter(|_| value >= least);
+            size.ok_or_else(|| bad(format!("`{name}` is {value}, but must be at least {least}")))
         };
         let limits = [size("min_gram_length", 1)?, size("max_gram_length", 1)?];
         let skips = size("max_skip_count", 0)?;
@@ -115,8 +115,8 @@ impl Attribute {
             counts.into_iter().map(|n| usize::try_from(n).ok()).collect::<Option<Vec<usize>>>();
         let counts = counts
             .filter(|counts| counts.is_sorted() && counts.last().is_none_or(|&last| last <= pool));
-        let counts =
-            counts.ok_or_else(|| bad("`ngram_counts` must rise within the pool".into()))?;
+        let counts = counts
+            .ok_or_else(|| bad("`ngram_counts` must be sorted, and within the pool".into()))?;
         let weights = node.maybe_floats("weights")?.unwrap_or_default();
         let weights = if weighted { weights } else { Vec::new() };
         if !weights.is_empty() && weights.len() < columns.len() {
@@ -127,9 +127,9 @@ impl Attribute {
 }
 
 /// Returns the index of each word of the pool among the distinct words.
-fn numbers(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
+fn word_indices(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
     let number = |same: &dyn Fn(usize) -> std::cmp::Ordering| {
-        keys.binary_search_by(|&key| same(key)).map_or(-1, |place| place as i64)
+        keys.binary_search_by(|&key| same(key)).map_or(-1, |index| index as i64)
     };
     match (pool.strings(), pool.ints()) {
         (Some(all), _) => all.iter().map(|x| number(&|key| all[key].cmp(x))).collect(),
@@ -139,9 +139,9 @@ fn numbers(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
 }
 
 /// Builds the trie of the pool's n-grams.
-fn tree(attribute: &Attribute, pool: &[i64]) -> Result<Tree> {
+fn build_trie(attribute: &Attribute, pool: &[i64]) -> Result<Trie> {
     let Attribute { limits: [shortest, longest], counts, columns, weights, .. } = attribute;
-    let (mut root, mut number) = (Tree::default(), 0);
+    let (mut root, mut number) = (Trie::default(), 0);
     for (i, &start) in counts.iter().enumerate() {
         let (end, length) = (counts.get(i + 1).copied().unwrap_or(pool.len()), i + 1);
         for gram in pool[start..end].chunks_exact(length) {
@@ -150,7 +150,7 @@ fn tree(attribute: &Attribute, pool: &[i64]) -> Result<Tree> {
             };
             if (*shortest..=*longest).contains(&length) {
                 let end =
-                    gram.iter().fold(&mut root, |tree, &word| tree.next.entry(word).or_default());
+                    gram.iter().fold(&mut root, |trie, &word| trie.next.entry(word).or_default());
                 end.gram = Some((column, weights.get(number).copied().unwrap_or(1.0)));
             }
             number += 1;
@@ -159,13 +159,13 @@ fn tree(attribute: &Attribute, pool: &[i64]) -> Result<Tree> {
     Ok(root)
 }
 
-impl Tree {
+impl Trie {
     /// Returns the trie in breadth-first order, the kernels' input.
     fn table(&self) -> [Tensor; 4] {
         let (mut first, mut words, mut columns, mut weights) = (vec![0], vec![], vec![], vec![]);
         let mut queue = std::collections::VecDeque::from([self]);
-        while let Some(tree) = queue.pop_front() {
-            for (&word, next) in &tree.next {
+        while let Some(trie) = queue.pop_front() {
+            for (&word, next) in &trie.next {
                 let (column, weight) = next.gram.unwrap_or((-1, 0.0));
                 words.push(word);
                 columns.push(column);
@@ -209,7 +209,8 @@ impl Op for Grams {
             [] | [_] => vec![self.width.into()],
             [rows, _] => vec![rows.clone(), self.width.into()],
             shape => {
-                let message = format!("input 0 must be rows, but has {} axes", shape.len());
+                let message =
+                    format!("input 0 must have at most two axes, but has {}", shape.len());
                 return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         };
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grams_become_a_tree() {
+    fn the_table_of_the_pool_is_breadth_first() {
         let attribute = Attribute {
             limits: [2, 3],
             skips: 0,
@@ -238,8 +239,8 @@ mod tests {
             weights: vec![0.5, 1.5, 2.5, 3.5],
         };
         let pool = [7, 8, 9, 7, 9, 8, 9, 9];
-        let tree = tree(&attribute, &pool).expect("the attributes fit");
-        let [first, words, columns, weights] = tree.table();
+        let trie = build_trie(&attribute, &pool).expect("the attributes are valid");
+        let [first, words, columns, weights] = trie.table();
         assert_eq!(first.ints(), Some(vec![0, 2, 3, 4, 4, 5, 5]));
         assert_eq!(words.ints(), Some(vec![7, 8, 9, 9, 9]));
         assert_eq!(columns.ints(), Some(vec![-1, -1, 2, 1, 3]));
@@ -247,9 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn words_have_their_place_as_number() {
+    fn words_are_numbered_in_sorted_order() {
         let pool = Tensor::from_strings(["b", "a", "b", "c"].map(String::from).to_vec());
         let keys = lookup::sort_unique(&pool, Keep::First);
-        assert_eq!(numbers(&pool, &keys), [1, 0, 1, 2]);
+        assert_eq!(word_indices(&pool, &keys), [1, 0, 1, 2]);
     }
 }

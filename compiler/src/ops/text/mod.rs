@@ -57,7 +57,7 @@ mod tests {
     };
 
     #[test]
-    fn strings_stretch_to_one_shape() {
+    fn strings_broadcast_to_one_shape() {
         let x = tensor(DType::String, [Dim::symbol("n"), 1.into()]);
         let y = tensor(DType::String, [3]);
         check(StringConcat, &[x, y], 1, "string[n, 3]");

@@ -92,15 +92,17 @@ impl Op for StringNormalizer {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let (pile, words) = match &*cx.of(0, STRING_ONLY)?.shape {
+        let (rows, words) = match &*cx.of(0, STRING_ONLY)?.shape {
             [words] => (None, words),
-            [pile, words] => {
-                cx.require_equal(pile, &1.into(), "the number of rows and 1")?;
+            [rows, words] => {
+                cx.require_equal(rows, &1.into(), "the number of rows and 1")?;
                 (Some(Dim::from(1)), words)
             }
             shape => {
-                let message =
-                    format!("input 0 must be a row of words, but has {} axes", shape.len());
+                let message = format!(
+                    "input 0 must be a row of words with one or two axes, but has {}",
+                    shape.len()
+                );
                 return Err(cx.diagnostic(Code::ShapeMismatch, message));
             }
         };
@@ -110,7 +112,7 @@ impl Op for StringNormalizer {
             let most = cx.upper(words).map(|most| most.max(1));
             cx.fresh_sizes([most]).remove(0)
         };
-        let shape: Vec<Dim> = pile.into_iter().chain([left]).collect();
+        let shape: Vec<Dim> = rows.into_iter().chain([left]).collect();
         Ok(vec![Type::tensor(DType::String, shape)])
     }
 
@@ -130,7 +132,7 @@ mod tests {
     use crate::ops::testing::{check, tensor};
 
     #[test]
-    fn how_many_words_stay_is_known_when_the_model_runs() {
+    fn the_number_of_kept_words_is_known_at_run_time() {
         let op = |stops: &[&str]| StringNormalizer {
             stops: stops.iter().map(ToString::to_string).collect(),
             any_case: true,

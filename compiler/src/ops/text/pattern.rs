@@ -21,7 +21,7 @@ use std::{collections::HashMap, rc::Rc};
 pub const OPS: &[Entry] = &[entry("RegexFullMatch", 20, read)];
 
 /// The size limit of an automaton before minimization, in bytes.
-const LARGEST: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// Automata with more states than this are not minimized, because that takes long.
 const MANY_STATES: usize = 4000;
@@ -58,7 +58,8 @@ impl Table {
     /// Compiles a pattern to an automaton.
     fn of(pattern: &str) -> Result<Table> {
         let bad = |why: &dyn std::fmt::Display| {
-            let message = format!("`pattern` is {}, which is no pattern of RE2", quoted(pattern));
+            let message =
+                format!("`pattern` is {}, which is not a valid RE2 pattern", quoted(pattern));
             Diagnostic::new(Code::BadAttribute, message).note(why.to_string())
         };
         let text = re2::translate(pattern).map_err(|why| bad(&why))?;
@@ -74,19 +75,19 @@ impl Table {
                         .start_kind(StartKind::Anchored)
                         .match_kind(MatchKind::All)
                         .minimize(minimize)
-                        .dfa_size_limit(Some(LARGEST))
-                        .determinize_size_limit(Some(LARGEST)),
+                        .dfa_size_limit(Some(MAX_BYTES))
+                        .determinize_size_limit(Some(MAX_BYTES)),
                 )
                 .build(&format!(r"\A(?:{text})\z"))
                 .ok()
         };
         let large = || {
-            let message = "`RegexFullMatch` does not support a pattern with so many states yet";
+            let message = "`RegexFullMatch` does not support patterns with this many states yet";
             Diagnostic::new(Code::Unsupported, message).note(quoted(pattern))
         };
-        let found = Table::read(&automaton(false).ok_or_else(large)?).ok_or_else(large)?;
-        if found.next.len() / found.width > MANY_STATES {
-            return Ok(found);
+        let table = Table::read(&automaton(false).ok_or_else(large)?).ok_or_else(large)?;
+        if table.next.len() / table.width > MANY_STATES {
+            return Ok(table);
         }
         Table::read(&automaton(true).ok_or_else(large)?).ok_or_else(large)
     }
@@ -102,7 +103,7 @@ impl Table {
             (0..count).map(|class| u8::try_from(member(class)?).ok()).collect::<Option<_>>()?;
         let first = automaton
             .start_state(&start::Config::new().anchored(Anchored::Yes))
-            .expect("the automaton was made for this start");
+            .expect("the automaton has an anchored start");
         let width = count + 1;
         let mut next = vec![0; width];
         let mut numbers = HashMap::from([(first, 1)]);
@@ -111,7 +112,7 @@ impl Table {
         while let Some(&state) = states.get(done) {
             for &byte in &members {
                 let to = automaton.next_state(state, byte);
-                next.push(number(automaton, to, &mut numbers, &mut states)?);
+                next.push(number_state(automaton, to, &mut numbers, &mut states)?);
             }
             let end = automaton.next_eoi_state(state);
             next.push(u16::from(automaton.is_match_state(end)));
@@ -122,7 +123,7 @@ impl Table {
 }
 
 /// Returns the number of a state, and numbers a new state.
-fn number(
+fn number_state(
     automaton: &dense::DFA<Vec<u32>>,
     state: StateID,
     numbers: &mut HashMap<StateID, u16>,
@@ -192,14 +193,18 @@ mod tests {
             "", "ab", "a&b", "a{,3}", "a.b", "K", "x_y", "A", "9", "-", "a\nb", "é", "c-e", "aaa",
             "ab ab", "\u{212a}", "日本",
         ];
-        let found = matches(pattern, TEXTS);
-        let found: Vec<&str> =
-            TEXTS.iter().zip(found).filter(|(_, found)| *found).map(|(text, _)| *text).collect();
-        assert_eq!(found, expected, "{pattern}");
+        let matched = matches(pattern, TEXTS);
+        let matched: Vec<&str> = TEXTS
+            .iter()
+            .zip(matched)
+            .filter(|(_, matches)| *matches)
+            .map(|(text, _)| *text)
+            .collect();
+        assert_eq!(matched, expected, "{pattern}");
     }
 
     #[test]
-    fn patterns_mean_what_they_mean_in_re2() {
+    fn patterns_have_their_meaning_in_re2() {
         check("", &[""]);
         check("a|b|ab", &["ab"]);
         check(r"\w+", &["ab", "K", "x_y", "A", "9", "aaa"]);
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_re2_refuses_is_refused() {
+    fn invalid_patterns_of_re2_are_errors() {
         for pattern in [
             "a**", "(", "[", "a)", "a)(b", r"\1", r"\q", "(?x)a", "(?=a)", "a{1001}", "*",
             r"[b-\d]",
@@ -238,9 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn automata_are_as_small_as_they_can_be() {
+    fn automata_are_minimal() {
         let states = |pattern| {
-            let table = Table::of(pattern).expect("it is a pattern");
+            let table = Table::of(pattern).expect("the pattern is valid");
             table.next.len() / table.width
         };
         assert_eq!(states("ab|cb|db"), 4);
@@ -248,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_automaton_may_be_too_large() {
+    fn a_pattern_with_too_many_states_is_an_error() {
         let diagnostic = Table::of("(a|b)*a(a|b){30}").err().map(|diagnostic| diagnostic.code);
         assert_eq!(diagnostic, Some(Code::Unsupported));
     }

@@ -4,7 +4,7 @@
 use std::{iter::Peekable, str::Chars};
 
 /// RE2's limit on the count of a repetition.
-const MOST_REPEATS: u32 = 1000;
+const MAX_REPETITIONS: u32 = 1000;
 
 /// Translates a pattern, or returns the error in it.
 pub fn translate(pattern: &str) -> Result<String, String> {
@@ -66,10 +66,11 @@ impl Reader<'_> {
             self.text.push_str(r"\{");
             return Ok(false);
         }
-        let large =
-            |text: &str| !text.is_empty() && text.parse::<u32>().map_or(true, |n| n > MOST_REPEATS);
+        let large = |text: &str| {
+            !text.is_empty() && text.parse::<u32>().map_or(true, |n| n > MAX_REPETITIONS)
+        };
         if large(least) || large(most) {
-            return Err(format!("a repetition of more than {MOST_REPEATS} times"));
+            return Err(format!("a repetition count of more than {MAX_REPETITIONS}"));
         }
         self.text.extend(['{'].into_iter().chain(inside.chars()).chain(['}']));
         self.rest.nth(inside.chars().count());
@@ -105,7 +106,7 @@ impl Reader<'_> {
         match self.rest.peek() {
             Some('Q') => {
                 self.rest.next();
-                self.quoted();
+                self.quote();
                 return Ok(());
             }
             // In RE2, word boundaries are those of ASCII, and `\C` matches a byte.
@@ -115,7 +116,7 @@ impl Reader<'_> {
             Some('A') => self.text.push_str(r"\A"),
             Some('z') => self.text.push_str(r"\z"),
             _ => {
-                match self.escaped()? {
+                match self.escaped_atom()? {
                     Atom::Char(c) => self.text.push_str(&hex(c)),
                     Atom::Set(set) => self.text.push_str(&format!("[{set}]")),
                 }
@@ -127,7 +128,7 @@ impl Reader<'_> {
     }
 
     /// Writes the characters up to `\E` as literals.
-    fn quoted(&mut self) {
+    fn quote(&mut self) {
         while let Some(c) = self.rest.next() {
             if c == '\\' && self.rest.next_if_eq(&'E').is_some() {
                 return;
@@ -137,7 +138,7 @@ impl Reader<'_> {
     }
 
     /// Reads the escape after a backslash, inside or outside of brackets.
-    fn escaped(&mut self) -> Result<Atom, String> {
+    fn escaped_atom(&mut self) -> Result<Atom, String> {
         let c = self.rest.next().ok_or("a pattern ends with a backslash")?;
         let set = |text: &str| Ok(Atom::Set(text.into()));
         let control = match c {
@@ -158,7 +159,7 @@ impl Reader<'_> {
             'x' => self.hexadecimal()?,
             '0'..='7' => self.octal(c)?,
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => c,
-            c => return Err(format!("`\\{c}` means nothing")),
+            c => return Err(format!("`\\{c}` is not an escape")),
         };
         Ok(Atom::Char(control))
     }
@@ -170,7 +171,7 @@ impl Reader<'_> {
             self.rest.by_ref().take(2).collect()
         };
         let code = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32);
-        code.ok_or_else(|| format!("`\\x{digits}` is no character"))
+        code.ok_or_else(|| format!("`\\x{digits}` is not a character"))
     }
 
     /// Reads up to three octal digits. A single digit except 0 would be a backreference.
@@ -178,14 +179,14 @@ impl Reader<'_> {
         let digit = |c: char| c.to_digit(8);
         let mut code = digit(first).unwrap_or(0);
         if first != '0' && self.rest.peek().is_none_or(|c| !c.is_digit(8)) {
-            return Err(format!("`\\{first}` stands for what was matched before"));
+            return Err(format!("`\\{first}` is a backreference"));
         }
         for _ in 0..2 {
             let Some(more) = self.rest.peek().copied().and_then(digit) else { break };
             code = 8 * code + more;
             self.rest.next();
         }
-        char::from_u32(code).ok_or_else(|| "a character beyond the last".into())
+        char::from_u32(code).ok_or_else(|| "an octal escape is not a character".into())
     }
 
     /// Reads a Unicode property: one letter, or a name in braces.
@@ -211,7 +212,7 @@ impl Reader<'_> {
         }
         let mut first = true;
         loop {
-            let c = self.rest.next().ok_or("a set without an end")?;
+            let c = self.rest.next().ok_or("a set has no closing bracket")?;
             if c == ']' && !first {
                 break;
             }
@@ -234,8 +235,8 @@ impl Reader<'_> {
     /// Reads the end of a range.
     fn range(&mut self) -> Result<(), String> {
         self.rest.next();
-        let c = self.rest.next().ok_or("a set without an end")?;
-        let high = if c == '\\' { self.escaped()? } else { Atom::Char(c) };
+        let c = self.rest.next().ok_or("a set has no closing bracket")?;
+        let high = if c == '\\' { self.escaped_atom()? } else { Atom::Char(c) };
         let Atom::Char(high) = high else { return Err("a range that ends in a set".into()) };
         self.text.push('-');
         self.text.push_str(&hex(high));
@@ -244,7 +245,7 @@ impl Reader<'_> {
 
     fn class_atom(&mut self, c: char) -> Result<Atom, String> {
         if c == '\\' {
-            return self.escaped();
+            return self.escaped_atom();
         }
         if c == '[' && self.rest.peek() == Some(&':') {
             let inside: String = self.rest.clone().skip(1).take_while(|&c| c != ':').collect();
@@ -289,7 +290,7 @@ impl Reader<'_> {
                 c => return Err(format!("a group of the kind `(?{c}`")),
             }
         }
-        Err("a group without an end".into())
+        Err("a group has no closing parenthesis".into())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
             binary::{Form, QuantizedBinary},
             conv::{MAX_AXES, QuantizedConv},
             pool::QuantizedAveragePool,
-            requantize::Requantized,
+            requantize::Requantization,
             table::QuantizedTable,
         },
     },
@@ -122,7 +122,7 @@ fn fuse_into_conv(
     site: &Site<'_>,
     operands: [ValueId; 2],
     of: Blend,
-    to: Requantized,
+    to: Requantization,
 ) -> Option<(NhwcConv, Vec<Option<ValueId>>)> {
     let convolution = |i: usize| {
         let sum = site.producer(operands[i])?;
@@ -225,7 +225,7 @@ mod tests {
         ty::Type,
     };
 
-    const TO: Requantized = Requantized {
+    const TO: Requantization = Requantization {
         to: Requantize { x_zero: 3, y_zero: -2, low: -128, high: 99 },
         dtype: DType::I8,
     };
@@ -283,7 +283,7 @@ mod tests {
         let sum = sum.expect("the names list the operator");
         assert_eq!(sum.of.zeros, [129, 130]);
         let moved = Requantize { x_zero: 3, y_zero: 126, low: 0, high: 227 };
-        assert_eq!(sum.to, Requantized { to: moved, dtype: DType::U8 });
+        assert_eq!(sum.to, Requantization { to: moved, dtype: DType::U8 });
         let output = graph[graph.body].outputs[0];
         assert_eq!(graph[output].ty.to_string(), "int8[n, 24, 9, 9]");
     }

@@ -13,7 +13,7 @@ use crate::{
         expand::{Expand, Tile},
         gather::Gather,
         pool::MaxPool,
-        quantize::{DequantizeLinear, Parts, QuantizeLinear},
+        quantize::{DequantizeLinear, Granularity, QuantizeLinear},
         quantized::{requantize::limits, table::QuantizedTable},
         reshape::{Flatten, Reshape, Squeeze, Unsqueeze},
         slice::Slice,
@@ -139,7 +139,7 @@ fn all_bytes(dtype: DType) -> Tensor {
 /// Returns the table that maps each value of the operand to the target's scale and zero point.
 fn requantization_table(operand: &Operand, target: &Target) -> Option<Tensor> {
     let mut alone = Graph::new(Rc::default());
-    let parts = Parts { axis: 0, block_size: 0 };
+    let granularity = Granularity { axis: 0, block_size: 0 };
     let bytes = alone.constant("bytes", all_bytes(operand.dtype));
     let constants = |alone: &mut Graph, scale: f32, zero: i32, dtype: DType| {
         let scale = alone.constant("scale", Tensor::from_floats(&[scale]));
@@ -148,9 +148,10 @@ fn requantization_table(operand: &Operand, target: &Target) -> Option<Tensor> {
     };
     let [scale, zero] = constants(&mut alone, operand.scale(), operand.zero(), operand.dtype);
     let body = alone.body;
-    let real = alone.add(body, "x", DequantizeLinear { parts, dtype: None }, &[bytes, scale, zero]);
+    let real =
+        alone.add(body, "x", DequantizeLinear { granularity, dtype: None }, &[bytes, scale, zero]);
     let [scale, zero] = constants(&mut alone, target.scale, target.zero, target.dtype);
-    let op = QuantizeLinear { parts, dtype: None, precision: None, saturate: true };
+    let op = QuantizeLinear { granularity, dtype: None, precision: None, saturate: true };
     let y = alone.add(body, "y", op, &[real.ok()?, scale, zero]).ok()?;
     let entries = fold::evaluate(alone, vec![y])?.pop()?;
     let (low, high) = target.limits;

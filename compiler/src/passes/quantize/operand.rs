@@ -6,7 +6,7 @@ use crate::{
     ir::{Graph, Node, Site, ValueId},
     ops::{
         quantize::{DequantizeLinear, QuantizeLinear},
-        quantized::requantize::{Requantized, limits},
+        quantized::requantize::{Requantization, limits},
     },
     tensor::Tensor,
 };
@@ -32,10 +32,10 @@ impl Operand {
         let node = site.producer(value)?;
         let op = node.op.downcast::<DequantizeLinear>()?;
         let ty = site.graph[value].ty.as_tensor()?;
-        if ty.dtype != DType::F32 || op.parts.block_size != 0 {
+        if ty.dtype != DType::F32 || op.granularity.block_size != 0 {
             return None;
         }
-        Operand::with(site, [0, 1, 2].map(|i| node.input(i)), op.parts.axis)
+        Operand::with(site, [0, 1, 2].map(|i| node.input(i)), op.granularity.axis)
     }
 
     /// Creates an operand from values: integers, constant scales, constant zero points.
@@ -138,10 +138,10 @@ impl Target {
     }
 
     /// Returns the requantization parameters of a kernel whose input has the zero point `x_zero`.
-    pub fn requantized(&self, x_zero: i32) -> Requantized {
+    pub fn requantized(&self, x_zero: i32) -> Requantization {
         let (low, high) = self.limits;
         let to = Requantize { x_zero, y_zero: self.zero, low, high };
-        Requantized { to, dtype: self.dtype }
+        Requantization { to, dtype: self.dtype }
     }
 }
 

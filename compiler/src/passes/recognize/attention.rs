@@ -45,7 +45,7 @@ pub fn recognize_attention(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (weights, v) = (node.input(0)?, node.input(1)?);
     let softmax = site.producer(weights)?;
     let form = softmax.op.downcast::<Softmax>()?;
-    let is_last_axis = matches!(form.axis, -1 | 3) && std::ptr::eq(form.form, &SOFTMAX);
+    let is_last_axis = matches!(form.axis, -1 | 3) && std::ptr::eq(form.function, &SOFTMAX);
     if !is_last_axis || unrounded_rank_4(site, v).is_none() {
         return None;
     }
