@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn pixels_are_those_of_other_programs_to_the_last_bit() {
         for (i, (file, expected)) in FIXTURES.iter().enumerate() {
-            let image = decode(file).expect("the file is whole");
+            let image = decode(file).expect("the fixture is a valid file");
             assert_eq!((image.height, image.width), (17, 11));
             assert!(image.pixels == *expected, "fixture {i}");
         }

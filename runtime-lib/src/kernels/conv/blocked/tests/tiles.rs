@@ -31,7 +31,7 @@ const TILES_OF_TWO: Way = Way {
 fn pack_tiles(w: &[f32], mut y: &mut [f32], geometry: &Conv<'_>, tile: Tile) {
     for part in 0..tile.parts() {
         let each = packed_winograd_part_len(geometry, tile, part);
-        let y = y.split_off_mut(..each).expect("there are all parts");
+        let y = y.split_off_mut(..each).expect("`y` has `packed_winograd_len` elements");
         pack_winograd(w, y, geometry, (tile, part));
     }
     assert!(y.is_empty());
