@@ -171,7 +171,7 @@ fn an_error_shows_the_path_without_a_gradient() {
     assert_error(
         "n = Size(w)  y = Loop(n, \"\", x) <body = b (i, c, s) => (d, t) { d = Identity(c)  \
             t = Concat<axis = 0>(s, s) }>",
-        &["E0205", "a value whose size changes from iteration to iteration"],
+        &["E0205", "loop-carried values whose size changes between iterations"],
     );
 }
 

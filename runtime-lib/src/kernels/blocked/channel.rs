@@ -1,12 +1,12 @@
-//! Normalizations of channels that stand in blocks.
+//! Normalizations of the channels of NCHWc images.
 
 use super::{BLOCK, Channels};
 use crate::kernels::norm::{ChannelGradOperands, Known, Passing};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number, threads};
 
-/// What a normalization with these statistics multiplies each channel by, and what it adds then; zeros
-/// for channels that are missing to a whole block.
+/// Computes the factor and the offset of each channel of a normalization with these statistics.
+/// Channels that pad the last block have zeros.
 #[inline(never)]
 pub fn channel_factors(
     scale: &[f32],
@@ -22,7 +22,7 @@ pub fn channel_factors(
     let to = factors.iter_mut().zip(shifts);
     let given = scale.iter().zip(bias).zip(mean.iter().zip(variance));
     for ((factor, shift), ((&scale, &bias), (&mean, &variance))) in to.zip(given) {
-        // The shift is a difference of numbers that may be large, so it is rounded once.
+        // The offset is a difference of numbers that may be large, so it is rounded once.
         let root = Float::sqrt(f64::from(variance) + f64::from(epsilon));
         let exact = f64::from(scale) / root;
         *factor = f32::from_f64(exact);
@@ -30,7 +30,7 @@ pub fn channel_factors(
     }
 }
 
-/// The mean and the variance of each channel of `x`, which is in blocks.
+/// Computes the mean and the variance of each channel of `x`, which is NCHWc.
 #[inline(never)]
 pub fn blocked_channel_moments(
     x: &[f32],
@@ -49,7 +49,7 @@ pub fn blocked_channel_moments(
     }
 }
 
-/// `Σ dy (x - mean)` and `Σ dy` of each channel of `x` and `dy`, which are in blocks.
+/// Computes `Σ dy (x - mean)` and `Σ dy` of each channel of `x` and `dy`, which are NCHWc.
 #[inline(never)]
 pub fn blocked_channel_sums(
     x: &[f32],
@@ -64,15 +64,15 @@ pub fn blocked_channel_sums(
         let mut means = [0.0; BLOCK];
         means[..mean.len()].copy_from_slice(mean);
         let terms = Sums { x, dy, means: &means };
-        let [of_products, of_slopes] = dispatch(Totals { terms, geometry, block });
+        let [of_products, of_gradients] = dispatch(Totals { terms, geometry, block });
         products.copy_from_slice(&of_products[..mean.len()]);
-        sums.copy_from_slice(&of_slopes[..mean.len()]);
+        sums.copy_from_slice(&of_gradients[..mean.len()]);
     }
 }
 
-/// The derivatives by `x`, and by the scale, of a normalization of each channel with the statistics of
-/// `x` itself, from those by its result, `dy`, and what [`blocked_channel_sums`] finds; `x` and `dy`
-/// are in blocks.
+/// Computes the gradients of `x` and of the scale for a normalization of each channel with the
+/// statistics of `x` itself, from `dy` and the sums of [`blocked_channel_sums`]. `x` and `dy` are
+/// NCHWc.
 pub fn blocked_channel_grad(
     dy: &[f32],
     operands: ChannelGradOperands<'_, f32>,
@@ -87,7 +87,7 @@ pub fn blocked_channel_grad(
     pass_on(known, dx, d_scale, x, geometry);
 }
 
-/// The same, where `dx` is `dy` before.
+/// Computes [`blocked_channel_grad`] in place: `dx` is `dy` on entry.
 pub fn blocked_channel_grad_in_place(
     dx: &mut [f32],
     d_scale: &mut [f32],
@@ -100,7 +100,7 @@ pub fn blocked_channel_grad_in_place(
     pass_on(known, dx, d_scale, x, geometry);
 }
 
-/// Makes `dx` of `dy`, which it is before, and the derivatives by the scales.
+/// Overwrites `dy`, in `dx`, with `dx`, and computes the gradients of the scales.
 #[inline(never)]
 fn pass_on(
     known: Known<'_, f32>,
@@ -129,11 +129,11 @@ fn pass_on(
     });
 }
 
-/// The derivatives of a block of an image.
+/// The gradients of one block of an image.
 struct Grads<'a> {
     dx: &'a mut [f32],
     x: &'a [f32],
-    /// For each channel, what [`Passing`] has, but for the first; and the mean.
+    /// For each channel, the numbers of [`Passing`] without the first, and the mean.
     numbers: [[f32; BLOCK]; 4],
 }
 
@@ -153,9 +153,9 @@ impl WithSimd for Grads<'_> {
     }
 }
 
-/// What is summed over the pixels of a channel: `N` terms for each.
+/// `N` terms that are summed over the pixels of a channel.
 trait Terms<const N: usize> {
-    /// The terms of the channels from `first` on of their block, whose numbers stand from `at` on.
+    /// Returns the terms of the channels from `first` of the block, whose elements start at `at`.
     fn at<S: Simd>(&self, s: S, at: usize, first: usize) -> [S::F32; N];
 }
 
@@ -166,7 +166,7 @@ struct Totals<T, const N: usize> {
     block: usize,
 }
 
-/// After so many pixels a partial sum is done, so that rounding does not add up.
+/// The number of pixels of a partial sum, which limits the growth of rounding errors.
 const PART: usize = 64;
 
 impl<T: Terms<N>, const N: usize> WithSimd for Totals<T, N> {

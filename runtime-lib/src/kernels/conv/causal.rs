@@ -1,23 +1,22 @@
-//! `CausalConvWithState`: convolutions along time, channel by channel, that go on where the last
-//! ones stopped.
+//! `CausalConvWithState`: convolutions along time, channel by channel, that continue from a state.
 
 use crate::loops::epilogue::Activation;
 use crate::{Float, Number};
 
-/// Signals of some channels.
+/// The sizes of the signals and of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct CausalConv {
-    /// How many signals there are.
+    /// The number of signals.
     pub batch: usize,
-    /// The channels of each.
+    /// The number of channels of a signal.
     pub channels: usize,
     /// The length of a signal.
     pub len: usize,
-    /// How many weights a channel has.
+    /// The number of weights of a channel.
     pub kernel: usize,
 }
 
-/// Elements that are summed at once.
+/// The number of elements that are accumulated at once.
 const COLUMNS: usize = 64;
 
 /// The operands of a causal convolution.
@@ -33,8 +32,8 @@ pub struct CausalConvOperands<'a, T> {
     pub past: Option<&'a [T]>,
 }
 
-/// `y[t] = f(Σ w[i] · x[t + i - (kernel - 1)] + bias)`; what comes before `x` is the end of `past`,
-/// or zero. The last `kernel - 1` elements of both go to `present`.
+/// Computes `y[t] = f(Σ w[i] · x[t + i - (kernel - 1)] + bias)`. The elements before `x` are the
+/// end of `past`, or zeros. Writes the last `kernel - 1` elements of both to `present`.
 pub fn causal_conv_with_state<T: Float>(
     operands: CausalConvOperands<'_, T>,
     y: &mut [T],
@@ -66,17 +65,17 @@ pub fn causal_conv_with_state<T: Float>(
     }
 }
 
-/// A signal with what comes before it.
+/// A signal and its state.
 struct Signal<'a, T> {
     x: &'a [T],
-    /// What came before; nothing stands for zeros.
+    /// The elements before the signal; empty for zeros.
     past: &'a [T],
-    /// How much comes before.
+    /// The number of elements before the signal.
     state: usize,
 }
 
 impl<T: Float> Signal<'_, T> {
-    /// The element at `at`, counted from the first that comes before.
+    /// Returns the element at `at`, counted from the first element of the state.
     fn at(&self, at: usize) -> T {
         match at.checked_sub(self.state) {
             Some(at) => self.x[at],
@@ -84,7 +83,7 @@ impl<T: Float> Signal<'_, T> {
         }
     }
 
-    /// Adds `w` times the elements from `first` on.
+    /// Adds the elements from `first` on, times `w`, to `sums`.
     #[inline(always)]
     fn add(&self, w: T::Wide, first: usize, sums: &mut [T::Wide]) {
         let before = self.state.saturating_sub(first).min(sums.len());

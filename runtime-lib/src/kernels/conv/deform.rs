@@ -1,15 +1,15 @@
-//! `DeformConv`: convolutions whose windows' elements each have a place of their own.
+//! `DeformConv`: convolutions whose taps have offsets.
 
 use crate::kernels::conv::Conv;
 use crate::loops::index::number;
 use crate::{Float, Number};
 
-/// How many elements of scratch memory the convolution wants.
+/// Returns the number of elements of scratch memory that the convolution needs.
 pub const fn deform_conv_scratch(channels: usize, taps: usize) -> usize {
     channels * taps
 }
 
-/// The most axes that an image may have.
+/// The maximal number of axes of an image.
 pub const MAX_DEFORM_AXES: usize = 3;
 
 /// The operands of a deformable convolution.
@@ -27,10 +27,9 @@ pub struct DeformConvOperands<'a, T> {
     pub mask: Option<&'a [T]>,
 }
 
-/// `y = w ∗ x + bias`, where `offset` says how far each element of the window is moved along each
-/// axis, and `mask` what it is multiplied with. Between the elements of the image it is
-/// interpolated linearly; outside it is zero. The channels are cut into `offset_groups`, each of
-/// which has offsets and a mask of its own.
+/// Computes `y = w ∗ x + bias`. `offset` moves each tap along each axis, and `mask` multiplies it.
+/// Between pixels the image is interpolated linearly; outside it is zero. Each of the
+/// `offset_groups` groups of channels has its own offsets and mask.
 pub fn deform_conv<T: Float>(
     operands: DeformConvOperands<'_, T>,
     y: &mut [T],
@@ -73,15 +72,15 @@ pub fn deform_conv<T: Float>(
     }
 }
 
-/// The elements of an image around a point, and how much each counts.
+/// The pixels around a point, and their weights.
 struct Corners<T> {
-    /// How far an element is from the start of the image, and how much it counts.
+    /// The offset of each pixel from the start of the image, and its weight.
     each: [(usize, T); 1 << MAX_DEFORM_AXES],
     count: usize,
 }
 
 impl<T: Float> Corners<T> {
-    /// The elements around the place of a window's element, moved.
+    /// Returns the pixels around the moved position of a tap.
     fn of(conv: &Conv<'_>, place: usize, tap: usize, moved: impl Fn(usize) -> T) -> Corners<T> {
         let mut corners = Corners { each: [(0, T::ZERO); 1 << MAX_DEFORM_AXES], count: 1 };
         corners.each[0] = (0, T::ONE);
@@ -98,8 +97,8 @@ impl<T: Float> Corners<T> {
         corners
     }
 
-    /// Takes one axis more, on which the point is `at`: two elements for each. Those outside of
-    /// the image are left out.
+    /// Adds an axis, on which the point is at `at`: each pixel becomes two. Pixels outside the
+    /// image are left out.
     fn split(&mut self, at: T, size: usize, stride: usize) {
         let low = at.floor();
         let part = at.sub(low);
@@ -166,7 +165,7 @@ mod tests {
                 moved,
                 Activation::Identity,
             );
-            // The first axis is moved by `shift` everywhere, the second nowhere.
+            // The first axis is moved by `shift` everywhere, the second one nowhere.
             let offset: Vec<f64> = (0..2 * 2 * 6 * 2 * 15)
                 .map(|i| if i / 15 % 2 == 0 { shift as f64 } else { 0.0 })
                 .collect();

@@ -1,18 +1,18 @@
-//! Reference kernels of `ConvInteger` and `QLinearConv`, for every shape and element type. Where
-//! passes see that it fits, [`quantized`](crate::kernels::quantized) (NCHW) and
-//! [`nhwc`](crate::kernels::nhwc) have faster ones.
+//! Reference kernels of `ConvInteger` and `QLinearConv`, for every shape and element type. The
+//! compiler selects faster ones, in [`quantized`](crate::kernels::quantized) (NCHW) and
+//! [`nhwc`](crate::kernels::nhwc), where they apply.
 
 use crate::kernels::conv::Conv;
 use crate::kernels::matmul::i16_dot::{Rows, each_sum, requantized, widened, zero_point};
 use crate::loops::window::Taps;
 use crate::{Integer, Number};
 
-/// How many rows of weights and of the input are widened at once, for the sake of speed.
+/// The numbers of rows of the weights and of the input that are widened at once.
 const BLOCK: [usize; 2] = [64, 32];
-/// Columns of a depthwise convolution that are summed at once.
+/// The number of columns of a depthwise convolution that are accumulated at once.
 const COLUMNS: usize = 64;
 
-/// How many elements of scratch memory the convolution wants, to be fastest.
+/// Returns the number of elements of scratch memory with which the convolution is fastest.
 pub const fn conv_integer_scratch(geometry: &Conv<'_>) -> usize {
     if is_depthwise(geometry) {
         return 0;
@@ -27,7 +27,7 @@ const fn is_depthwise(geometry: &Conv<'_>) -> bool {
     geometry.channels == 1
 }
 
-/// The length of the sums.
+/// Returns the length of a dot product.
 const fn depth(geometry: &Conv<'_>) -> usize {
     geometry.channels * product(geometry.kernel)
 }
@@ -41,8 +41,8 @@ const fn product(sizes: &[usize]) -> usize {
     product
 }
 
-/// `y = (w - w_zero) ∗ (x - x_zero)`; sums wrap around. There is one zero point of the weights, or
-/// one for each output channel.
+/// Computes `y = (w - w_zero) ∗ (x - x_zero)`; accumulators wrap around. The weights have one zero
+/// point, or one for each output channel.
 pub fn conv_integer<X: Integer, W: Integer>(
     x: &[X],
     w: &[W],
@@ -79,9 +79,9 @@ pub struct QLinearConvOperands<'a, X, W, Y> {
     pub bias: Option<&'a [i32]>,
 }
 
-/// `y = ((w - w_zero) ∗ (x - x_zero) + bias) · x_scale · w_scale / y_scale + y_zero`, rounded to the
-/// nearest and, in the middle of two, to the even number before `y_zero` is added. The weights
-/// have one zero point and one scale, or one for each output channel.
+/// Computes `y = ((w - w_zero) ∗ (x - x_zero) + bias) · x_scale · w_scale / y_scale + y_zero`,
+/// rounded to the nearest integer, with ties to even, before `y_zero` is added. The weights have
+/// one zero point and one scale, or one for each output channel.
 pub fn qlinear_conv<X: Integer, W: Integer, Y: Integer>(
     operands: QLinearConvOperands<'_, X, W, Y>,
     y: &mut [Y],
@@ -106,7 +106,7 @@ struct Operands<'a, X, W> {
 }
 
 impl<X: Integer, W: Integer> Operands<'_, X, W> {
-    /// Calls `end` for each sum, with its place in the result and its output channel.
+    /// Calls `end` for each accumulator, with its index in the result and its output channel.
     fn each_sum(
         &self,
         scratch: &mut [i16],
@@ -124,14 +124,14 @@ impl<X: Integer, W: Integer> Operands<'_, X, W> {
         }
     }
 
-    /// The zero point of an output channel's weights.
+    /// Returns the zero point of an output channel's weights.
     fn w_zero(&self, filter: usize) -> i16 {
         let last = self.w_zero.map_or(0, |zeros| zeros.len().saturating_sub(1));
         zero_point(self.w_zero, filter.min(last))
     }
 
-    /// The sums of a group of an image, as products of rows: one of the weights for each output
-    /// channel, one of the input for each element of the output.
+    /// Computes the accumulators of one group of an image, as dot products of rows: one row of
+    /// weights for each output channel, one row of the input for each element of the output.
     fn group(
         &self,
         image: usize,
@@ -147,9 +147,9 @@ impl<X: Integer, W: Integer> Operands<'_, X, W> {
         if filters * pixels == 0 {
             return;
         }
-        let room = scratch.len().checked_div(k).unwrap_or(BLOCK[0] + BLOCK[1]);
-        let places = pixels.min(room / 3).max(1);
-        let rows = filters.min(room - places).max(1);
+        let available = scratch.len().checked_div(k).unwrap_or(BLOCK[0] + BLOCK[1]);
+        let places = pixels.min(available / 3).max(1);
+        let rows = filters.min(available - places).max(1);
         let (weights, patches) = scratch.split_at_mut(rows * k);
         for i in (0..filters).step_by(rows) {
             let count = rows.min(filters - i);
@@ -171,7 +171,7 @@ impl<X: Integer, W: Integer> Operands<'_, X, W> {
         }
     }
 
-    /// Writes a row for each output element from `first` on: what the weights are multiplied with.
+    /// Writes the input row of each output element from `first` on.
     fn gather<'p>(
         &self,
         x: &[X],
@@ -193,7 +193,7 @@ impl<X: Integer, W: Integer> Operands<'_, X, W> {
         }
     }
 
-    /// The sums of a group with one input channel, row by row.
+    /// Computes the accumulators of a group with one input channel, row by row.
     fn depthwise(
         &self,
         image: usize,
@@ -240,8 +240,8 @@ struct Row<'a, W> {
 }
 
 impl<W: Integer> Row<'_, W> {
-    /// Adds what a row of the input and the weights from `taps` on give to the sums of the columns
-    /// from `first` on.
+    /// Adds the products of a row of the input and the weights from `taps` on to the accumulators
+    /// of the columns from `first` on.
     fn add<X: Integer>(&self, x: &[X], taps: usize, first: usize, sums: &mut [i32]) {
         for (&w, place) in self.w[taps..][..self.kernel].iter().zip(0..) {
             let w = i32::from(widened(w, self.zeros[1]));
@@ -268,7 +268,7 @@ mod tests {
         (0..n).map(|i| (i * factor % 251) as u8).collect()
     }
 
-    /// What the convolution sums up, element by element.
+    /// The convolution, element by element.
     fn sums(x: &[u8], w: &[u8], zeros: (u8, &[u8]), conv: &Conv<'_>) -> Vec<i32> {
         let window = conv.window();
         let (places, taps, size) = (window.places(), window.taps(), window.elements());

@@ -1,4 +1,5 @@
-//! Int8 convolutions of NHWC images, of all channels with all: for each panel of filters, a few pixels at a time.
+//! Int8 convolutions of NHWC images with all channels: for each panel of filters, a few pixels at a
+//! time.
 
 use super::operands::ConvOperands;
 #[cfg(target_arch = "x86_64")]
@@ -13,34 +14,34 @@ use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
 use crate::threads::{self, MaybeSync, Scratch};
 
-/// Filters are filled up to a multiple of so many.
+/// The number of filters is padded to a multiple of this.
 const GROUP: usize = 16;
 
-/// How many quads a window has.
+/// Returns the number of quads of a window.
 const fn quads(geometry: &Conv<'_>) -> usize {
     let windows = Windows::of(geometry, pixel_len(geometry.channels));
     windows.runs() * windows.run().div_ceil(QUAD)
 }
 
-/// How many numbers the convolution wants that say where the quads of a window are.
+/// Returns the number of offsets of quads that the convolution needs as scratch memory.
 pub const fn conv_starts(geometry: &Conv<'_>) -> usize {
     quads(geometry)
 }
 
-/// How many bytes of scratch memory the convolution wants.
+/// Returns the number of bytes of scratch memory that the convolution needs.
 pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
     let copy = Windows::of(geometry, pixel_len(geometry.channels)).copy_len();
     copy + quads(geometry) * size_of::<Quads>() + 2 * MAX_BYTES
 }
 
-/// How many bytes [`pack_weights`] writes.
+/// Returns the number of bytes that [`pack_weights`] writes.
 pub const fn packed_weights_len(geometry: &Conv<'_>) -> usize {
     geometry.filters.next_multiple_of(GROUP) * quads(geometry) * QUAD
 }
 
-/// Packs weights `[filters, channels, kernel…]`: panels of 64 filters, the last one of what is left;
-/// for each quad of a window, the four bytes of one filter after those of the other. What fills up the
-/// last quad of a run of neighboring bytes is zero.
+/// Packs weights `[filters, channels, kernel…]` in panels of 64 filters; the last panel may have
+/// fewer. A panel has, for each quad of a window, four bytes of each filter. Bytes that pad the
+/// last quad of a run of adjacent bytes are zero.
 pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
     let windows = Windows::of(geometry, pixel_len(geometry.channels));
     let (quads, run) = (quads(geometry), windows.run().next_multiple_of(QUAD));
@@ -60,9 +61,9 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
     }
 }
 
-/// `y = w ∗ (x - x_zero)`, requantized. The weights, which have no zero point, are packed by
-/// [`pack_weights`]; the numbers of the channels are filled up to a multiple of 16, and from the
-/// addends `x_zero` times the sum of the weights is taken away already.
+/// Computes `y = w ∗ (x - x_zero)`, requantized. The weights are packed by [`pack_weights`] and
+/// have no zero point. The parameters of the channels are padded to a multiple of 16, and `x_zero`
+/// times the sum of the weights is already subtracted from the biases.
 #[inline(never)]
 pub fn int8_conv_nhwc(
     operands: Int8Operands<'_, u8>,
@@ -103,11 +104,11 @@ pub struct Int8Scratch<'a> {
     pub scratch: &'a mut [u8],
 }
 
-/// So many bytes of a result stay in a second-level cache with as many others.
+/// The number of bytes of a result that stay in the second-level cache with as many others.
 const NEAR: usize = 256 << 10;
 
-/// The same, with `addend`, which is as large as the result, added to it: bytes of some pixels at a time,
-/// which become those that [`add`](crate::kernels::quantized::add) makes of both.
+/// Computes [`int8_conv_nhwc`] and adds `addend`, which has the shape of the result, a few pixels
+/// at a time, as [`add`](crate::kernels::quantized::add) does.
 #[inline(never)]
 pub fn int8_conv_add_nhwc(
     operands: Int8AddOperands<'_>,
@@ -126,7 +127,7 @@ pub fn int8_conv_add_nhwc(
     });
 }
 
-/// What a convolution multiplies, and what the sums become.
+/// The operands of a convolution, and the requantization of its accumulators.
 struct Operands<'a> {
     x: &'a [u8],
     w: &'a [i8],
@@ -134,8 +135,8 @@ struct Operands<'a> {
     to: Requantize,
 }
 
-/// The convolution, of which `then` is given the bytes of some pixels at a time, not many more than `most`,
-/// and where they stand.
+/// Computes the convolution and calls `then` with the bytes of some pixels, not many more than
+/// `most`, and their range in the result.
 #[inline(always)]
 fn convolve(
     Operands { x, w, channels, to }: Operands<'_>,
@@ -179,7 +180,7 @@ fn convolve(
     }
 }
 
-/// Writes where the quads of a window are.
+/// Writes the offsets of the quads of a window.
 fn fill_starts(windows: &Windows, starts: &mut [u32]) {
     let (quads, taps) = (windows.run().div_ceil(QUAD), windows.run_taps().max(1));
     let firsts = windows.taps().step_by(taps);
@@ -235,15 +236,16 @@ impl WithBytes for Part<'_> {
 struct Columns<'a, S: Bytes> {
     of: &'a ConvOperands<'a>,
     pixels: &'a Int8Windows<'a>,
-    /// The first of the filters in the panel.
+    /// The index of the first filter in the panel.
     column: usize,
-    /// The first of the filters.
+    /// The index of the first filter.
     filter: usize,
     limits: Limits<S>,
 }
 
 impl<S: Bytes> Columns<'_, S> {
-    /// All pixels, a few at a time, for `V` vectors of filters; gives how many filters these are.
+    /// Computes all pixels, a few at a time, for `V` vectors of filters. Returns the number of
+    /// these filters.
     #[inline(always)]
     fn pixels<const V: usize>(&self, s: S, mut places: Places, y: &mut [u8]) -> usize {
         let pixel = pixel_len(self.of.filters);
@@ -266,7 +268,7 @@ impl<S: Bytes> Columns<'_, S> {
         V * S::LANES
     }
 
-    /// `R` pixels.
+    /// Computes `R` pixels.
     #[inline(always)]
     fn tile<const R: usize, const V: usize>(&self, s: S, places: &mut Places, y: &mut [u8]) {
         let at = places.take();
@@ -276,7 +278,7 @@ impl<S: Bytes> Columns<'_, S> {
         let channels = &self.of.channels;
         if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
             return match V {
-                // Bytes of neighboring pixels without others between them are stored together.
+                // The bytes of adjacent pixels without gaps are stored together.
                 1 if pixel == V * S::LANES => self.store::<R, V, 4>(s, &rows, y),
                 2 if pixel == V * S::LANES => self.store::<R, V, 2>(s, &rows, y),
                 _ => self.store::<R, V, 1>(s, &rows, y),
@@ -315,8 +317,8 @@ impl<S: Bytes> Columns<'_, S> {
     }
 }
 
-/// How many of the pixels left a tile takes: as many as registers hold, or such a part of these
-/// that none is left for a small tile.
+/// Returns how many of the pixels left a tile computes: as many as the registers hold, or fewer if
+/// that avoids a small last tile.
 #[inline(always)]
 fn rows<S: Bytes>(vectors: usize, left: usize) -> usize {
     let most = match (S::LANES, vectors) {

@@ -1,5 +1,5 @@
-//! Int8 depthwise convolutions of NHWC images: four elements of a column of the kernel are
-//! multiplied at once, for as many channels as four vectors of accumulators hold.
+//! Int8 depthwise convolutions of NHWC images: multiplies four elements of a column of the kernel
+//! at once, for as many channels as four vectors of accumulators hold.
 
 use super::band::Band;
 use super::operands::DepthwiseOperands;
@@ -15,7 +15,7 @@ use crate::simd::int8::{
 };
 use crate::threads::{self, Scratch};
 
-/// How many quads a window has: those of a column of the kernel are whole.
+/// Returns the number of quads of a window; the quads of each column of the kernel are whole.
 const fn quads(geometry: &Conv<'_>) -> usize {
     let (mut columns, rank) = (1, geometry.kernel.len());
     let mut axis = 0;
@@ -27,12 +27,12 @@ const fn quads(geometry: &Conv<'_>) -> usize {
     columns
 }
 
-/// How many numbers the convolution wants that say where the elements of a window are.
+/// Returns the number of offsets of taps that the convolution needs as scratch memory.
 pub const fn depthwise_starts(geometry: &Conv<'_>) -> usize {
     quads(geometry) * QUAD
 }
 
-/// How many bytes of scratch memory the convolution wants.
+/// Returns the number of bytes of scratch memory that the convolution needs.
 pub const fn depthwise_scratch(geometry: &Conv<'_>) -> usize {
     let pixel = pixel_len(geometry.groups);
     let windows = Windows::of(geometry, pixel);
@@ -43,23 +43,24 @@ pub const fn depthwise_scratch(geometry: &Conv<'_>) -> usize {
     if scalar < wide { wide + 2 * MAX_BYTES } else { scalar + 2 * MAX_BYTES }
 }
 
-/// How many bytes [`pack_depthwise_weights`] writes.
+/// Returns the number of bytes that [`pack_depthwise_weights`] writes.
 pub const fn packed_depthwise_weights_len(geometry: &Conv<'_>) -> usize {
     geometry.groups.next_multiple_of(BLOCK) * quads(geometry) * QUAD
 }
 
-/// Which channel of a block stands at a place of what is in the order of the sums.
+/// Returns the channel of a block whose accumulator is at `place`.
 pub const fn depthwise_order(place: usize) -> usize {
     place / 4 % 4 * 16 + place / 16 * 4 + place % 4
 }
 
-/// At which place a channel of a block stands.
+/// Returns the place of the accumulator of a channel of a block; the inverse of
+/// [`depthwise_order`].
 pub(super) const fn depthwise_place(channel: usize) -> usize {
     channel % 16 / 4 * 16 + channel / 16 * 4 + channel % 4
 }
 
 /// Calls `f` with each element of the kernel and its place in the quads of a window: column by
-/// column, where the elements of one make whole quads.
+/// column, each padded to whole quads.
 pub(super) fn each_tap(kernel: [usize; MAX_AXES], mut f: impl FnMut([usize; MAX_AXES], usize)) {
     let [depth, rows, columns] = kernel;
     let mut quad = 0;
@@ -71,8 +72,8 @@ pub(super) fn each_tap(kernel: [usize; MAX_AXES], mut f: impl FnMut([usize; MAX_
     }
 }
 
-/// Packs weights `[channels, 1, kernel…]`: for each block of channels and each quad, the four bytes
-/// of one channel after those of the other, in the order of [`depthwise_order`].
+/// Packs weights `[channels, 1, kernel…]`: for each block of channels and each quad, four bytes of
+/// each channel, in the order of [`depthwise_order`].
 pub fn pack_depthwise_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
     let kernel = Windows::of(geometry, QUAD).kernel();
     let [_, rows, columns] = kernel;
@@ -90,10 +91,10 @@ pub fn pack_depthwise_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry:
     }
 }
 
-/// `y = w ∗ (x - x_zero)` for each of more than three channels, requantized. The weights are packed by
-/// [`pack_depthwise_weights`]; the numbers of the channels are in the order of
-/// [`depthwise_order`], block by block, and from the addends `x_zero` times the sum of the weights
-/// is taken away already.
+/// Computes `y = w ∗ (x - x_zero)` for each of more than three channels, requantized. The weights
+/// are packed by [`pack_depthwise_weights`]. The parameters of the channels are in the order of
+/// [`depthwise_order`], block by block, and `x_zero` times the sum of the weights is already
+/// subtracted from the biases.
 #[inline(never)]
 pub fn int8_depthwise_nhwc(
     operands: Int8Operands<'_, u8>,
@@ -112,7 +113,7 @@ pub fn int8_depthwise_nhwc(
     }
     let is_scalar = is_scalar();
     let band = Band::of(&windows, pixel.min(BLOCK));
-    // What fills up a quad is multiplied with zeros.
+    // Taps that pad a quad are multiplied by zeros.
     starts.fill(0);
     each_tap(windows.kernel(), |tap, at| {
         starts[at] = if is_scalar { windows.tap(tap) } else { band.tap(tap) } as u32;
@@ -139,7 +140,7 @@ pub fn int8_depthwise_nhwc(
     }
 }
 
-/// Some rows of the output; where no vectors are, some pixels.
+/// Some rows of the output, or some pixels if there are no vectors.
 struct Part<'a> {
     of: &'a DepthwiseOperands<'a>,
     first: usize,
@@ -176,26 +177,26 @@ impl WithBytes for Part<'_> {
 }
 
 impl DepthwiseOperands<'_> {
-    /// The weights of a block of channels.
+    /// Returns the weights of a block of channels.
     fn weights_of(&self, block: usize) -> &[u8] {
         let len = self.starts.len() * QUAD * BLOCK;
         &self.w[block * len..][..len]
     }
 
-    /// How many windows that lie side by side have so many channels, where there are lanes for so many.
+    /// Returns the number of adjacent windows of `n` channels that fit `lanes` lanes.
     fn windows_at_once(&self, n: usize, lanes: usize) -> usize {
         let [.., w] = self.windows.axes();
         if w.stride == 1 && lanes.is_multiple_of(n) { lanes / n } else { 1 }
     }
 
-    /// Whether a window is three neighboring pixels in each of three rows.
+    /// Whether a window is three adjacent pixels in each of three rows.
     fn is_shared(&self) -> bool {
         let [d, h, w] = self.windows.axes();
         [d.kernel, h.kernel, w.kernel] == [1, SHARED, SHARED] && w.dilation == 1
     }
 }
 
-/// The numbers of a block of channels.
+/// The parameters of a block of channels.
 struct Numbers {
     bias: [i32; BLOCK],
     factor: [f32; BLOCK],
@@ -209,7 +210,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Those of `n` channels from one on, again and again, and their weights likewise.
+    /// Repeats the parameters of `n` channels from one on, and their weights, to fill the vectors.
     fn repeat<'a>(
         &mut self,
         of: &DepthwiseOperands<'_>,
@@ -230,23 +231,23 @@ impl Numbers {
     }
 }
 
-/// What a block of channels is multiplied with.
+/// The weights and parameters of a block of channels.
 #[derive(Clone, Copy)]
 struct Block<'a> {
     w: &'a [u8],
     channels: Channels<'a>,
-    /// The first channel that is meant.
+    /// The index of the first channel in the block.
     inside: usize,
 }
 
 impl Block<'_> {
-    /// Where the numbers of vector `j` of the sums start.
+    /// Returns the index of the first parameter for vector `j` of the accumulators.
     #[inline(always)]
     fn numbers(&self, j: usize) -> usize {
         j * BLOCK / 4 + self.inside / 4
     }
 
-    /// The sums before anything is added.
+    /// Returns the initial accumulators.
     #[inline(always)]
     fn start<S: Bytes>(&self, s: S) -> [Vector<S>; 4] {
         let mut sums = [s.level().splat_i32(0); 4];
@@ -257,34 +258,34 @@ impl Block<'_> {
     }
 }
 
-/// The channels that four vectors of sums hold.
+/// The channels that four vectors of accumulators hold.
 struct Group<'a, S: Bytes> {
     of: &'a DepthwiseOperands<'a>,
     band: &'a Band,
-    /// The first.
+    /// The index of the first channel.
     channel: usize,
-    /// How many there are.
+    /// The number of channels.
     n: usize,
-    /// Of how many windows side by side.
+    /// The number of adjacent windows that are computed at once.
     at_once: usize,
     limits: Limits<S>,
 }
 
 impl<S: Bytes> Group<'_, S> {
-    /// Some rows, band by band; `x` is memory for one.
+    /// Computes some rows, band by band; `x` is memory for one band.
     #[inline(always)]
     fn rows(&self, s: S, block: Block<'_>, mut row: usize, x: &mut [u8], y: &mut [u8]) {
         let DepthwiseOperands { pixel, starts, windows, .. } = *self.of;
         let band = self.band;
         let (width, rows) = (windows.columns() * pixel, windows.axes()[1].out);
-        // Windows that are computed at once are so many pixels behind the last ones.
+        // Windows that are computed at once start this many pixels after the previous ones.
         let step = self.at_once * windows.axes()[2].stride;
         let shared = S::LANES == 16 && self.of.is_shared() && step <= 2;
         let numbers = |j| block.numbers(j);
         let steady = block.channels.steady(s, self.limits, numbers).filter(|_| shared);
         let mut rest = y;
         while !rest.is_empty() {
-            // A band is not of several planes.
+            // A band is within one plane.
             let n = band.rows.min(rest.len() / width).min(rows - row % rows);
             let (y, after) = rest.split_at_mut(n * width);
             let channels = (self.channel, self.n);
@@ -303,7 +304,7 @@ impl<S: Bytes> Group<'_, S> {
         }
     }
 
-    /// A row of windows that share what they see.
+    /// Computes a row of windows that share inputs.
     #[inline(always)]
     fn line<const STEP: usize>(
         &self,
@@ -331,7 +332,7 @@ impl<S: Bytes> Group<'_, S> {
         );
     }
 
-    /// A row of windows.
+    /// Computes a row of windows, each on its own.
     #[inline(always)]
     fn each(
         &self,
@@ -349,7 +350,7 @@ impl<S: Bytes> Group<'_, S> {
         }
     }
 
-    /// Stores what the windows become that are computed at once.
+    /// Stores the bytes of the windows that are computed at once.
     #[inline(always)]
     fn store(&self, s: S, bytes: Vector<S>, y: &mut [u8]) {
         let (pixel, n) = (self.of.pixel, self.n);
@@ -366,7 +367,7 @@ impl<S: Bytes> Group<'_, S> {
         }
     }
 
-    /// What the sums become.
+    /// Requantizes the accumulators.
     #[inline(always)]
     fn bytes(&self, s: S, block: Block<'_>, sums: [Vector<S>; 4]) -> Vector<S> {
         let bytes = block.channels.bytes(s, self.limits, sums, |j| block.numbers(j));
