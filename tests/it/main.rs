@@ -13,6 +13,7 @@ mod golden;
 mod gradients;
 mod import_cycles;
 mod interface;
+mod language;
 mod library;
 mod loops;
 mod macros;

@@ -79,7 +79,7 @@ fn value(cx: &mut Context<'_>, ir_version: i64, proto: &AttributeProto) {
     match filled.first() {
         Some((field, found)) if *found != kind => {
             let message = format!(
-                "the attribute is said to be {}, but its value is in `{field}`",
+                "the attribute has the type {}, but its value is in `{field}`",
                 kind_text(kind)
             );
             cx.fault(Code::AttributeType, message);

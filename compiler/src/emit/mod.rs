@@ -16,6 +16,7 @@ mod output;
 mod port;
 mod random;
 mod sizes;
+mod slots;
 mod state;
 mod steps;
 mod text;

@@ -9,9 +9,9 @@ use crate::{
 use onnxc_proto::{Message, ModelProto};
 use std::{fs, path::Path};
 
-/// Writes a model to a file: in ONNX's textual syntax where its name ends in `.onnxtxt`, else in the
-/// binary format. Weights that do not fit into one file go into another one beside it, of the same
-/// name but for the end, `.data`.
+/// Writes a model to a file: in ONNX's textual syntax if its name ends in `.onnxtxt`, else in the
+/// binary format. Weights that do not fit into one file go to a second file beside it, with the
+/// same name and the extension `.data`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), onnxc::diag::Diagnostics> {

@@ -39,7 +39,10 @@ fn equal_constants_are_written_once() {
         r#"<ir_version: 10, opset_import: ["" : 21]>
         g (float[2] x) => (float[2] y, float[2] b)
         <float[2] a = {2, 3}, float[2] b = {2, 3}, int32[2] c = {2, 3}>
-        { s = Add (x, a)  t = Mul (s, b)  i = Cast <to = 6> (t)  j = Add (i, c)  y = Cast <to = 1> (j) }"#,
+        {
+            s = Add (x, a)  t = Mul (s, b)  i = Cast <to = 6> (t)
+            j = Add (i, c)  y = Cast <to = 1> (j)
+        }"#,
     );
     assert_eq!(found.matches("{2.0, 3.0}").count(), 1, "{found}");
     assert_eq!(found.matches("{2, 3}").count(), 1, "{found}");
@@ -97,7 +100,7 @@ fn operators_that_stand_for_others_are_written_as_they_were_read() {
 }
 
 #[test]
-fn nodes_keep_what_was_said_of_them() {
+fn nodes_keep_their_documentation_and_metadata() {
     let text =
         "<ir_version: 10, opset_import: [\"\" : 21]> g (float x) => (float y) { y = Abs (x) }";
     let mut said = import::text::model(text).expect("it is of the syntax");

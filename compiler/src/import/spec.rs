@@ -202,7 +202,8 @@ impl Spec {
             }
             Reading::Naming(..) => {
                 let message = format!(
-                    "{} names values in its attributes, but values of a graph built in code have no names",
+                    "{} names values in its attributes, but values of a graph built in code have \
+                     no names",
                     quoted(&self.op_type)
                 );
                 Err(Diagnostic::new(Code::Unsupported, message)

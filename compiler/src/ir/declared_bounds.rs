@@ -115,22 +115,26 @@ mod tests {
         );
         let run = |limit| interpreter::run(&plan, &[Value::Tensor(Tensor::from_int(limit))]);
         for limit in [0, 3, 4] {
-            let found = run(limit).expect("the output has room").remove(0);
+            let found = run(limit).expect("the output fits its declared size").remove(0);
             assert_eq!(found.tensor().and_then(Tensor::ints), Some((0..limit).collect()));
         }
         assert!(run(5).is_err(), "five are more than the model promises");
     }
 
     #[test]
-    fn branches_and_turns_are_held_to_it_as_well() {
+    fn sizes_in_branches_and_loops_obey_the_declared_bound() {
         for graph in [
             "(int64 n) => (int64[4, 1] y) {
                 y = Loop(n, \"\") <body = b (int64 i, bool on) => (bool to, int64[1] s) {
                     axis = Constant<value_ints = [0]>() to = Identity(on) s = Unsqueeze(i, axis)
                 }>
             }",
-            "(int64 n) => (int64[2, 4] y) <int64 zero = {0}, int64 one = {1}, int64[2] both = {0, 1}> {
-                y = Scan<body = b (int64 i) => (int64[k] s) { s = Range(zero, n, one) }, num_scan_inputs = 1>(both)
+            "(int64 n) => (int64[2, 4] y)
+            <int64 zero = {0}, int64 one = {1}, int64[2] both = {0, 1}> {
+                y = Scan<
+                    body = b (int64 i) => (int64[k] s) { s = Range(zero, n, one) },
+                    num_scan_inputs = 1
+                >(both)
             }",
             "(int64 n) => (int64[4] y) <int64 zero = {0}, int64 one = {1}> {
                 two = Add(one, one) even = Mod(n, two) c = Cast<to = 9>(even)
@@ -143,7 +147,7 @@ mod tests {
             let plan = planned(graph);
             let run = |n| interpreter::run(&plan, &[Value::Tensor(Tensor::from_int(n))]);
             for n in [0, 3, 4] {
-                let found = run(n).expect("the output has room").remove(0);
+                let found = run(n).expect("the output fits its declared size").remove(0);
                 let count = if graph.contains("Scan") { 2 * n } else { n };
                 assert_eq!(found.tensor().map(Tensor::len), usize::try_from(count).ok(), "{graph}");
             }

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_and_names_are_said_anew() {
+    fn an_edit_replaces_outputs_and_names() {
         let graph = graph();
         let mut edit = Edit::of(&graph);
         let (a, z) = (value(&graph, "a"), value(&graph, "z"));

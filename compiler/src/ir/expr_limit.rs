@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_are_too_long_are_a_finding_of_their_node() {
+    fn a_size_that_is_too_long_is_an_error_at_its_node() {
         let axes: Vec<String> = (0..16).map(|i| format!("n{i}")).collect();
         let ones = vec!["1"; 32].join(", ");
         let found = plan(&format!(

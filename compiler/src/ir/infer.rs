@@ -225,11 +225,11 @@ impl<'a> Infer<'a> {
             return None;
         }
         let len = known.iter().map(|known| known.len()).find(|&len| len != 1).unwrap_or(1);
-        let stretch = |known: &&[Dim]| match known {
+        let broadcast = |known: &&[Dim]| match known {
             [one] => Some(vec![one.clone(); len]),
             all => (all.len() == len).then(|| all.to_vec()),
         };
-        known.iter().map(stretch).collect()
+        known.iter().map(broadcast).collect()
     }
 
     /// Returns the elements of input `i`, if they are known integers.

@@ -416,7 +416,7 @@ mod tests {
     use crate::Options;
 
     #[test]
-    fn a_finding_says_in_which_graph_it_is() {
+    fn a_diagnostic_names_its_graph() {
         let text = r#"<ir_version: 10, opset_import: ["" : 21]>
             g (float[2] x, bool c) => (y) {
                 [choice] y = If<

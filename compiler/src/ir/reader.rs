@@ -36,8 +36,10 @@ macro_rules! kinds {
                 None => Ok(None),
                 Some(Attribute::$Variant(value)) => Ok(Some(value)),
                 Some(other) => {
-                    let message = format!(concat!("`{}` must be ", $what, ", but is {}"), name, other.kind());
-                    Err(Diagnostic::new(Code::AttributeType, message).within(format!("attribute {}", quoted(name))))
+                    let message =
+                        format!(concat!("`{}` must be ", $what, ", but is {}"), name, other.kind());
+                    Err(Diagnostic::new(Code::AttributeType, message)
+                        .within(format!("attribute {}", quoted(name))))
                 }
             }
         }

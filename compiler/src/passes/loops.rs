@@ -369,8 +369,10 @@ mod tests {
                 &format!(
                     "axes = Constant<value_ints = [1]>() cut = Constant<value_ints = [0]>()
                     {x}
-                    last, all = Scan<num_scan_inputs = 1, scan_input_axes = [-1], scan_output_axes = [1],
-                        body = b (v, p) => (w, s) {{ w = Add(v, p) s = Mul(v, p) }}>(ones, parts)"
+                    last, all = Scan<
+                        num_scan_inputs = 1, scan_input_axes = [-1], scan_output_axes = [1],
+                        body = b (v, p) => (w, s) {{ w = Add(v, p) s = Mul(v, p) }}
+                    >(ones, parts)"
                 ),
             )
         };
@@ -429,7 +431,9 @@ mod tests {
         ] {
             let model = format!(
                 "<ir_version: 10, opset_import: [\"\" : 21]> g () => (last) {CONSTANTS} {{
-                    last = Loop<body = b (int64 i, bool on, v) => (bool to, w) {{ {body} }}>(many, yes, ones)
+                    last = Loop<
+                        body = b (int64 i, bool on, v) => (bool to, w) {{ {body} }}
+                    >(many, yes, ones)
                 }}"
             );
             let planned = crate::Compiler::new(&Options::default()).plan(model.into());

@@ -6,8 +6,8 @@
 //!
 //! # How to add a pass
 //!
-//! A pass is a file or folder of `compiler/src/passes`, with its tests, and in this file its `mod` and
-//! its row of [`PIPELINE`]. `UPDATE=1 cargo test -p onnxc-tests` adds its name to the page
+//! A pass is a file or folder of `compiler/src/passes`, with its tests, and in this file its `mod`
+//! and its row of [`PIPELINE`]. `UPDATE=1 cargo test -p onnxc-tests` adds its name to the page
 //! `docs/reference/options.md`. A rule is a file of its pass and a row of the pass's list.
 
 mod algebra;

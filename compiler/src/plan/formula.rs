@@ -76,7 +76,10 @@ impl Formula for NoParams {
 /// against the kernel's struct. A struct is all arguments of a kernel, one of its arguments, or a
 /// field of another struct.
 macro_rules! formulas {
-    ($($(#[$doc:meta])* $path:literal $name:ident: $target:path { $($field:ident: $ty:ty,)* })*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $path:literal $name:ident: $target:path { $($field:ident: $ty:ty,)* }
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug)]
         #[allow(missing_docs)]

@@ -68,7 +68,10 @@ fn too_small(most: usize, least: usize) -> Diagnostic {
     let message = format!("the model does not fit an arena of {most} bytes");
     Diagnostic::new(Code::TooLarge, message)
         .note(format!("computing values again makes it as small as {least} bytes"))
-        .help("smaller dimensions (`--dim batch=1`), an optimizer with fewer variables, or `--optimize size` need less")
+        .help(
+            "smaller dimensions (`--dim batch=1`), an optimizer with fewer variables, or \
+             `--optimize size` need less",
+        )
 }
 
 /// Returns the plan with one more rematerialized value and a lower peak.

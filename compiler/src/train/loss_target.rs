@@ -129,7 +129,8 @@ fn of_softmax(subject: &mut Subject, node: &NodeProto, loss: Loss, opset: i64) -
         let message =
             format!("the `{op}` is over several axes, but `{name}` wants classes along one");
         let help = format!(
-            "convert the model to version {ALONG_ONE_AXIS} of ONNX's operators or newer, or let it give samples and classes"
+            "convert the model to version {ALONG_ONE_AXIS} of ONNX's operators or newer, or let it \
+             give samples and classes"
         );
         return Err(Diagnostic::new(Code::BadOption, message).help(help));
     }

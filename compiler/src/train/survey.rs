@@ -333,6 +333,9 @@ fn no_weight(pattern: &str) -> Diagnostic {
     let message = "no initializer that this stands for looks like a weight";
     Diagnostic::new(Code::BadOption, message)
         .within(format!("--trainable {pattern}"))
-        .note("a weight has axes, no elements of 10000 or more, and the loss depends on it, not only as a constant of `Sub`, `Div`, `Pow` and the like or as statistics")
+        .note(
+            "a weight has axes, no elements of 10000 or more, and the loss depends on it, not only \
+             as a constant of `Sub`, `Div`, `Pow` and the like or as statistics",
+        )
         .help("name an initializer in full to have it trained nevertheless")
 }

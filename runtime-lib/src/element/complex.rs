@@ -34,7 +34,9 @@ macro_rules! complex {
 
             /// Creates a number from its bytes in memory.
             pub fn from_le_bytes(bytes: [u8; $all]) -> Complex<$T> {
-                let part = |start: usize| $T::from_le_bytes(core::array::from_fn(|i| bytes[start + i]));
+                let part = |start: usize| {
+                    $T::from_le_bytes(core::array::from_fn(|i| bytes[start + i]))
+                };
                 Complex { re: part(0), im: part($part) }
             }
         }

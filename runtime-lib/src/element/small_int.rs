@@ -4,7 +4,10 @@ use crate::{Elem, Exact, Real};
 use core::fmt;
 
 macro_rules! small_ints {
-    ($($(#[$doc:meta])* $T:ident($Byte:ident): $bits:literal bits, $Exact:ident $Wide:ident;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $T:ident($Byte:ident): $bits:literal bits, $Exact:ident $Wide:ident;
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]

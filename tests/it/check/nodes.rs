@@ -147,7 +147,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "attribute_type_field",
             AttributeType,
-            "said to be float, but its value is in `i`",
+            "has the type float, but its value is in `i`",
             attribute(|a| {
                 a.r#type = Some(Kind::Float as i32);
             }),

@@ -168,8 +168,8 @@ fn summary(operators: &[Operator<'_>]) -> String {
     let (all, whole) = (versions().count(), whole.count());
     let operators = operators.len();
     format!(
-        "\nOf {all} versions of {operators} operators, {removals} remove the operator, and {done} are\n\
-         accepted, {whole} of them for every type that ONNX allows.\n"
+        "\nOf {all} versions of {operators} operators, {removals} remove the operator, and {done} \
+         are\naccepted, {whole} of them for every type that ONNX allows.\n"
     )
 }
 

@@ -22,6 +22,19 @@ use std::{
 /// The number of models in one crate, which is small enough to build crates in parallel.
 const PER_CRATE: usize = 50;
 
+/// The profiles of the workspace: fast kernels, and no debug information, which takes time to link.
+const PROFILES: &str = "
+[profile.dev]
+debug = false
+incremental = false
+
+[profile.dev.package.onnxc-runtime]
+opt-level = 2
+
+[profile.release]
+debug = false
+";
+
 /// The project.
 pub struct Project {
     root: PathBuf,
@@ -178,7 +191,11 @@ impl Project {
         let runtime = format!("onnxc-runtime = {{ {runtime}, {features} }}");
         let members: Vec<String> = crates.keys().map(|n| format!("\"models_{n}\"")).collect();
         let members = members.join(", ");
-        self.file("Cargo.toml", &format!("[workspace]\nresolver = \"3\"\nmembers = [\"runner\", \"runner_io\", \"runner_models\", {members}]\n\n[profile.dev]\ndebug = false\nincremental = false\n\n[profile.dev.package.onnxc-runtime]\nopt-level = 2\n\n[profile.release]\ndebug = false\n"))?;
+        let workspace = format!(
+            "[workspace]\nresolver = \"3\"\n\
+             members = [\"runner\", \"runner_io\", \"runner_models\", {members}]\n{PROFILES}"
+        );
+        self.file("Cargo.toml", &workspace)?;
         self.member("runner_io", &runtime, include_str!("runner_io.rs"), "lib.rs")?;
         let mut dependencies = String::from("runner_io.path = \"../runner_io\"");
         let mut arms = String::new();

@@ -127,8 +127,10 @@ mod tests {
     fn a_concat_outside_of_a_branch_stays_there() {
         let (graph, made) = run(
             "float[1, 1, 1, 2] y, float[1, 1, 3, 2] keys",
-            "y = If<then_branch = yes () => (float[1, 1, 1, 2] a) { a = Attention(x, keys, values) },
-                    else_branch = no () => (float[1, 1, 1, 2] b) { b = Neg(x) }>(c)",
+            "y = If<
+                then_branch = yes () => (float[1, 1, 1, 2] a) { a = Attention(x, keys, values) },
+                else_branch = no () => (float[1, 1, 1, 2] b) { b = Neg(x) }
+            >(c)",
         );
         assert!(graph.contains("Attention") && graph.contains("Concat"), "{graph}");
         assert_eq!(made, [vec![-1.0, -1.0], vec![2.0, 2.0, 2.0, 2.0, 1.0, 1.0]]);

@@ -9,7 +9,9 @@ use crate::{Float, Number};
 
 /// Declares a fold whose state is one accumulator.
 macro_rules! folds {
-    ($($Name:ident $start:ident $join:ident |$x:ident| $summand:expr, |$sum:ident| $y:expr;)*) => {$(
+    ($(
+        $Name:ident $start:ident $join:ident |$x:ident| $summand:expr, |$sum:ident| $y:expr;
+    )*) => {$(
         #[derive(Clone, Copy)]
         pub(crate) struct $Name;
 
