@@ -13,9 +13,9 @@ import onnx.defs
 
 HEAD = """\
 # The operators of ONNX {version}: name, versions, inputs, outputs, attributes, types.
-# `?` marks an optional parameter, `...` a variadic one (`...0` may be empty) and `~` one whose types
-# may differ; `!` marks a required attribute. A type is that of a constraint, or one of ONNX's. The
-# sets of types that constraints allow come first, by number. Written by
+# `?` marks an optional parameter, `...` a variadic one (`...0` may be empty) and `~` one whose
+# types may differ; `!` marks a required attribute. A type is that of a constraint, or one of
+# ONNX's. The sets of types that constraints allow come first, by number. Written by
 # tests/conformance/operators.py.
 """
 DOMAINS = ["", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"]

@@ -198,9 +198,12 @@ def main(onnxc, folder):
         wanted = results["reference linear"]
         equal = {form: sum(map(np.array_equal, found, wanted)) for form, found in results.items()}
         of_real = sum(map(np.array_equal, results["between"], results["reference between"]))
-        print(f"{name}: QOperator {equal['linear']} and QDQ {equal['between']} of {INPUTS} equal to "
-              f"integer sums; QDQ {of_real} equal to the evaluator's float sums, which equal integer "
-              f"sums {equal['reference between']} times", flush=True)
+        print(
+            f"{name}: QOperator {equal['linear']} and QDQ {equal['between']} of {INPUTS} equal to "
+            f"integer sums; QDQ {of_real} equal to the evaluator's float sums, which equal integer "
+            f"sums {equal['reference between']} times",
+            flush=True,
+        )
         good &= equal["linear"] == INPUTS and equal["between"] == INPUTS
     return 0 if good else 1
 

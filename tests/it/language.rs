@@ -84,7 +84,9 @@ fn split_words(line: &str) -> String {
         }
         before = c;
     }
-    words.push(' ');
+    if !words.ends_with(' ') {
+        words.push(' ');
+    }
     words
 }
 

@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
         Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
-        Some(Command::Reference(options)) => reference::run(&options),
+        Some(Command::Reference(options)) => reference::run(&options, Cli::command()),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),

@@ -2,8 +2,7 @@
 //!
 //! `tests/it/reference.rs` compares the pages with its output.
 
-use super::Cli;
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use onnxc::diag::Code;
 use std::process::ExitCode;
 
@@ -20,10 +19,10 @@ enum Page {
     ErrorCodes,
 }
 
-/// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
+/// Runs the command, about the options of `program`.
+pub fn run(options: &Options, program: Command) -> ExitCode {
     let text = match options.page {
-        Page::Options => options_page(Cli::command()),
+        Page::Options => options_page(program),
         Page::ErrorCodes => error_codes_page(),
     };
     out!("{text}");

@@ -16,11 +16,15 @@ PROGRAM = "python -m draw OUT"
 def arguments():
     parser = argparse.ArgumentParser(prog="draw", description=__doc__)
     parser.add_argument("out", type=Path, help="the folder that the cases are written to")
-    parser.add_argument("--only", nargs="+", metavar="OPERATOR", help="generate only these operators")
+    parser.add_argument(
+        "--only", nargs="+", metavar="OPERATOR", help="generate only these operators"
+    )
     parser.add_argument("--since", type=int, help="generate only this version")
     parser.add_argument("--case", type=int, help="generate only the case of this number")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random choices")
-    parser.add_argument("--times", type=int, default=1, help="generate TIMES the usual number of cases")
+    parser.add_argument(
+        "--times", type=int, default=1, help="generate TIMES the usual number of cases"
+    )
     parser.add_argument(
         "--oracles", action="store_true", help="print where other implementations differ"
     )

@@ -21,8 +21,8 @@ LARGEST = 1e4
 EXACT = set(
     """Identity Reshape Transpose Squeeze Unsqueeze Flatten Concat Split Slice Gather GatherElements
     GatherND Expand Tile Pad DepthToSpace SpaceToDepth Shape Size Max Min Relu Clip Neg Abs Where
-    MaxPool GlobalMaxPool ReduceMax ReduceMin TopK ScatterElements ScatterND Trilu Compress ReverseSequence
-    Sign ConstantOfShape Range
+    MaxPool GlobalMaxPool ReduceMax ReduceMin TopK ScatterElements ScatterND Trilu Compress
+    ReverseSequence Sign ConstantOfShape Range
     SplitToSequence SequenceAt SequenceInsert SequenceErase SequenceConstruct SequenceLength
     ConcatFromSequence""".split()
 )
