@@ -276,6 +276,6 @@ fn a_custom_operator_without_an_output_type_is_an_error() {
         "custom",
         &[clip, "--custom=com.acme::Nothing=crate::clip", "--type", "y=float"],
     );
-    assert!(text.contains("no node is a `com.acme::Nothing`"), "{text}");
+    assert!(text.contains("no node has the operator `com.acme::Nothing`"), "{text}");
     assert!(text.contains("no custom operator has the output `y`"), "{text}");
 }

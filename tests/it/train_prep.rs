@@ -46,14 +46,11 @@ impl Step {
         graph.initializer.extend(algorithm.initializer);
         graph.node.extend(algorithm.node);
         graph.output = algorithm.output;
-        let bindings = info.update_binding.iter();
-        let bindings: Vec<_> = bindings
-            .map(|binding| (binding.key().to_owned(), binding.value().to_owned()))
-            .collect();
+        let bindings: Vec<(String, String)> =
+            info.update_binding.iter().map(|b| (b.key().into(), b.value().into())).collect();
         let is_state = |name: &str| bindings.iter().any(|(key, _)| key == name);
-        let outputs = graph.output.iter();
-        let types: BTreeMap<&str, _> =
-            outputs.map(|out| (out.name(), out.r#type.clone())).collect();
+        let outputs = graph.output.iter().map(|output| (output.name(), output.r#type.clone()));
+        let types: BTreeMap<&str, _> = outputs.collect();
         let typed = |(name, value): &(String, String)| ValueInfoProto {
             name: Some(name.clone()),
             r#type: types[value.as_str()].clone(),
@@ -223,10 +220,8 @@ fn prepare_model(text: &str, prepare: &Prepare) -> ModelProto {
 }
 
 fn assert_near(a: &[f64], b: &[f64], what: &str) {
-    assert_eq!(a.len(), b.len(), "{what}");
-    for (a, b) in a.iter().zip(b) {
-        assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{what}: {a} is not {b}");
-    }
+    let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
+    assert!(a.len() == b.len() && a.iter().zip(b).all(is_near), "{what}: {a:?} is not {b:?}");
 }
 
 /// Compares three steps with the formulas.
