@@ -2,7 +2,7 @@
 
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
-/// A type whose values are words on the command line and in the macro. [`choices!`] implements it,
+/// A type whose values are words on the command line and in the macro. `choices!` implements it,
 /// and `FromStr` and `Display`.
 pub trait Choice: Copy + PartialEq + 'static {
     /// Every value, in the order of `--help`.

@@ -56,7 +56,7 @@ pub const FETCH: &str = "get the file itself: `git lfs pull`";
 /// The size from which bytes are moved to a temporary file.
 const LARGE: usize = 16 << 20;
 
-/// Moves at least [`LARGE`] bytes to a temporary file without a name, and maps it. If that fails,
+/// Moves at least `LARGE` bytes to a temporary file without a name, and maps it. If that fails,
 /// they stay in memory.
 pub fn lay_aside(bytes: Bytes) -> Bytes {
     if bytes.len() < LARGE {
