@@ -15,11 +15,11 @@ struct Layout {
     infinity: Option<u8>,
     /// The bits of NaN; negative zero in a type without NaN.
     nan: u8,
-    /// Whether zero is unsigned, and the bits of negative zero are NaN.
+    /// Whether the type has no negative zero; its bits mean NaN.
     unsigned_zero: bool,
 }
 
-/// The conversion of a number that is too large.
+/// The result of converting a number that is too large.
 #[derive(Clone, Copy, PartialEq)]
 enum Overflow {
     /// Saturates to the largest number.
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// Returns the exponent of `x`, if `x` is large enough for a normal number.
+/// Returns the binary exponent of `x`; -1023 for zero and subnormal numbers.
 fn exponent(x: f64) -> i32 {
     (x.to_bits() >> 52 & 0x7ff) as i32 - 1023
 }
@@ -123,7 +123,7 @@ fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((exponent + 1023).cast_unsigned()) << 52)
 }
 
-/// An 8-bit type that `Cast` can convert to without saturation.
+/// An 8-bit floating-point type that `Cast` can convert to without saturation.
 pub trait Float8: Real {
     /// [`Real::nearest`], but a number that is too large becomes infinite, or NaN in a type without
     /// infinities.
@@ -220,7 +220,7 @@ macro_rules! small_floats {
                 Exact::Single(self.to_f32())
             }
 
-            /// A number that is too large, or infinite, becomes the largest.
+            /// Saturates a number that is too large, or infinite, to the largest of its sign.
             #[inline]
             fn nearest(x: Exact) -> $T {
                 $T($layout.encode(x.sticky(), Overflow::Saturates))
@@ -264,19 +264,19 @@ unsaturated! {
     F8E5M2FNUZ: E5M2FNUZ;
 }
 
-/// A power of two from 2^-127 to 2^127, or NaN: a scale. The default is the smallest.
+/// A scale: a power of two from 2^-127 to 2^127, or NaN. The default is 2^-127.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct F8E8M0(u8);
 
 byte!(F8E8M0: 8 bits);
 
-/// The rounding to a power of two.
+/// The direction of rounding to a power of two.
 #[derive(Clone, Copy)]
 enum Rounding {
     Up,
     Down,
-    /// To nearest, halves up.
+    /// To the nearest; ties round up.
     Nearest,
 }
 
@@ -296,22 +296,22 @@ impl F8E8M0 {
         }
     }
 
-    /// Returns the power of two nearest to `x`, halves up; saturates.
+    /// Returns the power of two nearest to `x`; ties round up, and numbers out of range saturate.
     pub fn rounded(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Nearest, Overflow::Saturates)
     }
 
-    /// Returns the power of two nearest to `x`, halves up; NaN out of range.
+    /// Returns the power of two nearest to `x`; ties round up, and numbers out of range give NaN.
     pub fn rounded_unsaturated(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Nearest, Overflow::Escapes)
     }
 
-    /// Returns the largest power of two that is at most `x`; saturates.
+    /// Returns the largest power of two that is at most `x`; numbers out of range saturate.
     pub fn below(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Down, Overflow::Saturates)
     }
 
-    /// Returns the largest power of two that is at most `x`; NaN out of range.
+    /// Returns the largest power of two that is at most `x`; numbers out of range give NaN.
     pub fn below_unsaturated(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Down, Overflow::Escapes)
     }
@@ -343,8 +343,8 @@ impl Real for F8E8M0 {
         Exact::Single(self.to_f32())
     }
 
-    /// Returns the smallest power of two that is at least `x`; saturates. NaN for a negative
-    /// number.
+    /// Returns the smallest power of two that is at least `x`; numbers out of range saturate.
+    /// Returns NaN for a negative number.
     #[inline]
     fn nearest(x: Exact) -> F8E8M0 {
         F8E8M0::encode(x, Rounding::Up, Overflow::Saturates)

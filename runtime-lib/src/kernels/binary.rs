@@ -64,8 +64,8 @@ pub fn fmod_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.rem(*b));
 }
 
-/// `y = a^b`. Integers wrap around; a negative exponent of an integer rounds the result toward
-/// zero. In `f32` within 4 ulp.
+/// `y = a^b`. Integers wrap around, and a negative exponent rounds an integer result toward zero.
+/// The error in `f32` is at most 4 ULP.
 pub fn pow<T: Power, E: Number>(a: &[T], b: &[E], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.power(*b));
 }
@@ -180,7 +180,7 @@ fn floored_rem<T: Number>(a: T, b: T) -> T {
     if signs_differ && rem != T::ZERO { rem.add(b) } else { rem }
 }
 
-/// Returns a shift count; a negative one becomes larger than any width.
+/// Converts a shift count; a negative one becomes larger than any width.
 #[inline(always)]
 fn bits<T: Integer>(n: T) -> u32 {
     u32::try_from(n.to_i64()).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! The steps from products to weights, row by row.
+//! Computes attention weights from the products of queries and keys, row by row.
 
 use super::{Attention, Precision, Stage};
 use crate::kernels::softmax::{Times, max_of, softmax_rounded};
@@ -17,12 +17,12 @@ pub(super) struct Place {
     pub query: usize,
 }
 
-/// The keys of a sequence.
+/// The range of keys that the queries of a sequence may attend to.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     /// The index of the key of the first query.
     offset: i64,
-    /// The number of keys that count.
+    /// The number of keys that are neither padding nor beyond the mask.
     pub keys: usize,
 }
 
@@ -36,7 +36,7 @@ impl Span {
         Span { offset: len.saturating_sub(signed(g.queries)), keys }
     }
 
-    /// The keys that a query attends, unless the mask excludes them.
+    /// Returns the keys that a query attends to, unless the mask excludes them.
     pub fn attended(&self, g: &Attention, query: usize) -> Range<usize> {
         let own = self.offset.saturating_add(signed(query));
         let place = |at: i64| usize::try_from(at).unwrap_or(0).min(self.keys);
@@ -68,18 +68,18 @@ impl<'a, T: Float> Finish<'a, T> {
         scores: Option<&'a mut [T]>,
         wide: bool,
     ) -> Finish<'a, T> {
-        // With 16-bit elements the bound is rounded as well, as any scalar is.
+        // With 16-bit elements the cap is rounded too, as every scalar is.
         let cap = (g.softcap != 0.0).then(|| rounded::<T>(T::Wide::from_f64(g.softcap.into())));
         Finish { g, mask, allowed, scores, wide, cap }
     }
 
-    /// Whether the scores of all keys are requested.
+    /// Returns whether the scores of all keys are requested.
     pub fn wants_all(&self) -> bool {
         self.scores.is_some()
     }
 
-    /// Replaces the products with the keys from `first` on by weights. Returns the factor by which
-    /// the products of these weights must be multiplied.
+    /// Replaces the products with the keys from `first` on by weights. Returns the factor that
+    /// scales the products of these weights and the values.
     pub fn row(&mut self, row: &mut [T::Wide], first: usize, place: Place, span: Span) -> T::Wide {
         let attended = span.attended(self.g, place.query);
         let start = attended.start.clamp(first, first + row.len());
@@ -125,7 +125,7 @@ impl<'a, T: Float> Finish<'a, T> {
         }
     }
 
-    /// `cap · tanh(x / cap)`.
+    /// Replaces each score `x` by `cap · tanh(x / cap)`.
     fn cap(&self, row: &mut [T::Wide]) {
         let Some(cap) = self.cap else { return };
         match T::Wide::as_f32_mut(row) {
@@ -142,13 +142,13 @@ impl<'a, T: Float> Finish<'a, T> {
         }
     }
 
-    /// The offset of the mask of a row, for the keys from `start` on.
+    /// Returns the offset in the mask of a row's key `start`.
     fn mask_at(&self, start: usize, place: Place) -> usize {
         let [batch, head, query] = self.g.mask;
         place.batch * batch + place.head * head + place.query * query + start
     }
 
-    /// Sets the scores of excluded keys to the lowest number. Returns whether any key is left.
+    /// Sets the scores of excluded keys to -∞. Returns whether any key is left.
     fn allow(&self, row: &mut [T::Wide], at: usize) -> bool {
         let (Some(allowed), false) = (self.allowed, row.is_empty()) else { return !row.is_empty() };
         let allowed = &allowed[at..][..row.len()];
@@ -158,7 +158,7 @@ impl<'a, T: Float> Finish<'a, T> {
         allowed.contains(&true)
     }
 
-    /// The part of the mask that is added to a row.
+    /// Returns the part of the mask that is added to a row.
     fn added(&self, len: usize, at: usize) -> Option<&'a [T]> {
         self.mask.map(|mask| &mask[at..][..len])
     }
@@ -171,8 +171,8 @@ impl<'a, T: Float> Finish<'a, T> {
         leaves_any(mask)
     }
 
-    /// Adds the mask to scores of `f32` and replaces them by weights up to a factor, which it
-    /// returns. Returns `None` if a stage is requested or a step is rounded.
+    /// Adds the mask to scores of `f32`, replaces them by weights that lack a common factor, and
+    /// returns this factor. Returns `None` if a stage is requested or a step is rounded.
     fn weigh_at_once(&self, row: &mut [T::Wide], at: usize) -> Option<T::Wide> {
         let double = self.g.precision == Precision::Double;
         if self.scores.is_some() || !self.wide || double {
@@ -181,7 +181,8 @@ impl<'a, T: Float> Finish<'a, T> {
         let mask = self.added(row.len(), at);
         let row = T::Wide::as_f32_mut(row)?;
         if row.is_empty() || mask.is_some_and(|mask| !leaves_any(mask)) {
-            // The products of scores and values may be infinite, and zero times infinity is NaN.
+            // A factor of zero is not enough: the products of these scores and the values may be
+            // infinite, and zero times infinity is NaN.
             row.fill(0.0);
             return Some(T::Wide::ZERO);
         }
@@ -189,7 +190,7 @@ impl<'a, T: Float> Finish<'a, T> {
         Some(T::Wide::from_f64(factor.into()))
     }
 
-    /// Computes the softmax; zeros if all scores are -∞.
+    /// Replaces a row by its softmax, or by zeros if all scores are -∞.
     fn weigh(&self, row: &mut [T::Wide]) {
         let precision = self.g.precision;
         match T::Wide::as_f32_mut(row) {
@@ -234,12 +235,12 @@ pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
     T::narrow(x).widen()
 }
 
-/// Rounds `x` to `P`, whose wide type may not be `W`.
+/// Rounds `x` to `P` by way of `f64`, for a `P` whose wide type is not `W`.
 fn rounded_from_afar<P: Float, W: Float>(x: W) -> W {
     W::from_f64(P::from_f64(x.to_f64()).to_f64())
 }
 
-/// Computes the softmax of a row, rounded to `P` at each step.
+/// Replaces a row by its softmax, rounded to `P` at each step, or by zeros if all scores are -∞.
 fn softmax_in<P: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
     row.iter_mut().for_each(|x| *x = round(*x));
     if row.iter().all(|x| *x == W::LOWEST) {
@@ -248,7 +249,7 @@ fn softmax_in<P: Float, W: Float>(row: &mut [W], round: fn(W) -> W) {
     softmax_rounded::<P, W>(row, round);
 }
 
-/// Computes the softmax of a row in `f64`; zeros if the row is all -∞.
+/// Replaces a row by its softmax, computed in `f64`, or by zeros if all scores are -∞.
 fn softmax_double(row: &mut [f32]) {
     let max = row.iter().fold(f32::NEG_INFINITY, |max, &x| Number::maximum(max, x));
     if max == f32::NEG_INFINITY {
@@ -259,7 +260,7 @@ fn softmax_double(row: &mut [f32]) {
     row.iter_mut().for_each(|x| *x = f32::from_f64(e(*x) / sum));
 }
 
-/// Computes the softmax of a row; zeros if the row is all -∞.
+/// Replaces a row by its softmax, or by zeros if all scores are -∞.
 #[inline(never)]
 fn softmax_f32(row: &mut [f32]) {
     let factor = dispatch(SoftmaxRow { row: &mut *row, mask: None });
@@ -270,7 +271,7 @@ fn softmax_f32(row: &mut [f32]) {
 /// of their sum. A row that is all -∞ becomes zeros.
 struct SoftmaxRow<'a> {
     row: &'a mut [f32],
-    /// Added to the row first.
+    /// The mask that is added to the row first.
     mask: Option<&'a [f32]>,
 }
 
@@ -328,7 +329,7 @@ fn add_and_max<S: Simd>(s: S, row: &mut [f32], mask: &[f32]) -> f32 {
     s.largest(max).max(rest)
 }
 
-/// Whether a mask leaves any score.
+/// Returns whether a mask leaves any score.
 fn leaves_any<T: Float>(mask: &[T]) -> bool {
     mask.iter().any(|x| *x != T::LOWEST)
 }

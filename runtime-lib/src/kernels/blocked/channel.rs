@@ -5,8 +5,8 @@ use crate::kernels::norm::{ChannelGradOperands, Known, Passing};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number, threads};
 
-/// Computes the factor and the offset of each channel of a normalization with these statistics.
-/// Channels that pad the last block have zeros.
+/// Computes the factor and the shift by which a normalization with these statistics maps each
+/// channel, `y = factor · x + shift`. Channels that pad the last block get zeros.
 #[inline(never)]
 pub fn channel_factors(
     scale: &[f32],
@@ -22,7 +22,8 @@ pub fn channel_factors(
     let to = factors.iter_mut().zip(shifts);
     let given = scale.iter().zip(bias).zip(mean.iter().zip(variance));
     for ((factor, shift), ((&scale, &bias), (&mean, &variance))) in to.zip(given) {
-        // The offset is a difference of numbers that may be large, so it is rounded once.
+        // The shift is a difference of numbers that may be large, so it is computed in `f64` and
+        // rounded once.
         let root = Float::sqrt(f64::from(variance) + f64::from(epsilon));
         let exact = f64::from(scale) / root;
         *factor = f32::from_f64(exact);
@@ -100,7 +101,7 @@ pub fn blocked_channel_grad_in_place(
     pass_on(known, dx, d_scale, x, geometry);
 }
 
-/// Overwrites `dy`, in `dx`, with `dx`, and computes the gradients of the scales.
+/// Replaces `dy`, stored in `dx`, by the gradient of `x`, and computes the gradients of the scales.
 #[inline(never)]
 fn pass_on(
     known: Known<'_, f32>,
@@ -133,7 +134,7 @@ fn pass_on(
 struct Grads<'a> {
     dx: &'a mut [f32],
     x: &'a [f32],
-    /// For each channel, the numbers of [`Passing`] without the first, and the mean.
+    /// For each channel: the coefficients `by`, `without` and `along` of [`Passing`], and the mean.
     numbers: [[f32; BLOCK]; 4],
 }
 
@@ -153,13 +154,14 @@ impl WithSimd for Grads<'_> {
     }
 }
 
-/// `N` terms that are summed over the pixels of a channel.
+/// Computes `N` terms that are summed over the pixels of a channel.
 trait Terms<const N: usize> {
-    /// Returns the terms of the channels from `first` of the block, whose elements start at `at`.
+    /// Returns the terms of one pixel for a vector of channels: from channel `first` of the block
+    /// on, whose elements start at `at`.
     fn at<S: Simd>(&self, s: S, at: usize, first: usize) -> [S::F32; N];
 }
 
-/// The sums for each channel of a block, over all images.
+/// Sums the terms of each channel of a block over the pixels of all images.
 struct Totals<T, const N: usize> {
     terms: T,
     geometry: Channels,

@@ -1,4 +1,4 @@
-//! `CausalConvWithState`: convolutions along time, channel by channel, that continue from a state.
+//! `CausalConvWithState`: depthwise convolutions along time that continue from a state.
 
 use crate::loops::epilogue::Activation;
 use crate::{Float, Number};
@@ -12,7 +12,7 @@ pub struct CausalConv {
     pub channels: usize,
     /// The length of a signal.
     pub len: usize,
-    /// The number of weights of a channel.
+    /// The number of weights for each channel.
     pub kernel: usize,
 }
 
@@ -26,14 +26,15 @@ pub struct CausalConvOperands<'a, T> {
     pub x: &'a [T],
     /// The weights.
     pub w: &'a [T],
-    /// One element for each channel.
+    /// The bias, one element for each channel; zero if absent.
     pub bias: Option<&'a [T]>,
-    /// The last elements before `x`; zeros if absent.
+    /// The `kernel - 1` elements before `x`; zeros if absent.
     pub past: Option<&'a [T]>,
 }
 
-/// Computes `y[t] = f(Σ w[i] · x[t + i - (kernel - 1)] + bias)`. The elements before `x` are the
-/// end of `past`, or zeros. Writes the last `kernel - 1` elements of both to `present`.
+/// Computes `y[t] = f(Σ w[i] · x[t + i - (kernel - 1)] + bias)`. The elements before `x` are those
+/// of `past`, or zeros. Writes the last `kernel - 1` elements of `past` and `x` together to
+/// `present`.
 pub fn causal_conv_with_state<T: Float>(
     operands: CausalConvOperands<'_, T>,
     y: &mut [T],

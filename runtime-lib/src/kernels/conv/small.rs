@@ -1,21 +1,21 @@
-//! Convolutions with little code, for programs where size matters more than time: one loop gathers
-//! the elements of a window, another one multiplies them with the weights of each filter.
+//! Convolutions with little code, for programs where size matters more than speed. One loop gathers
+//! the elements of a window, and another multiplies them by the weights of each filter.
 
 use super::{Conv, ConvOperands, product};
 use crate::loops::epilogue::Activation;
 use crate::simd::dot::dot;
 
-/// The memory for the elements of a window.
+/// The scratch memory for one window.
 pub(crate) struct WindowScratch<'a, T> {
-    /// The offsets of the elements of one channel.
+    /// The offset of each element of one channel's window in the image.
     pub starts: &'a mut [u32],
-    /// The elements of all channels.
+    /// The elements of the window, of all channels.
     pub window: &'a mut [T],
 }
 
-/// Computes `y = f(w ∗ x + bias + add)`. The weights have the plain layout. `starts` has an element
-/// for each element of a window of one channel, `window` for those of all channels.
-// Inlined, so that a program contains only the functions that its models name.
+/// Computes `y = f(w ∗ x + bias + add)`. The weights have the plain layout. `starts` has as many
+/// elements as the window of one channel, and `window` as many as the windows of all channels.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn small_conv(
     operands: ConvOperands<'_, f32>,
@@ -75,8 +75,8 @@ fn add_each(y: &mut [f32], add: &[f32]) {
     y.iter_mut().zip(add).for_each(|(y, add)| *y += add);
 }
 
-/// Gathers the elements of each window, of all channels, mapped by `map`; `outside` for padding.
-/// Calls `then` with the window and the index of the first filter's result.
+/// Gathers the elements of each window, of all channels, with `outside` for padding, and applies
+/// `map` to them. Calls `then` with the window and the index of the first filter's result.
 #[inline(always)]
 pub(crate) fn each_window<T: Copy>(
     x: &[T],
@@ -105,12 +105,12 @@ pub(crate) fn each_window<T: Copy>(
     }
 }
 
-/// The offset of elements outside the image.
+/// The offset that stands for an element outside the image.
 const OUTSIDE: u32 = u32::MAX;
 
 impl Conv<'_> {
-    /// Writes the offset in the image of each element of the window at `place`; [`OUTSIDE`] for
-    /// padding.
+    /// Writes to `starts` the offset in the image of each element of the window at `place`, or
+    /// [`OUTSIDE`] for padding.
     #[inline(never)]
     fn starts(&self, mut place: usize, starts: &mut [u32]) {
         let (mut places, mut known) = (product(self.out), 1);
@@ -123,8 +123,8 @@ impl Conv<'_> {
             let first = first.wrapping_sub(along(self.pads, axis));
             let (size, kernel) = (along(self.size, axis), along(self.kernel, axis));
             let dilation = along(self.dilations, axis);
-            // The offsets along the axes before are expanded by the elements along this one, from
-            // the last on, so that none is overwritten before it is read.
+            // Replaces each offset along the earlier axes by the offsets of the elements along this
+            // one. The last goes first, so that none is overwritten before it is read.
             for before in (0..known).rev() {
                 let Some(&row) = starts.get(before) else { return };
                 let mut at = first;
@@ -139,7 +139,7 @@ impl Conv<'_> {
     }
 }
 
-/// Returns the size along an axis, without a panic in the code.
+/// Returns the size along an axis, or 1 if there is no such axis, by code that cannot panic.
 #[inline(never)]
 fn along(sizes: &[usize], axis: usize) -> usize {
     sizes.get(axis).copied().unwrap_or(1)

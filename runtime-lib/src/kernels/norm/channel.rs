@@ -152,7 +152,8 @@ impl<T: Float> Known<'_, T> {
 }
 
 impl<T: Float<Wide = T>> Known<'_, T> {
-    /// Replaces `dy`, stored in `dx`, by `dx`, and computes the gradients of the scales.
+    /// Replaces `dy`, stored in `dx`, by the gradient of `x`, and computes the gradients of the
+    /// scales.
     #[inline(never)]
     fn pass_on(self, dx: &mut [T], d_scale: &mut [T], x: &[T], geometry: Axis) {
         let Axis { outer, len, inner } = geometry;

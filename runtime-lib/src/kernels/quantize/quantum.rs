@@ -6,7 +6,7 @@ use crate::{
 
 /// A type that a tensor can be quantized to, or `i32`.
 pub trait Quantum: Real {
-    /// Returns the number, or the nearest `f32`.
+    /// Converts to `f32`, rounding to the nearest.
     fn single(self) -> f32;
 }
 
@@ -18,12 +18,12 @@ pub trait WholeQuantum: Quantum {
     /// The largest number.
     const HIGH: f32;
 
-    /// Converts an integer within the limits.
+    /// Converts an integer from [`Self::LOW`] to [`Self::HIGH`].
     fn whole(x: f32) -> Self;
 }
 
-/// 1.5 · 2²³, an `f32` without fractional bits: added to a small integer, it has the bits of the
-/// integer as its last bits.
+/// 1.5 · 2²³, where consecutive `f32` are 1 apart: its sum with an integer below 2²² in magnitude
+/// has the integer in the low bits of the mantissa.
 const NO_FRACTION: f32 = 1.5 * (1 << (f32::MANTISSA_DIGITS - 1)) as f32;
 
 macro_rules! whole {

@@ -94,8 +94,8 @@ impl Plane {
         self.blocks() * self.h.size * self.w.size * self.unit.from
     }
 
-    /// Returns whether the input can be read without a copy, which padding, strides and conversions
-    /// to pairs require.
+    /// Returns whether the input can be read in place. Padding, a stride of columns, and a
+    /// conversion to pairs require a copy.
     const fn is_direct(&self) -> bool {
         let (h, w) = (&self.h, &self.w);
         let is_inside = h.pad == 0 && w.pad == 0 && h.fits() && w.fits();

@@ -1,4 +1,4 @@
-//! Copies the input of a band: padded, with one phase of the columns after another.
+//! Copies the input of a band, with padding, and with the columns grouped by phase.
 
 use super::super::planes::Line;
 use super::BLOCK;

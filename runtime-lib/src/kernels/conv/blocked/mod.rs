@@ -1,11 +1,13 @@
 //! NCHWc convolutions, with blocks of [`BLOCK`] channels: `[batch, channels / 16, size…, 16]`. The
 //! last block may have channels that are padding, with finite but arbitrary numbers.
 //!
-//! A block is one vector of the widest level, so the accumulators of a pixel are a few contiguous
-//! vectors, and each number of the input is multiplied with whole vectors of weights. The input of
-//! a window is first copied to scratch memory, padded, with one *phase* of the columns after
-//! another, unless it can be read in place. For depthwise convolutions, that copy would cost as
-//! much as the arithmetic: windows at the edges use a part of the kernel instead.
+//! A block is one vector of the widest SIMD level. So the accumulators of a pixel are a few
+//! contiguous vectors, and each number of the input is multiplied by whole vectors of weights.
+//!
+//! The input of a band of the output is first copied to scratch memory, unless it can be read in
+//! place. The copy is padded, and it groups the columns by their remainder modulo the stride (their
+//! *phase*). For depthwise convolutions, this copy would cost as much as the arithmetic, so windows
+//! at the edges use a part of the kernel instead.
 
 mod band;
 mod columns;
@@ -58,8 +60,8 @@ pub const fn conv_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
-/// Returns whether this module has kernels for a window: it has one or two axes and at most
-/// [`MAX_TAPS`] elements.
+/// Returns whether this module has kernels for a window: whether it has one or two axes, and at
+/// most [`MAX_TAPS`] taps.
 pub const fn has_blocks(kernel: &[usize]) -> bool {
     let axes = kernel.len();
     axes > 0 && axes <= 2 && product(kernel) <= MAX_TAPS
@@ -88,8 +90,8 @@ pub fn pack_depthwise(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     pack_depthwise_blocks(w, y, &geometry);
 }
 
-/// Packs the weights of a convolution of `unit` channels at a time: [`BLOCK`], or 1 for an NCHW
-/// input.
+/// Packs weights as `[filter block, channel unit, tap, channel of the unit, 16]`. A unit has `unit`
+/// channels: [`BLOCK`], or 1 for an NCHW input.
 pub fn pack_blocks<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>, unit: usize) {
     let (channels, taps) = (geometry.channels, product(geometry.kernel));
     let mut y = y.chunks_exact_mut(BLOCK);
@@ -134,8 +136,8 @@ pub(crate) fn accumulate_nchwc(
     nchwc(operands, y, scratch, &Groups::of(geometry, 1), f);
 }
 
-/// Computes `y = f(w ∗ x + bias + add)` for any number of groups. The channels of `x` are in the
-/// order before a channel shuffle of `shuffled` groups, at most [`MAX_SHUFFLED`]: the shuffle takes
+/// Computes `y = f(w ∗ x + bias + add)` for any number of groups. The channels of `x` have the
+/// order before a channel shuffle of `shuffled` groups, at most [`MAX_SHUFFLED`]. The shuffle takes
 /// the first channel of each group, then the second of each, and so on. The weights are packed by
 /// [`pack_group`].
 #[inline(always)]
@@ -209,7 +211,8 @@ fn convolve<const UNIT: usize, const PAIRED: bool>(
     let mut taps = [0; MAX_TAPS];
     let taps = band.taps(&plane, &mut taps);
     let scratch = Scratch::new(scratch);
-    // With parts of rows each thread reads all weights; with parts of blocks, all of the image.
+    // If the threads share the rows, each reads all weights; if they share the blocks, each reads
+    // the whole image.
     let by = if w.len() <= from { By::Rows } else { By::Planes };
     for (image, y) in y.chunks_exact_mut(to).enumerate() {
         let add = add.map_or(&[][..], |add| &add[image * to..][..to]);
@@ -241,7 +244,7 @@ struct Image<'a, const UNIT: usize, const PAIRED: bool> {
 }
 
 impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
-    /// Computes some rows of some blocks.
+    /// Computes the rows and blocks of `piece`.
     fn convolve(&self, plane: &Plane, band: &Band, piece: Piece<'_, f32>, scratch: &mut [f32]) {
         let Piece { planes: blocks, rows: of, mut y } = piece;
         let (width, start) = (plane.out()[1], of.start * plane.cut());

@@ -1,8 +1,9 @@
 //! NCHWc transposed convolutions.
 //!
-//! The elements of the output whose positions have the same remainder modulo the stride, a *phase*
-//! of the output, use the same elements of the kernel, which are a stride apart. So each phase is a
-//! convolution with these elements and a stride of one, whose results are a stride apart.
+//! A *phase* of the output is the elements whose positions have the same remainder modulo the
+//! stride. All elements of a phase use the same elements of the kernel: every `stride`-th one. So
+//! each phase is a convolution with these elements and a stride of 1, and its results are a stride
+//! apart in the output.
 
 use super::super::axis::Axis;
 use super::band::{Band, LARGE, Plane, Unit};
@@ -12,8 +13,8 @@ use crate::kernels::conv::ConvTranspose;
 use crate::microkernel::{NchwcConv, Span};
 use crate::threads::{self, Scratch, Share};
 
-/// Returns whether this module has kernels for a window along an axis: every element of the output
-/// is reached by the window of its own position.
+/// Returns whether this module has kernels for a window along an axis: whether the convolution of
+/// every phase has a padding of at least zero.
 pub const fn has_nchwc_conv_transpose(kernel: usize, stride: usize, pad: usize) -> bool {
     let mut phase = 0;
     while phase < stride {
@@ -44,8 +45,8 @@ pub const fn packed_transposed_len(geometry: &ConvTranspose<'_>) -> usize {
     filters * geometry.channels * product(geometry.kernel)
 }
 
-/// Packs the weights, of one group or of a group for each channel: for each phase `[output block,
-/// input block, tap, input channel of the block, 16]`.
+/// Packs the weights of one group, or of a depthwise convolution, as `[output block, input block,
+/// tap, input channel of the block, 16]` for each phase.
 #[inline(never)]
 pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     let (filters, channels) = (geometry.groups * geometry.filters, geometry.channels);
@@ -68,8 +69,8 @@ pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     }
 }
 
-/// Computes the transposed convolution of one group. Images are NCHWc, weights packed by
-/// [`pack_transposed`].
+/// Computes a transposed convolution of one group. Images are NCHWc, and [`pack_transposed`] packs
+/// the weights.
 #[inline(never)]
 pub fn conv_transpose_nchwc(
     x: &[f32],
@@ -127,7 +128,8 @@ pub fn conv_transpose_nchwc(
     }
 }
 
-/// Computes the transposed convolution of as many groups as channels.
+/// Computes a depthwise transposed convolution. Images are NCHWc, and [`pack_transposed`] packs the
+/// weights.
 #[inline(never)]
 pub fn transpose_depthwise(x: &[f32], w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
     let [from, to] = [geometry.size, geometry.out].map(|sizes| product(sizes) * BLOCK);
@@ -189,7 +191,7 @@ struct Part<'a> {
 }
 
 impl Phase {
-    /// Returns phase `i` of the two last axes.
+    /// Returns phase `i`, counted in row-major order over the last two axes.
     const fn of(geometry: &ConvTranspose<'_>, i: usize) -> Phase {
         let last = geometry.size.len() - 1;
         let (width, col) = (geometry.strides[last], i % geometry.strides[last]);
@@ -209,7 +211,7 @@ impl Phase {
         }
     }
 
-    /// Returns axis `i` of a phase, and the first element of the kernel that it uses.
+    /// Returns axis `i` of a phase's convolution, and the first element of the kernel that it uses.
     const fn axis(geometry: &ConvTranspose<'_>, i: usize, phase: usize) -> (Axis, usize) {
         let (stride, place) = (geometry.strides[i], phase + geometry.pads[i]);
         let first = place % stride;
@@ -220,7 +222,8 @@ impl Phase {
             kernel,
             stride: 1,
             dilation: 1,
-            // The last element of the kernel reads this far behind its own position.
+            // The first tap, the last element of the kernel, reads this many elements before its
+            // window's position.
             pad: kernel.saturating_sub(1 + place / stride),
         };
         (axis, first)
@@ -235,7 +238,7 @@ impl Phase {
         self.axes[0].kernel * self.axes[1].kernel
     }
 
-    /// Returns the kernel's element for element `i` of the phase, in reverse order.
+    /// Returns the index in the kernel of tap `i`; the taps are in reverse order.
     const fn tap(&self, i: usize) -> usize {
         let ([h, w], [height, width]) = (&self.axes, self.strides);
         let row = self.first[0] + (h.kernel - 1 - i / w.kernel) * height;

@@ -1,4 +1,5 @@
-//! The three stages of some rows of tiles: transform, multiply, transform back.
+//! The three stages of a Winograd convolution, for some rows of tiles: transform, multiply,
+//! transform back.
 
 use super::{Rows, Tiles};
 use crate::kernels::conv::product;
@@ -31,8 +32,8 @@ struct Places {
     tile: usize,
 }
 
-/// Returns the stride of a tile's numbers for `count` tiles: an odd number of vectors, so that the
-/// numbers of a tile do not compete for the same cache sets.
+/// Returns the stride of a tile's numbers for `count` tiles, in elements. It is an odd number of
+/// blocks, so that the numbers of a tile do not compete for the same cache sets.
 const fn apart(count: usize, unit: usize) -> usize {
     ((count * unit).div_ceil(BLOCK) | 1) * BLOCK
 }
@@ -55,7 +56,7 @@ where
         Part { tiles, rows, count, before, after }
     }
 
-    /// Computes all of the rows.
+    /// Runs the three stages and writes the rows of the output.
     pub fn compute(
         &self,
         [x, w]: [&[f32]; 2],
@@ -101,7 +102,8 @@ where
         });
     }
 
-    /// Multiplies, giving `[number, block of filters, tile, 16]`.
+    /// Multiplies the transformed input by the weights, to accumulators `[number, block of filters,
+    /// tile, 16]`.
     fn multiply(&self, numbers: &[f32], w: &[f32], sums: &mut [f32]) {
         // The number of channels, or of pairs.
         let depth = self.tiles.channels * self.tiles.unit / BLOCK;
@@ -116,7 +118,8 @@ where
         });
     }
 
-    /// Multiplies in place, with the layout `[tile, number, 16]`.
+    /// Multiplies the transformed input by the weights in place, with the layout `[tile, number,
+    /// 16]`.
     fn multiply_in_place(&self, numbers: &mut [f32], w: &[f32]) {
         let Part { tiles: &Tiles { channels, .. }, after, .. } = *self;
         let cost = numbers.len() * channels / MACS_PER_ELEMENT;
@@ -188,8 +191,8 @@ where
         .compute();
     }
 
-    /// Transforms the accumulators back and finishes them, in all blocks of the images that the
-    /// rows belong to.
+    /// Transforms the accumulators back and applies the epilogue, for all blocks of the images that
+    /// the rows belong to.
     fn transform_back(
         &self,
         sums: &[f32],
