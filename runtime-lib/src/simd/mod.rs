@@ -78,7 +78,7 @@ use sealed::Sealed;
 
 /// The vector operations of one level.
 ///
-/// A value of the type is a token that proves that the processor has the level: only [`level`] and
+/// A value of the type is a token that proves that the processor has the level: only `level` and
 /// the level's own constructors create one.
 ///
 /// ```

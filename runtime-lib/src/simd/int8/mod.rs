@@ -250,7 +250,7 @@ pub(crate) fn are_steady(factors: &[f32]) -> bool {
 /// 2²⁴: `f32` represents all integers below it.
 const EXACT: f32 = 16_777_216.0;
 
-/// Runs `op` at the best level that the processor has for bytes, up to [`level`].
+/// Runs `op` at the best level that the processor has for bytes, up to `level`.
 #[inline(always)]
 pub fn dispatch_bytes<O: WithBytes>(op: O) {
     match level() {

@@ -61,7 +61,7 @@ pub const fn conv_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
 }
 
 /// Returns whether this module has kernels for a window: whether it has one or two axes, and at
-/// most [`MAX_TAPS`] taps.
+/// most `MAX_TAPS` taps.
 pub const fn has_blocks(kernel: &[usize]) -> bool {
     let axes = kernel.len();
     axes > 0 && axes <= 2 && product(kernel) <= MAX_TAPS
