@@ -52,7 +52,7 @@ impl<I: Id, T> Arena<I, T> {
         self.items.len()
     }
 
-    /// Whether the arena has no items.
+    /// Returns whether the arena has no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -130,7 +130,7 @@ impl<I: Id, T> Map<I, T> {
         known.map(|(i, _)| I::new(i))
     }
 
-    /// Whether `id` has an annotation.
+    /// Returns whether `id` has an annotation.
     pub fn contains(&self, id: I) -> bool {
         self.get(id).is_some()
     }

@@ -180,7 +180,7 @@ fn from_bytes<T: Pod, const N: usize>(bytes: &[u8], from_le_bytes: fn([u8; N]) -
 }
 
 impl Array {
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -261,9 +261,9 @@ fn watch(file: &Path) {
     }
 }
 
-/// Whether a file is a source of a build script that writes to `out_dir`. A file that the script
-/// wrote itself is younger than the script's start, for which cargo would run the script again
-/// although nothing changed.
+/// Returns whether a file is a source of a build script that writes to `out_dir`. A file that the
+/// script wrote itself is younger than the script's start, for which cargo would run the script
+/// again although nothing changed.
 fn is_source(file: &Path, out_dir: &Path) -> bool {
     !file.starts_with(out_dir)
 }
@@ -274,8 +274,8 @@ fn written() -> MutexGuard<'static, BTreeMap<PathBuf, PathBuf>> {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the module was written before, from the same model. Returns an error if it was written
-/// from another one: the program would include the wrong model.
+/// Returns whether the module was written before, from the same model. Returns an error if it was
+/// written from another one: the program would include the wrong model.
 fn is_written(module: &Path, model: &Path) -> Result<bool, Diagnostic> {
     match written().get(module) {
         Some(other) if other != model => Err(taken(

@@ -152,7 +152,7 @@ impl DType {
         })
     }
 
-    /// Whether this is a floating-point type.
+    /// Returns whether this is a floating-point type.
     pub fn is_float(self) -> bool {
         self <= F4E2M1
     }

@@ -45,7 +45,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether the bytes are a pointer that Git LFS checked out in place of a file.
+/// Returns whether the bytes are a pointer that Git LFS checked out in place of a file.
 pub fn is_pointer(bytes: &[u8]) -> bool {
     bytes.starts_with(b"version https://git-lfs.github.com/spec/")
 }
@@ -103,13 +103,13 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result {
     Replacement::of(path, |out| out.write_all(bytes))?.put()
 }
 
-/// Whether writing to `path` creates or replaces a regular file. A device or a pipe is written to
-/// directly, and has no files beside it.
+/// Returns whether writing to `path` creates or replaces a regular file. A device or a pipe is
+/// written to directly, and has no files beside it.
 pub fn is_replaced(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
-/// Whether two paths lead to the same regular file.
+/// Returns whether two paths lead to the same regular file.
 pub fn is_one(first: &Path, second: &Path) -> bool {
     let [first, second] = [first, second].map(|path| fs::canonicalize(path).ok());
     first.is_some_and(|path| Some(&path) == second.as_ref() && is_replaced(&path))
@@ -172,7 +172,7 @@ impl Replacement {
         written.map_err(refused(path))
     }
 
-    /// Whether the new version differs from the old one.
+    /// Returns whether the new version differs from the old one.
     pub fn is_other(&self) -> bool {
         self.partial.is_some()
     }
@@ -202,7 +202,7 @@ impl Replacement {
         Ok(Replacement { called: called.to_owned(), path, partial: None, before, equal: 0, new })
     }
 
-    /// Whether the old version continues with these bytes.
+    /// Returns whether the old version continues with these bytes.
     fn goes_on_with(&mut self, mut bytes: &[u8]) -> io::Result<bool> {
         let Some(before) = &mut self.before else { return Ok(false) };
         while !bytes.is_empty() {

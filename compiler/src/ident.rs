@@ -102,7 +102,7 @@ pub fn camel(name: &str) -> String {
     if word == "Self" { "Self_".into() } else { word }
 }
 
-/// Whether `text` is a path from the root of a crate: `crate::a::b` or `::a::b`.
+/// Returns whether `text` is a path from the root of a crate: `crate::a::b` or `::a::b`.
 pub fn is_path(text: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_name = |word: &str| {
@@ -119,7 +119,7 @@ pub fn is_path(text: &str) -> bool {
 pub struct Names(HashSet<String>);
 
 impl Names {
-    /// Whether `word` is in use.
+    /// Returns whether `word` is in use.
     pub fn contains(&self, word: &str) -> bool {
         self.0.contains(word)
     }

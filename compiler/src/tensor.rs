@@ -166,7 +166,7 @@ impl Tensor {
         count(&self.shape)
     }
 
-    /// Whether the tensor has no elements.
+    /// Returns whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

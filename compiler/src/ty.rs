@@ -71,7 +71,7 @@ impl TensorType {
         self.shape.iter().product()
     }
 
-    /// Whether the number of elements is known to be 0.
+    /// Returns whether the number of elements is known to be 0.
     pub fn is_empty(&self) -> bool {
         self.len().known() == Some(0)
     }
@@ -96,7 +96,7 @@ impl Type {
         }
     }
 
-    /// Whether every size is known at compile time.
+    /// Returns whether every size is known at compile time.
     pub fn is_fixed(&self) -> bool {
         let mut symbols = BTreeSet::new();
         self.symbols(&mut symbols);
@@ -179,7 +179,7 @@ impl Type {
         self.sizes().iter().for_each(|size| size.symbols(found));
     }
 
-    /// Whether this is a tensor of known or unknown rank.
+    /// Returns whether this is a tensor of known or unknown rank.
     pub fn is_tensor(&self) -> bool {
         matches!(self, Type::Tensor(_) | Type::Unranked(_))
     }

@@ -276,7 +276,8 @@ fn modules(folder: &Path) -> BTreeSet<String> {
     names.filter(|name| name != "mod").collect()
 }
 
-/// Whether a family of operators has kernels under its own name: `kernel!(FLOATS T, family::…)`.
+/// Returns whether a family of operators has kernels under its own name: `kernel!(FLOATS T,
+/// family::…)`.
 fn has_kernels(ops: &Path, family: &str) -> bool {
     let own = format!(" {family}::");
     let files = sources(ops).into_iter().filter(|path| {

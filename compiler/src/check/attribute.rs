@@ -95,7 +95,7 @@ fn value(cx: &mut Context<'_>, ir_version: i64, proto: &AttributeProto) {
     }
 }
 
-/// Whether a value of a type is a message, which has no default.
+/// Returns whether a value of a type is a message, which has no default.
 fn is_message(kind: AttributeType) -> bool {
     use AttributeType::{Graph, SparseTensor, Tensor, TypeProto};
     matches!(kind, Graph | SparseTensor | Tensor | TypeProto)
@@ -166,7 +166,7 @@ pub fn kind(proto: &AttributeProto) -> AttributeType {
     }
 }
 
-/// Whether the attribute has one type, so that it can be compared with the expected one.
+/// Returns whether the attribute has one type, so that it can be compared with the expected one.
 pub(super) fn is_sound(proto: &AttributeProto) -> bool {
     let filled = filled(proto);
     let said = proto.r#type.and_then(|said| AttributeType::try_from(said).ok());

@@ -51,7 +51,7 @@ pub(super) enum Place<'p> {
 }
 
 impl Checked {
-    /// Whether a message of the model has an error, so that import skips it.
+    /// Returns whether a message of the model has an error, so that import skips it.
     pub fn is_faulty<M>(&self, message: &M) -> bool {
         self.faulty.contains(&address(message))
     }
@@ -107,7 +107,8 @@ impl<'p> Context<'p> {
         self.faulty.extend(markable);
     }
 
-    /// Whether more diagnostics are kept; expensive searches for details are skipped otherwise.
+    /// Returns whether more diagnostics are kept; expensive searches for details are skipped
+    /// otherwise.
     pub fn keeps_more(&self) -> bool {
         self.diagnostics.len() < MOST
     }

@@ -76,7 +76,7 @@ fn input<'p>(cx: &mut Context<'p>, input: &'p ValueInfoProto, scope: &mut Scope<
     }
 }
 
-/// Whether a name of a training algorithm is also one of the graph that it is merged with.
+/// Returns whether a name of a training algorithm is also one of the graph that it is merged with.
 fn hides_inference(scope: &Scope<'_, '_>, name: &str) -> bool {
     let outer = scope.outer.filter(|_| scope.kind == Kind::Algorithm);
     outer.is_some_and(|outer| outer.taken(name).is_some())

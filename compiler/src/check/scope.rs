@@ -53,12 +53,13 @@ impl<'s, 'p> Scope<'s, 'p> {
         self.names.insert(name, Definition::Given).is_none()
     }
 
-    /// Whether this graph or an outer one defines a name.
+    /// Returns whether this graph or an outer one defines a name.
     pub fn sees(&self, name: &str) -> bool {
         self.defines(name) || self.outer.is_some_and(|outer| outer.sees(name))
     }
 
-    /// Whether this graph defines a name. A missing definition counts, so that it is reported once.
+    /// Returns whether this graph defines a name. A missing definition counts, so that it is
+    /// reported once.
     pub fn defines(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }

@@ -93,13 +93,13 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str, i64, Option<&'
     })
 }
 
-/// Whether ONNX specifies the operators of a domain; `ai.onnx` is the empty string.
+/// Returns whether ONNX specifies the operators of a domain; `ai.onnx` is the empty string.
 pub fn is_known(domain: &str) -> bool {
     matches!(domain, "" | "ai.onnx.ml" | "ai.onnx.preview" | "ai.onnx.preview.training")
 }
 
-/// Whether an operator is one of the first operator sets that was never specified. Old files use
-/// them.
+/// Returns whether an operator is one of the first operator sets that was never specified. Old
+/// files use them.
 pub fn is_experiment(domain: &str, name: &str) -> bool {
     const NAMES: &[&str] = &[
         "ATen",

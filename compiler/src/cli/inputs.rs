@@ -122,7 +122,7 @@ fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
     }
 }
 
-/// Whether a value has a type, as far as the sizes are numbers.
+/// Returns whether a value has a type, as far as the sizes are numbers.
 fn fits(value: &Value, ty: &Type) -> bool {
     match (value, ty) {
         (Value::Optional(None), _) => matches!(ty, Type::Optional(_)),

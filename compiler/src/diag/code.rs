@@ -351,7 +351,8 @@ impl Code {
         Code::ALL.iter().copied().find(|&code| code as u32 == number)
     }
 
-    /// Whether the code is about an invalid model. The other codes are about limits of onnxc.
+    /// Returns whether the code is about an invalid model. The other codes are about limits of
+    /// onnxc.
     pub fn is_invalidity(self) -> bool {
         let is_limit = matches!(self, Code::UnknownShape | Code::NoGradient | Code::Internal);
         !is_limit && !(300..400).contains(&(self as u32))

@@ -12,7 +12,7 @@ impl Dim {
         Intervals::of(self, &|name| (Some(0), bounds(name))).1
     }
 
-    /// Whether the size is provably not negative, given that no symbol is.
+    /// Returns whether the size is provably not negative, given that no symbol is.
     pub fn is_size(&self) -> bool {
         Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
     }

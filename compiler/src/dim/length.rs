@@ -14,12 +14,12 @@ impl Dim {
         self.0.length
     }
 
-    /// Whether the size exceeds [`Dim::LONGEST`], so that nothing is known of it.
+    /// Returns whether the size exceeds [`Dim::LONGEST`], so that nothing is known of it.
     pub fn is_too_long(&self) -> bool {
         self.0.length > Dim::LONGEST
     }
 
-    /// Whether the sizes together exceed [`Dim::LONGEST`].
+    /// Returns whether the sizes together exceed [`Dim::LONGEST`].
     pub fn are_too_long<'d>(dims: impl IntoIterator<Item = &'d Dim>) -> bool {
         dims.into_iter().map(Dim::length).fold(0, usize::saturating_add) > Dim::LONGEST
     }

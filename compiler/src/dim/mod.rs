@@ -220,7 +220,7 @@ impl Dim {
         }
     }
 
-    /// Whether this is the size of both broadcast together, if they are compatible.
+    /// Returns whether this is the size of both broadcast together, if they are compatible.
     fn takes_in(&self, other: &Dim) -> bool {
         // min(self, n) is 1 only if self is, for n > 1.
         let is_cut = |a: &Dim, b: &Dim| a == self && b.known().is_some_and(|most| most > 1);

@@ -32,7 +32,7 @@ impl Given {
     }
 }
 
-/// Whether a step writes a buffer.
+/// Returns whether a step writes a buffer.
 fn makes(step: &Step, buffer: BufferId) -> bool {
     match step {
         Step::Call(call) => call.writes().any(|written| written.buffer == buffer),
@@ -46,7 +46,7 @@ fn makes(step: &Step, buffer: BufferId) -> bool {
     }
 }
 
-/// Whether a step writes a buffer, or a step inside it does.
+/// Returns whether a step writes a buffer, or a step inside it does.
 fn made_in(steps: &[Step], buffer: BufferId) -> bool {
     steps.iter().any(|step| {
         makes(step, buffer)

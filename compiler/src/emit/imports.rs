@@ -66,7 +66,7 @@ impl Imports {
         if self.model == name { quote!(::core::#module::#ident) } else { quote!(#ident) }
     }
 
-    /// Whether an item is imported.
+    /// Returns whether an item is imported.
     pub fn contains(&self, path: &str) -> bool {
         self.paths.borrow().get(split(path).1).is_some_and(|found| found == path)
     }

@@ -120,12 +120,12 @@ impl<'p> Method<'p> {
         }
     }
 
-    /// Whether the method runs inference, not an algorithm that changes variables.
+    /// Returns whether the method runs inference, not an algorithm that changes variables.
     pub fn is_inference(&self) -> bool {
         self.name == "infer"
     }
 
-    /// Whether the method returns a `Result`.
+    /// Returns whether the method returns a `Result`.
     pub fn can_fail(&self) -> bool {
         !self.errors.is_empty()
     }
@@ -319,7 +319,7 @@ fn errors(plan: &Plan, inputs: &[Input], outputs: &[Output]) -> Vec<&'static str
     errors.into_iter().flatten().collect()
 }
 
-/// Whether memory for a value may be missing, because its size is unbounded.
+/// Returns whether memory for a value may be missing, because its size is unbounded.
 fn has_unbounded_memory(plan: &Plan) -> bool {
     plan.buffers.iter().any(|(_, buffer)| {
         buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()

@@ -125,7 +125,7 @@ pub fn items(plans: &Plans, style: &Style) -> TokenStream {
     format::strip_marks(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
 }
 
-/// Whether the module of these plans has weights.
+/// Returns whether the module of these plans has weights.
 pub fn has_weights(plans: &Plans) -> bool {
     weights::has_weights(&plans.all())
 }

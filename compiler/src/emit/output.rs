@@ -50,7 +50,7 @@ impl Value {
 }
 
 impl Method<'_> {
-    /// Whether an output is borrowed from the arena.
+    /// Returns whether an output is borrowed from the arena.
     pub fn borrows(&self) -> bool {
         self.outputs.iter().any(|output| output.form.borrows())
     }

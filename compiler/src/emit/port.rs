@@ -79,17 +79,17 @@ impl Form {
         }
     }
 
-    /// Whether an output is borrowed from the arena.
+    /// Returns whether an output is borrowed from the arena.
     pub fn borrows(&self) -> bool {
         matches!(self.content(), Form::Array(_) | Form::View(_) | Form::Maps(_, Values::Arena))
     }
 
-    /// Whether an output is read from the arena, borrowed or copied.
+    /// Returns whether an output is read from the arena, borrowed or copied.
     pub fn is_in_arena(&self) -> bool {
         self.borrows() || *self.content() == Form::Scalar
     }
 
-    /// Whether a value of the form is checked: its sizes may not fit.
+    /// Returns whether a value of the form is checked: its sizes may not fit.
     pub fn can_fail(&self) -> bool {
         matches!(self.content(), Form::View(_) | Form::Heap(_) | Form::Map(_))
     }

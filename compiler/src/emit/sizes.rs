@@ -123,7 +123,7 @@ impl Sizes {
         found.map(|(_, name)| name.to_string())
     }
 
-    /// Whether a loop changes a symbol of a size.
+    /// Returns whether a loop changes a symbol of a size.
     fn changes(&self, dim: &Dim) -> bool {
         let mut symbols = BTreeSet::new();
         dim.symbols(&mut symbols);

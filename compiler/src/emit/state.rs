@@ -20,7 +20,7 @@ fn free_axes(state: &State) -> impl Iterator<Item = (usize, &Dim)> {
 }
 
 impl Method<'_> {
-    /// Whether one run passes state to the next.
+    /// Returns whether one run passes state to the next.
     pub fn keeps_state(&self) -> bool {
         !self.plan.states.is_empty() && !self.plan.learns
     }

@@ -39,7 +39,7 @@ pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStr
     Body::new(method, constants, first.sizes.second_pass()).function()
 }
 
-/// Whether the module of these methods needs the heap of the runtime library.
+/// Returns whether the module of these methods needs the heap of the runtime library.
 pub fn needs_alloc<'m>(mut methods: impl Iterator<Item = &'m Method<'m>>) -> bool {
     const ON_HEAP: [&str; 3] = ["arena::heap", "arena::heap_of", "sequence::Sequence"];
     methods.any(|method| {
@@ -422,7 +422,7 @@ impl<'p> Body<'p> {
         text
     }
 
-    /// Whether a size is not zero, as an expression.
+    /// Returns whether a size is not zero, as an expression.
     pub(super) fn condition(&self, dim: &Dim) -> TokenStream {
         let text = self.sizes.condition(dim, &|value| self.size_variable(value, &self.subject));
         self.import_of(&text);

@@ -56,7 +56,7 @@ pub fn strings(plan: &Plan) -> Vec<(BufferId, &[String])> {
     .collect()
 }
 
-/// Whether a module of these plans has weights.
+/// Returns whether a module of these plans has weights.
 pub fn has_weights(plans: &[&Plan]) -> bool {
     plans.iter().any(|plan| {
         let used = used(plan);

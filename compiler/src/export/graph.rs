@@ -103,20 +103,21 @@ impl<'g> Writer<'g> {
         if is_input { name.clone() } else { self.labels.unique(name) }
     }
 
-    /// Whether a node of the region computes the value at run time.
+    /// Returns whether a node of the region computes the value at run time.
     fn is_made(&self, id: ValueId, region: &Region) -> bool {
         let producer = self.graph[id].producer;
         !self.is_constant(id) && producer.is_some_and(|node| region.nodes.contains(&node))
     }
 
-    /// Whether the value is written as a constant, and the node that computes it is not written.
+    /// Returns whether the value is written as a constant, and the node that computes it is not
+    /// written.
     fn is_constant(&self, id: ValueId) -> bool {
         let value = &self.graph[id];
         let node = value.producer.map(|node| &self.graph[node]);
         value.constant.is_some() && node.is_none_or(|node| self.is_known(node))
     }
 
-    /// Whether all outputs of a node are constants.
+    /// Returns whether all outputs of a node are constants.
     fn is_known(&self, node: &Node) -> bool {
         node.outputs.iter().flatten().all(|&id| self.graph[id].constant.is_some())
     }

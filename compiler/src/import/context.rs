@@ -143,7 +143,7 @@ impl<'p> GraphBuilder<'p> {
         scope.values.insert(name.to_owned(), id);
     }
 
-    /// Whether this many nodes may be added. Reports the first time that they may not.
+    /// Returns whether this many nodes may be added. Reports the first time that they may not.
     pub(super) fn may_add_nodes(&mut self, nodes: usize) -> bool {
         let fits = self.nodes_left.is_some_and(|left| nodes <= left);
         if !fits && self.nodes_left.take().is_some() {

@@ -49,8 +49,8 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     Ok(proto)
 }
 
-/// Whether a model is text: after white space and comments comes `<`, which starts the list of
-/// operator sets. No binary message starts with any of these characters.
+/// Returns whether a model is text: after white space and comments comes `<`, which starts the list
+/// of operator sets. No binary message starts with any of these characters.
 fn is_text(bytes: &[u8]) -> bool {
     let mut rest = bytes.trim_ascii_start();
     while rest.starts_with(b"#") {

@@ -51,7 +51,7 @@ impl Found {
         self
     }
 
-    /// Whether any error applies only if the graph runs.
+    /// Returns whether any error applies only if the graph runs.
     pub fn fails_if_run(&self) -> bool {
         self.0.iter().any(|diagnostic| diagnostic.when == When::Run)
     }

@@ -164,7 +164,7 @@ fn check_bindings(
     each.collect()
 }
 
-/// Whether two types certainly differ.
+/// Returns whether two types certainly differ.
 fn differ(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => {

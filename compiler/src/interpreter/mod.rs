@@ -423,7 +423,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Whether the size of a buffer is known at compile time.
+    /// Returns whether the size of a buffer is known at compile time.
     fn has_fixed_size(&self, id: BufferId) -> bool {
         self.plan.buffers[id].len.known().is_some()
     }

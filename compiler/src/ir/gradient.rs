@@ -358,7 +358,7 @@ impl<'t> Gradient<'t> {
         self.node.inputs.len()
     }
 
-    /// Whether input `i` is present.
+    /// Returns whether input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.node.input(i).is_some()
     }
@@ -392,7 +392,7 @@ impl<'t> Gradient<'t> {
         self.d_outputs.get(i).copied().flatten()
     }
 
-    /// Whether the gradient of input `i` is wanted.
+    /// Returns whether the gradient of input `i` is wanted.
     pub fn wants(&self, i: usize) -> bool {
         self.node.input(i).is_some_and(|id| self.live.contains(&id))
     }
@@ -424,7 +424,7 @@ pub(super) fn no_gradient(op: &dyn Op, what: &str) -> Diagnostic {
     Diagnostic::new(Code::NoGradient, format!("`{}` has no gradient{what}", op.name()))
 }
 
-/// Whether a value of a type can have a gradient.
+/// Returns whether a value of a type can have a gradient.
 pub fn is_differentiable(ty: &Type) -> bool {
     ty.dtype().is_some_and(DType::is_float)
 }

@@ -328,12 +328,12 @@ impl Graph {
         self.regions.get(id)
     }
 
-    /// Whether a node of `region` itself always ends with an error.
+    /// Returns whether a node of `region` itself always ends with an error.
     pub fn is_faulty(&self, region: RegionId) -> bool {
         self[region].nodes.iter().any(|&id| self[id].fault.is_some())
     }
 
-    /// Whether a node of `region` itself defines a symbol of `dim`.
+    /// Returns whether a node of `region` itself defines a symbol of `dim`.
     pub fn settles(&self, region: RegionId, dim: &Dim) -> bool {
         let mut symbols = BTreeSet::new();
         dim.symbols(&mut symbols);

@@ -80,7 +80,7 @@ impl<'a> Infer<'a> {
         self.outputs.len()
     }
 
-    /// Whether input `i` is present.
+    /// Returns whether input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.value(i).is_some()
     }
@@ -274,7 +274,7 @@ impl<'a> Infer<'a> {
         self.graph[region].outputs.iter().map(|&id| self.graph[id].ty.clone()).collect()
     }
 
-    /// Whether result `j` of region `i` is true whenever its input `k` is.
+    /// Returns whether result `j` of region `i` is true whenever its input `k` is.
     pub fn result_stays_true(&self, i: usize, j: usize, k: usize) -> bool {
         stays_true(self.graph, self.regions[i], j, k)
     }
@@ -286,12 +286,12 @@ impl<'a> Infer<'a> {
         settled
     }
 
-    /// Whether region `i` always ends with an error.
+    /// Returns whether region `i` always ends with an error.
     pub fn region_is_faulty(&self, i: usize) -> bool {
         self.graph.is_faulty(self.regions[i])
     }
 
-    /// Whether a node of region `i` defines a symbol of `dim`.
+    /// Returns whether a node of region `i` defines a symbol of `dim`.
     pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
         self.graph.settles(self.regions[i], dim)
     }
@@ -315,8 +315,9 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// Whether an integer is in the range of the element type. An unknown one is, for `int32`,
-    /// unless its bound is larger: a model that computes sizes in `int32` has no larger tensors.
+    /// Returns whether an integer is in the range of the element type. An unknown one is, for
+    /// `int32`, unless its bound is larger: a model that computes sizes in `int32` has no larger
+    /// tensors.
     pub fn fits(&self, dim: &Dim, dtype: DType) -> bool {
         let Some((least, most)) = dtype.range() else { return false };
         match (dim.known(), dtype) {
@@ -534,7 +535,7 @@ impl<'a> Infer<'a> {
     }
 }
 
-/// Whether result `j` of a region is true whenever its input `k` is.
+/// Returns whether result `j` of a region is true whenever its input `k` is.
 pub(super) fn stays_true(graph: &Graph, region: RegionId, j: usize, k: usize) -> bool {
     let region = &graph[region];
     let Some(&result) = region.outputs.get(j) else { return false };

@@ -30,7 +30,7 @@ impl Interface {
         self.states.iter().copied().find(|held| held.input == input)
     }
 
-    /// Whether an output is only for the next run.
+    /// Returns whether an output is only for the next run.
     pub fn keeps(&self, output: usize) -> bool {
         self.states.iter().any(|held| held.output == Some(output))
     }

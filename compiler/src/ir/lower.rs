@@ -83,7 +83,7 @@ impl<'a> Lower<'a> {
         Ok(&self.graph[id].name)
     }
 
-    /// Whether input `i` is present.
+    /// Returns whether input `i` is present.
     pub fn has(&self, i: usize) -> bool {
         self.node.input(i).is_some()
     }
@@ -410,7 +410,7 @@ impl<'a> Lower<'a> {
         &self.graph[self.graph[self.node.regions[i]].inputs[j]].ty
     }
 
-    /// Whether result `j` of region `i` is true whenever its input `k` is.
+    /// Returns whether result `j` of region `i` is true whenever its input `k` is.
     pub fn result_stays_true(&self, i: usize, j: usize, k: usize) -> bool {
         super::infer::stays_true(self.graph, self.node.regions[i], j, k)
     }
@@ -437,12 +437,12 @@ impl<'a> Lower<'a> {
         self.state.weight(name, weight, parameters)
     }
 
-    /// Whether region `i` always ends with an error.
+    /// Returns whether region `i` always ends with an error.
     pub fn region_is_faulty(&self, i: usize) -> bool {
         self.graph.is_faulty(self.node.regions[i])
     }
 
-    /// Whether a node of region `i` defines a symbol of `dim`.
+    /// Returns whether a node of region `i` defines a symbol of `dim`.
     pub fn region_settles(&self, i: usize, dim: &Dim) -> bool {
         self.graph.settles(self.node.regions[i], dim)
     }
@@ -498,8 +498,8 @@ impl<'a> Lower<'a> {
         format!("{}: {} -> {}", self.node.name, self.node.op.label(), types.join(", "))
     }
 
-    /// Whether the first output can overwrite the first input: both are whole tensors of the same
-    /// type and size.
+    /// Returns whether the first output can overwrite the first input: both are whole tensors of
+    /// the same type and size.
     fn can_reuse(&self, call: &Call) -> bool {
         let pair = |i: usize| match (call.inputs.get(i), call.outputs.get(i)) {
             (Some(Arg::Tensor(x)), Some(Arg::Tensor(y))) => x.len == y.len,

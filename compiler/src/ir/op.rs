@@ -56,7 +56,7 @@ pub trait Op: Any {
         None
     }
 
-    /// Whether the operator draws random numbers.
+    /// Returns whether the operator draws random numbers.
     fn is_random(&self) -> bool {
         false
     }
@@ -186,12 +186,12 @@ impl dyn Op {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Whether the operator is a `T`.
+    /// Returns whether the operator is a `T`.
     pub fn is<T: Op>(&self) -> bool {
         (self as &dyn Any).is::<T>()
     }
 
-    /// Whether both are the same operator with the same attributes.
+    /// Returns whether both are the same operator with the same attributes.
     pub fn same(&self, other: &dyn Op) -> bool {
         let attributes = |op: &dyn Op| {
             let mut attributes = Attributes::default();

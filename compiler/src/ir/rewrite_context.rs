@@ -83,8 +83,8 @@ impl Site<'_> {
     }
 }
 
-/// Whether outputs have the shapes of these types, as far as both are known. A rule that matches
-/// operators only may broadcast its result: `Mul(x, c)` has the axes of `c`, too.
+/// Returns whether outputs have the shapes of these types, as far as both are known. A rule that
+/// matches operators only may broadcast its result: `Mul(x, c)` has the axes of `c`, too.
 pub(super) fn have_shapes(
     graph: &Graph,
     outputs: &[Option<ValueId>],

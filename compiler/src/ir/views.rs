@@ -167,7 +167,7 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// Whether the value that contains input `j` has the number of elements of the output.
+    /// Returns whether the value that contains input `j` has the number of elements of the output.
     pub fn same_len(&self, i: usize, j: usize) -> bool {
         match (self.output_ty(i), self.ty(j)) {
             (Some(output), Some(input)) => output.len() == input.len(),

@@ -39,12 +39,13 @@ pub fn batch_and_image(shape: &[Dim]) -> Option<(&Dim, &[Dim])> {
     Some((batch, image))
 }
 
-/// Whether the number of channels is known to be a multiple of [`BLOCK`].
+/// Returns whether the number of channels is known to be a multiple of [`BLOCK`].
 pub fn fills_blocks(channels: &Dim) -> bool {
     channels.known().is_some_and(|n| usize::try_from(n).is_ok_and(|n| n.is_multiple_of(BLOCK)))
 }
 
-/// Whether conversion to NCHWc leaves all elements in place: images of one pixel with whole blocks.
+/// Returns whether conversion to NCHWc leaves all elements in place: images of one pixel with whole
+/// blocks.
 fn is_layout_unchanged(channels: &Dim, pixels: &Dim) -> bool {
     pixels.known() == Some(1) && fills_blocks(channels)
 }

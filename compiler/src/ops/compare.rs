@@ -170,12 +170,12 @@ impl<'t> Expr<'t> {
         self.apply(Where, &[yes, no])
     }
 
-    /// Whether each element is greater than a number.
+    /// Returns whether each element is greater than a number.
     pub fn above(self, number: f64) -> Expr<'t> {
         self.greater(self.number(number))
     }
 
-    /// Whether each element is less than a number.
+    /// Returns whether each element is less than a number.
     pub fn below(self, number: f64) -> Expr<'t> {
         self.less(self.number(number))
     }

@@ -303,7 +303,7 @@ impl Op for Split {
     }
 }
 
-/// Whether all axes before `axis` have size 1, so that a part along it is contiguous.
+/// Returns whether all axes before `axis` have size 1, so that a part along it is contiguous.
 fn is_outermost(ty: &TensorType, axis: usize) -> bool {
     ty.shape[..axis].iter().all(|size| size.known() == Some(1))
 }

@@ -159,7 +159,7 @@ impl Granularity {
     }
 }
 
-/// Whether a shape has one element.
+/// Returns whether a shape has one element.
 fn is_one(shape: &[Dim]) -> bool {
     shape.iter().all(|size| size.known() == Some(1))
 }
@@ -208,7 +208,7 @@ static SMALL_QUANTIZE: &[(DType, Kernel<NoParams>)] = &[
     (DType::U16, small_quantize!(u16)),
 ];
 
-/// Whether to call the small kernels, which take one scale of type `float`.
+/// Returns whether to call the small kernels, which take one scale of type `float`.
 fn wants_small_kernel(cx: &Lower<'_>, real: DType) -> Result<bool> {
     let scale = cx.ty(1)?;
     let fits = is_one(&scale.shape) && [real, scale.dtype] == [DType::F32; 2];

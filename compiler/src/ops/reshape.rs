@@ -303,7 +303,7 @@ static SQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshape:
     |f, a, p| f(a.sizes(), a.optional(0), p.0));
 
 impl Squeeze {
-    /// Whether only the run determines if an axis of that size is squeezed.
+    /// Returns whether only the run determines if an axis of that size is squeezed.
     pub fn is_open(size: &Dim) -> bool {
         size.equal(&1.into()).known().is_none()
     }

@@ -107,7 +107,7 @@ fn clamp(place: &Dim, size: &Dim) -> Dim {
     if is_size(&(size - place), size) { low } else { low.at_most(size) }
 }
 
-/// Whether `dim` is never negative, given that `size`, the size of an axis, is not.
+/// Returns whether `dim` is never negative, given that `size`, the size of an axis, is not.
 fn is_size(dim: &Dim, size: &Dim) -> bool {
     dim.is_size() || (dim - size).is_size()
 }

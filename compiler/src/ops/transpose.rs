@@ -110,7 +110,7 @@ impl Op for Transpose {
     }
 }
 
-/// Whether the axes that may have more than one element keep their order.
+/// Returns whether the axes that may have more than one element keep their order.
 fn keeps_order(ty: &TensorType, order: &[usize]) -> bool {
     order.iter().filter(|&&axis| ty.shape[axis].known() != Some(1)).is_sorted()
 }

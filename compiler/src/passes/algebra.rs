@@ -24,7 +24,7 @@ fn operands(node: &Node) -> Option<(&'static Binary, [ValueId; 2])> {
     known.then_some((op, node.inputs()?))
 }
 
-/// Whether broadcasting `other` with `x` gives the shape of `x`.
+/// Returns whether broadcasting `other` with `x` gives the shape of `x`.
 fn broadcasts_to(g: &Graph, other: ValueId, x: ValueId) -> bool {
     let shape = |id: ValueId| g[id].ty.as_tensor().map(|ty| ty.shape.as_slice());
     let (Some(other), Some(x)) = (shape(other), shape(x)) else { return false };

@@ -256,7 +256,7 @@ fn add(
     cx.new[id].outputs.clone()
 }
 
-/// Whether the node squeezes every axis of size 1.
+/// Returns whether the node squeezes every axis of size 1.
 fn is_open_squeeze(node: &Node) -> bool {
     node.op.is::<Squeeze>() && node.input(1).is_none()
 }

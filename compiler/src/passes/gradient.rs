@@ -141,8 +141,8 @@ struct ZeroGradient {
     is_used: bool,
 }
 
-/// Whether `y` depends on variable `i` through another `Gradient`. A gradient of zero is then
-/// correct: that other gradient is constant.
+/// Returns whether `y` depends on variable `i` through another `Gradient`. A gradient of zero is
+/// then correct: that other gradient is constant.
 fn depends_through_gradient(
     graph: &Graph,
     request: &Request,

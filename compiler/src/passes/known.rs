@@ -23,7 +23,7 @@ impl KnownConditions {
         Some(usize::from(constant.or(known.and_then(Dim::known)).or(denied)? == 0))
     }
 
-    /// Whether a size of 0 or 1 is known not to be 1.
+    /// Returns whether a size of 0 or 1 is known not to be 1.
     pub fn is_denied(&self, condition: &Dim) -> bool {
         self.denied.borrow().contains(condition)
     }

@@ -103,7 +103,8 @@ impl Iterations {
         }
     }
 
-    /// Whether the condition is false after the first iteration, if that is cheap to decide.
+    /// Returns whether the condition is false after the first iteration, if that is cheap to
+    /// decide.
     fn stops(&self, cx: &mut Rewrite<'_>, known: &KnownConditions, node: &Node) -> Option<bool> {
         let (old, result) = (cx.old, *cx.old[self.body].outputs.first()?);
         let todo = cx.todo_for(self.body, &[result]);
@@ -249,8 +250,8 @@ fn bytes_of(value: &Value) -> Option<usize> {
     }
 }
 
-/// Whether a region captures nothing, and returns the same results each time it runs. Text is
-/// excluded: few elements may hold text of any length.
+/// Returns whether a region captures nothing, and returns the same results each time it runs. Text
+/// is excluded: few elements may hold text of any length.
 fn is_closed(graph: &Graph, region: RegionId) -> bool {
     let text = |id: &ValueId| graph[*id].ty.dtype() == Some(DType::String);
     graph.captures(region).is_empty()

@@ -149,7 +149,7 @@ impl<F: Formula> Params for Bound<F> {
 }
 
 impl Call {
-    /// Whether it copies its input unchanged.
+    /// Returns whether it copies its input unchanged.
     pub fn is_copy(&self) -> bool {
         matches!(self.kernel, "reshape::identity" | "sequence::identity")
     }

@@ -70,7 +70,7 @@ pub(super) struct Pressure {
 }
 
 impl Pressure {
-    /// Whether the peak is lower, or as high at fewer steps.
+    /// Returns whether the peak is lower, or as high at fewer steps.
     pub fn is_less_than(&self, other: &Pressure) -> bool {
         self.most < other.most
     }

@@ -105,7 +105,7 @@ impl Plan {
         self.inputs.iter().chain(states).filter_map(|port| port.default.as_ref())
     }
 
-    /// Whether a step allocates memory of a data-dependent size, which may fail.
+    /// Returns whether a step allocates memory of a data-dependent size, which may fail.
     pub fn wants_heap(&self, step: &Step) -> bool {
         let is_open = |operand: &Operand| {
             let buffer = &self.buffers[operand.buffer];
@@ -123,7 +123,7 @@ impl Plan {
         dim.upper(&|name| self.symbols.get(name)?.max)
     }
 
-    /// Whether a buffer holds a state.
+    /// Returns whether a buffer holds a state.
     pub fn holds_state(&self, buffer: BufferId) -> bool {
         self.states.iter().any(|state| state.found.operand.buffer == buffer)
     }

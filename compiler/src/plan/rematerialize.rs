@@ -232,7 +232,8 @@ impl Plan {
 }
 
 impl Call {
-    /// Whether the call computes the same result from the same inputs, and has no other effect.
+    /// Returns whether the call computes the same result from the same inputs, and has no other
+    /// effect.
     fn gives_the_same_again(&self) -> bool {
         let draws = self.params.uses().contains(&"random::Draws");
         let updates = self.form == super::Form::Updates;

@@ -23,8 +23,8 @@ pub fn share_state_memory(plan: &mut Plan) {
     }
 }
 
-/// Whether the new state `i` can be computed in place: it is a buffer of its own, first written
-/// after the last read of the old state.
+/// Returns whether the new state `i` can be computed in place: it is a buffer of its own, first
+/// written after the last read of the old state.
 fn can_be_made_there(plan: &Plan, i: usize) -> bool {
     let State { found, next, .. } = &plan.states[i];
     let (from, to) = (next.operand.buffer, found.operand.buffer);
@@ -40,8 +40,8 @@ fn can_be_made_there(plan: &Plan, i: usize) -> bool {
     is_apart && is_whole && is_placed && !plan.holds_state(from)
 }
 
-/// Whether the new state `i` is the old one with elements appended; then it grows in place, and the
-/// step that copies the old state to the front of the new one is removed.
+/// Returns whether the new state `i` is the old one with elements appended; then it grows in place,
+/// and the step that copies the old state to the front of the new one is removed.
 fn can_grow_there(plan: &mut Plan, i: usize) -> bool {
     let State { found, next, .. } = &plan.states[i];
     let is_front = |step: &Step| {

@@ -159,12 +159,12 @@ pub struct Block {
 }
 
 impl Step {
-    /// Whether the step can return an error, because of sizes or of elements.
+    /// Returns whether the step can return an error, because of sizes or of elements.
     pub fn refuses(&self) -> bool {
         self.refuses_sizes() || self.refuses_elements()
     }
 
-    /// Whether the step can return an error because of sizes.
+    /// Returns whether the step can return an error because of sizes.
     pub fn refuses_sizes(&self) -> bool {
         self.any(&|step| match step {
             Step::Check(_) => true,
@@ -174,12 +174,12 @@ impl Step {
         })
     }
 
-    /// Whether a kernel of the step can return an error because of elements.
+    /// Returns whether a kernel of the step can return an error because of elements.
     pub fn refuses_elements(&self) -> bool {
         self.any(&|step| matches!(step, Step::Call(call) if call.checked))
     }
 
-    /// Whether `predicate` holds for the step or a step inside of it.
+    /// Returns whether `predicate` holds for the step or a step inside of it.
     fn any(&self, such: &dyn Fn(&Step) -> bool) -> bool {
         let inside = |block: &Block| block.steps.iter().any(|step| step.any(such));
         such(self)

@@ -40,7 +40,7 @@ impl Weight {
         &self.constant
     }
 
-    /// Whether the weight is packed.
+    /// Returns whether the weight is packed.
     pub fn is_ordered(&self) -> bool {
         self.order.is_some()
     }
@@ -56,7 +56,7 @@ impl Weight {
         self.order.as_ref().map_or_else(|| self.constant.len(), |order| order.elements())
     }
 
-    /// Whether the weight has no elements.
+    /// Returns whether the weight has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

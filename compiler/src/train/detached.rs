@@ -98,7 +98,7 @@ impl Kept {
     }
 }
 
-/// Whether two names denote the same operator set.
+/// Returns whether two names denote the same operator set.
 fn is_main(a: &str, b: &str) -> bool {
     canonical(a) == canonical(b)
 }

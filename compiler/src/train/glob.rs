@@ -1,11 +1,11 @@
 //! Glob patterns: `*` matches any text, `?` any character.
 
-/// Whether a pattern matches a single name.
+/// Returns whether a pattern matches a single name.
 pub fn is_literal(pattern: &str) -> bool {
     !pattern.contains(['*', '?'])
 }
 
-/// Whether a pattern matches a name.
+/// Returns whether a pattern matches a name.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());

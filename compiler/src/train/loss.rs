@@ -32,7 +32,7 @@ choices! { Loss:
 }
 
 impl Loss {
-    /// Whether the label is the index of a class.
+    /// Returns whether the label is the index of a class.
     pub fn is_of_classes(self) -> bool {
         matches!(self, Loss::CrossEntropy | Loss::Nll)
     }

@@ -99,13 +99,13 @@ impl<'a> Second<'a> {
         self.draft.push(copy);
     }
 
-    /// Whether a node, or a node in its subgraphs, behaves differently in training.
+    /// Returns whether a node, or a node in its subgraphs, behaves differently in training.
     fn differs(&self, node: &NodeProto) -> bool {
         let inside = || names::graphs(node).flat_map(|graph| &graph.node);
         is_switched(node) || self.calls(node) || inside().any(|node| self.differs(node))
     }
 
-    /// Whether a node calls a function that behaves differently in training.
+    /// Returns whether a node calls a function that behaves differently in training.
     fn calls(&self, node: &NodeProto) -> bool {
         let mut open = vec![node];
         let mut seen = HashSet::new();
@@ -231,7 +231,7 @@ impl<'a> Second<'a> {
     }
 }
 
-/// Whether a node behaves differently in training.
+/// Returns whether a node behaves differently in training.
 fn is_switched(node: &NodeProto) -> bool {
     canonical(node.domain()).is_empty()
         && matches!(node.op_type(), "BatchNormalization" | "Dropout")

@@ -75,13 +75,13 @@ choices! { Setting:
 }
 
 impl Setting {
-    /// Whether the setting is a decay rate.
+    /// Returns whether the setting is a decay rate.
     fn is_share(self) -> bool {
         use Setting::{Alpha, Beta1, Beta2, Momentum};
         matches!(self, Momentum | Beta1 | Beta2 | Alpha)
     }
 
-    /// Whether a value is allowed: decay rates are less than one, and nothing is negative.
+    /// Returns whether a value is allowed: decay rates are less than one, and nothing is negative.
     fn allows(self, value: f64) -> bool {
         value >= 0.0 && value.is_finite() && (!self.is_share() || value < 1.0)
     }
@@ -133,7 +133,7 @@ impl Method {
         }
     }
 
-    /// Whether the method needs the number of the step.
+    /// Returns whether the method needs the number of the step.
     fn counts(self) -> bool {
         !matches!(self, Method::Sgd | Method::RmsProp)
     }

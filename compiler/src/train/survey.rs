@@ -158,9 +158,9 @@ impl<'g> Survey<'g> {
         Ok(all().filter(|&i| patterns.iter().any(|pattern| fits(pattern, i))).collect())
     }
 
-    /// Whether a candidate looks like a weight: it has axes, is not a mask, and the loss depends on
-    /// it differentiably. A constant of equal elements that is not a factor is a mask that masks
-    /// nothing.
+    /// Returns whether a candidate looks like a weight: it has axes, is not a mask, and the loss
+    /// depends on it differentiably. A constant of equal elements that is not a factor is a mask
+    /// that masks nothing.
     fn is_weight(&self, i: usize) -> bool {
         let id = self.values[i];
         let value = &self.graph[id];
@@ -172,7 +172,7 @@ impl<'g> Survey<'g> {
         !value.constant.as_ref().is_some_and(|tensor| is_mask(tensor) || filled(tensor))
     }
 
-    /// Whether the loss depends on a constant other than through fixed operands.
+    /// Returns whether the loss depends on a constant other than through fixed operands.
     fn counts(&self, constant: ValueId) -> bool {
         // The constant itself, and values computed from it.
         let (itself, made) = (true, false);

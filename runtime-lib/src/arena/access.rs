@@ -30,7 +30,7 @@ pub unsafe trait Access<'a>: Copy {
     /// The offsets of the first byte and of the end.
     fn range(self) -> (usize, usize);
 
-    /// Whether the access writes.
+    /// Returns whether the access writes.
     fn exclusive(self) -> bool;
 
     /// Makes the bytes of the slot valid elements.

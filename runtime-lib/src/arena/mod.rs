@@ -36,7 +36,7 @@ pub unsafe trait Plain: Copy + 'static {
     /// Replaces bytes that are not valid values.
     fn mend(_bytes: &mut [u8]) {}
 
-    /// Whether the bytes are valid values.
+    /// Returns whether the bytes are valid values.
     fn is_valid(_bytes: &[u8]) -> bool {
         true
     }

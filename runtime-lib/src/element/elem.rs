@@ -72,7 +72,7 @@ pub trait Number: Elem + Copy + PartialOrd {
         if self < other || self.is_nan() { self } else { other }
     }
 
-    /// Whether the value is NaN.
+    /// Returns whether the value is NaN.
     #[inline(always)]
     fn is_nan(self) -> bool {
         self.partial_cmp(&self).is_none()

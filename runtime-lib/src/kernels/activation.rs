@@ -13,7 +13,7 @@ use crate::loops::epilogue::Activation;
 use crate::loops::geometry::Broadcast;
 use crate::{Float, Number};
 
-/// `y = max(0, x) + min(0, α (e^(x/α) - 1))`. In `f32` within 4 ulp.
+/// `y = max(0, x) + min(0, α (e^(x/α) - 1))`. In `f32` within 4 ULP.
 pub fn celu<T: Float>(x: &[T], y: &mut [T], alpha: f32) {
     activate(x, y, Activation::Celu { alpha });
 }
@@ -35,7 +35,7 @@ pub fn clip_in_place<T: Number>(y: &mut [T], min: Option<&[T]>, max: Option<&[T]
     map_fast_in_place(y, clip_f32(min, max), |y| y.maximum(min).minimum(max));
 }
 
-/// `y = x` above zero and `α (e^x - 1)` below. In `f32` within 3 ulp.
+/// `y = x` above zero and `α (e^x - 1)` below. In `f32` within 3 ULP.
 pub fn elu<T: Float>(x: &[T], y: &mut [T], alpha: f32) {
     activate(x, y, Activation::Elu { alpha });
 }
@@ -45,8 +45,8 @@ pub fn elu_in_place<T: Float>(y: &mut [T], alpha: f32) {
     activate_in_place(y, Activation::Elu { alpha });
 }
 
-/// `y = x Φ(x)`, with the distribution function `Φ` of the normal distribution. In `f32` within
-/// 4 ulp.
+/// `y = x Φ(x)`, with the distribution function `Φ` of the normal distribution. In `f32` within 4
+/// ULP.
 pub fn gelu<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Gelu);
 }
@@ -56,8 +56,8 @@ pub fn gelu_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Gelu);
 }
 
-/// `y = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))`, which is close to [`gelu`].
-/// In `f32` within 4 ulp.
+/// `y = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))`, which is close to [`gelu`]. In `f32` within 4
+/// ULP.
 pub fn gelu_tanh<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::GeluTanh);
 }
@@ -97,7 +97,7 @@ pub fn leaky_relu_in_place<T: Float>(y: &mut [T], alpha: f32) {
     activate_in_place(y, Activation::LeakyRelu { alpha });
 }
 
-/// `y = x tanh(ln(1 + e^x))`. In `f32` within 4 ulp.
+/// `y = x tanh(ln(1 + e^x))`. In `f32` within 4 ULP.
 pub fn mish<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Mish);
 }
@@ -127,7 +127,7 @@ pub fn relu_in_place<T: Number>(y: &mut [T]) {
     map_fast_in_place(y, |y| Activation::Relu.apply(y), relu_of);
 }
 
-/// `y = γ x` above zero and `γ α (e^x - 1)` below. In `f32` within 4 ulp.
+/// `y = γ x` above zero and `γ α (e^x - 1)` below. In `f32` within 4 ULP.
 pub fn selu<T: Float>(x: &[T], y: &mut [T], alpha: f32, gamma: f32) {
     activate(x, y, Activation::Selu { alpha, gamma });
 }
@@ -147,7 +147,7 @@ pub fn shrink_in_place<T: Number>(y: &mut [T], bias: f32, lambd: f32) {
     map_in_place(y, shrink_of(bias, lambd));
 }
 
-/// `y = 1 / (1 + e^-x)`. In `f32` within 2.5 ulp.
+/// `y = 1 / (1 + e^-x)`. In `f32` within 2.5 ULP.
 pub fn sigmoid<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Sigmoid);
 }
@@ -157,7 +157,7 @@ pub fn sigmoid_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Sigmoid);
 }
 
-/// `y = ln(1 + e^x)`. In `f32` within 1.8 ulp.
+/// `y = ln(1 + e^x)`. In `f32` within 1.8 ULP.
 pub fn softplus<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Softplus);
 }
@@ -167,7 +167,7 @@ pub fn softplus_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Softplus);
 }
 
-/// `y = x / (1 + |x|)`. In `f32` within 1.5 ulp.
+/// `y = x / (1 + |x|)`. In `f32` within 1.5 ULP.
 pub fn softsign<T: Float>(x: &[T], y: &mut [T]) {
     activate(x, y, Activation::Softsign);
 }
@@ -177,7 +177,7 @@ pub fn softsign_in_place<T: Float>(y: &mut [T]) {
     activate_in_place(y, Activation::Softsign);
 }
 
-/// `y = x / (1 + e^(-α x))`. In `f32` within 4 ulp.
+/// `y = x / (1 + e^(-α x))`. In `f32` within 4 ULP.
 pub fn swish<T: Float>(x: &[T], y: &mut [T], alpha: f32) {
     activate(x, y, Activation::Swish { alpha });
 }
@@ -193,7 +193,7 @@ pub fn swiglu<T: Float>(a: &[T], b: &[T], y: &mut [T], alpha: f32) {
     swiglu_in_place(y, b, alpha);
 }
 
-/// [`swiglu`] in place of `a`.
+/// Computes [`swiglu`] in place, overwriting `a`.
 pub fn swiglu_in_place<T: Float>(y: &mut [T], b: &[T], alpha: f32) {
     let f = Activation::Swish { alpha };
     match (T::as_f32_mut(y), T::as_f32(b)) {

@@ -56,7 +56,7 @@ pub fn top_k_sizes(sizes: &mut [usize], k: &[i64], from: &[usize], axis: usize) 
 
 /// The order of a search: largest or smallest first.
 trait Order {
-    /// Whether `a` comes before `b`.
+    /// Returns whether `a` comes before `b`.
     fn before<T: Number>(a: T, b: T) -> bool;
     /// Returns the element that comes first.
     fn first<T: Reduce>(x: &[T]) -> T;

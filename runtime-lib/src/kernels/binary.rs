@@ -9,7 +9,7 @@ pub fn add<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::add, T::add);
 }
 
-/// [`add`] in place of the left operand.
+/// Computes [`add`] in place, overwriting the left operand.
 pub fn add_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::add_in_place, T::add);
 }
@@ -19,7 +19,7 @@ pub fn sub<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::sub, T::sub);
 }
 
-/// [`sub`] in place of the left operand.
+/// Computes [`sub`] in place, overwriting the left operand.
 pub fn sub_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::sub_in_place, T::sub);
 }
@@ -29,7 +29,7 @@ pub fn mul<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::mul, T::mul);
 }
 
-/// [`mul`] in place of the left operand.
+/// Computes [`mul`] in place, overwriting the left operand.
 pub fn mul_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::mul_in_place, T::mul);
 }
@@ -39,7 +39,7 @@ pub fn div<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::div, T::div);
 }
 
-/// [`div`] in place of the left operand.
+/// Computes [`div`] in place, overwriting the left operand.
 pub fn div_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::div_in_place, T::div);
 }
@@ -49,7 +49,7 @@ pub fn modulo<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>)
     zip(a, b, y, geometry, |a, b| floored_rem(*a, *b));
 }
 
-/// [`modulo`] in place of the left operand.
+/// Computes [`modulo`] in place, overwriting the left operand.
 pub fn modulo_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| floored_rem(*a, *b));
 }
@@ -59,7 +59,7 @@ pub fn fmod<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a.rem(*b));
 }
 
-/// [`fmod`] in place of the left operand.
+/// Computes [`fmod`] in place, overwriting the left operand.
 pub fn fmod_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.rem(*b));
 }
@@ -70,7 +70,7 @@ pub fn pow<T: Power, E: Number>(a: &[T], b: &[E], y: &mut [T], geometry: Broadca
     zip(a, b, y, geometry, |a, b| a.power(*b));
 }
 
-/// [`pow`] in place of the base.
+/// Computes [`pow`] in place, overwriting the base.
 pub fn pow_in_place<T: Power, E: Number>(y: &mut [T], b: &[E], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.power(*b));
 }
@@ -80,7 +80,7 @@ pub fn bit_shift_left<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broad
     zip(a, b, y, geometry, |a, b| a.shl(bits(*b)));
 }
 
-/// [`bit_shift_left`] in place of the left operand.
+/// Computes [`bit_shift_left`] in place, overwriting the left operand.
 pub fn bit_shift_left_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.shl(bits(*b)));
 }
@@ -90,7 +90,7 @@ pub fn bit_shift_right<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broa
     zip(a, b, y, geometry, |a, b| a.shr(bits(*b)));
 }
 
-/// [`bit_shift_right`] in place of the left operand.
+/// Computes [`bit_shift_right`] in place, overwriting the left operand.
 pub fn bit_shift_right_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.shr(bits(*b)));
 }
@@ -100,7 +100,7 @@ pub fn bitwise_and<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcas
     zip(a, b, y, geometry, |a, b| a.and(*b));
 }
 
-/// [`bitwise_and`] in place of the left operand.
+/// Computes [`bitwise_and`] in place, overwriting the left operand.
 pub fn bitwise_and_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.and(*b));
 }
@@ -110,7 +110,7 @@ pub fn bitwise_or<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast
     zip(a, b, y, geometry, |a, b| a.or(*b));
 }
 
-/// [`bitwise_or`] in place of the left operand.
+/// Computes [`bitwise_or`] in place, overwriting the left operand.
 pub fn bitwise_or_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.or(*b));
 }
@@ -120,7 +120,7 @@ pub fn bitwise_xor<T: Integer>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcas
     zip(a, b, y, geometry, |a, b| a.xor(*b));
 }
 
-/// [`bitwise_xor`] in place of the left operand.
+/// Computes [`bitwise_xor`] in place, overwriting the left operand.
 pub fn bitwise_xor_in_place<T: Integer>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a.xor(*b));
 }

@@ -34,7 +34,7 @@ pub fn and(a: &[bool], b: &[bool], y: &mut [bool], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a & b);
 }
 
-/// [`and`] in place of the left operand.
+/// Computes [`and`] in place, overwriting the left operand.
 pub fn and_in_place(y: &mut [bool], b: &[bool], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a & b);
 }
@@ -44,7 +44,7 @@ pub fn or(a: &[bool], b: &[bool], y: &mut [bool], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a | b);
 }
 
-/// [`or`] in place of the left operand.
+/// Computes [`or`] in place, overwriting the left operand.
 pub fn or_in_place(y: &mut [bool], b: &[bool], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a | b);
 }
@@ -54,7 +54,7 @@ pub fn xor(a: &[bool], b: &[bool], y: &mut [bool], geometry: Broadcast<'_>) {
     zip(a, b, y, geometry, |a, b| a ^ b);
 }
 
-/// [`xor`] in place of the left operand.
+/// Computes [`xor`] in place, overwriting the left operand.
 pub fn xor_in_place(y: &mut [bool], b: &[bool], geometry: Broadcast<'_>) {
     zip_in_place(y, b, geometry, |a, b| a ^ b);
 }

@@ -118,7 +118,7 @@ fn by_score(a: f32, b: f32) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
-/// Whether the intersection over union of two boxes exceeds `most`.
+/// Returns whether the intersection over union of two boxes exceeds `most`.
 fn overlaps(a: Sides, b: Sides, most: f32) -> bool {
     let (mut common, mut area_a, mut area_b) = (1.0, 1.0, 1.0);
     for ([a_start, a_end], [b_start, b_end]) in a.into_iter().zip(b) {

@@ -100,7 +100,7 @@ pub fn adagrad<T: Float>(
     adagrad_in_place(new_x, new_h, gradient, rate, step, adagrad);
 }
 
-/// [`adagrad`] in place of `x` and `h`.
+/// Computes [`adagrad`] in place, overwriting `x` and `h`.
 #[inline(never)]
 pub fn adagrad_in_place<T: Float>(
     x: &mut [T],
@@ -179,7 +179,7 @@ pub fn adam<T: Float>(
     adam_in_place(new_x, new_v, new_h, gradient, rate, step, adam);
 }
 
-/// [`adam`] in place of `x`, `v` and `h`.
+/// Computes [`adam`] in place, overwriting `x`, `v` and `h`.
 #[inline(never)]
 pub fn adam_in_place<T: Float>(
     x: &mut [T],
@@ -306,7 +306,7 @@ pub fn momentum<T: Float>(
     momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
 }
 
-/// [`momentum`] in place of `x` and `v`.
+/// Computes [`momentum`] in place, overwriting `x` and `v`.
 #[inline(never)]
 pub fn momentum_in_place<T: Float>(
     x: &mut [T],
@@ -334,7 +334,7 @@ pub fn nesterov_momentum<T: Float>(
     nesterov_momentum_in_place(new_x, new_v, gradient, rate, step, momentum);
 }
 
-/// [`nesterov_momentum`] in place of `x` and `v`.
+/// Computes [`nesterov_momentum`] in place, overwriting `x` and `v`.
 #[inline(never)]
 pub fn nesterov_momentum_in_place<T: Float>(
     x: &mut [T],

@@ -46,7 +46,7 @@ pub fn abs_in_place<T: Number>(y: &mut [T]) {
     map_fast_in_place(y, abs_f32, T::abs);
 }
 
-/// `y = cos⁻¹ x`. In `f32` within 1 ulp.
+/// `y = cos⁻¹ x`. In `f32` within 1 ULP.
 pub fn acos<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::acos);
 }
@@ -56,7 +56,7 @@ pub fn acos_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::acos);
 }
 
-/// `y = cosh⁻¹ x`. In `f32` within 2.5 ulp.
+/// `y = cosh⁻¹ x`. In `f32` within 2.5 ULP.
 pub fn acosh<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::acosh);
 }
@@ -66,7 +66,7 @@ pub fn acosh_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::acosh);
 }
 
-/// `y = sin⁻¹ x`. In `f32` within 1 ulp.
+/// `y = sin⁻¹ x`. In `f32` within 1 ULP.
 pub fn asin<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::asin);
 }
@@ -76,7 +76,7 @@ pub fn asin_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::asin);
 }
 
-/// `y = sinh⁻¹ x`. In `f32` within 2 ulp.
+/// `y = sinh⁻¹ x`. In `f32` within 2 ULP.
 pub fn asinh<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::asinh);
 }
@@ -86,7 +86,7 @@ pub fn asinh_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::asinh);
 }
 
-/// `y = tan⁻¹ x`. In `f32` within 1 ulp.
+/// `y = tan⁻¹ x`. In `f32` within 1 ULP.
 pub fn atan<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::atan);
 }
@@ -96,7 +96,7 @@ pub fn atan_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::atan);
 }
 
-/// `y = tanh⁻¹ x`. In `f32` within 2 ulp.
+/// `y = tanh⁻¹ x`. In `f32` within 2 ULP.
 pub fn atanh<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::atanh);
 }
@@ -116,7 +116,7 @@ pub fn ceil_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, ceil_f32, T::ceil);
 }
 
-/// `y = cos x`. In `f32` within 1 ulp.
+/// `y = cos x`. In `f32` within 1 ULP.
 pub fn cos<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::cos);
 }
@@ -126,7 +126,7 @@ pub fn cos_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::cos);
 }
 
-/// `y = cosh x`. In `f32` within 2 ulp.
+/// `y = cosh x`. In `f32` within 2 ULP.
 pub fn cosh<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::cosh);
 }
@@ -136,7 +136,7 @@ pub fn cosh_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::cosh);
 }
 
-/// `y = 2/√π ∫₀ˣ e^(-t²) dt`. In `f32` within 1.3 ulp.
+/// `y = 2/√π ∫₀ˣ e^(-t²) dt`. In `f32` within 1.3 ULP.
 pub fn erf<T: Float>(x: &[T], y: &mut [T]) {
     map_float(x, y, math::erf_in_place_f32, T::erf);
 }
@@ -146,7 +146,7 @@ pub fn erf_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, math::erf_in_place_f32, T::erf);
 }
 
-/// `y = e^x`. In `f32` within 1.2 ulp.
+/// `y = e^x`. In `f32` within 1.2 ULP.
 pub fn exp<T: Float>(x: &[T], y: &mut [T]) {
     map_float(x, y, math::exp_in_place_f32, T::exp);
 }
@@ -166,7 +166,7 @@ pub fn floor_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, floor_f32, T::floor);
 }
 
-/// `y = ln x`. In `f32` within 1 ulp.
+/// `y = ln x`. In `f32` within 1 ULP.
 pub fn log<T: Float>(x: &[T], y: &mut [T]) {
     map_float(x, y, math::ln_in_place_f32, T::ln);
 }
@@ -216,7 +216,7 @@ pub fn sign_in_place<T: Number>(y: &mut [T]) {
     map_in_place(y, signum);
 }
 
-/// `y = sin x`. In `f32` within 1 ulp.
+/// `y = sin x`. In `f32` within 1 ULP.
 pub fn sin<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::sin);
 }
@@ -226,7 +226,7 @@ pub fn sin_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::sin);
 }
 
-/// `y = sinh x`. In `f32` within 2 ulp.
+/// `y = sinh x`. In `f32` within 2 ULP.
 pub fn sinh<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::sinh);
 }
@@ -246,7 +246,7 @@ pub fn sqrt_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, sqrt_f32, T::sqrt);
 }
 
-/// `y = tan x`. In `f32` within 1 ulp.
+/// `y = tan x`. In `f32` within 1 ULP.
 pub fn tan<T: Float>(x: &[T], y: &mut [T]) {
     map(x, y, T::tan);
 }
@@ -256,7 +256,7 @@ pub fn tan_in_place<T: Float>(y: &mut [T]) {
     map_in_place(y, T::tan);
 }
 
-/// `y = tanh x`. In `f32` within 2.5 ulp.
+/// `y = tanh x`. In `f32` within 2.5 ULP.
 pub fn tanh<T: Float>(x: &[T], y: &mut [T]) {
     map_float(x, y, math::tanh_in_place_f32, T::tanh);
 }
@@ -286,17 +286,17 @@ pub fn not_in_place(y: &mut [bool]) {
     map_in_place(y, |y| !y);
 }
 
-/// Whether `x` is infinite.
+/// Returns whether `x` is infinite.
 pub fn is_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |x| x == T::HIGHEST || x == T::LOWEST);
 }
 
-/// Whether `x` is positive infinity.
+/// Returns whether `x` is positive infinity.
 pub fn is_positive_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |x| x == T::HIGHEST);
 }
 
-/// Whether `x` is negative infinity.
+/// Returns whether `x` is negative infinity.
 pub fn is_negative_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |x| x == T::LOWEST);
 }
@@ -306,7 +306,7 @@ pub fn is_neither_inf<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, |_| false);
 }
 
-/// Whether `x` is NaN.
+/// Returns whether `x` is NaN.
 pub fn is_nan<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, T::is_nan);
 }

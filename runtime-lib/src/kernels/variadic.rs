@@ -12,7 +12,7 @@ pub fn max<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::max, T::maximum);
 }
 
-/// [`max`] in place of the left operand.
+/// Computes [`max`] in place, overwriting the left operand.
 pub fn max_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::max_in_place, T::maximum);
 }
@@ -22,7 +22,7 @@ pub fn min<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::min, T::minimum);
 }
 
-/// [`min`] in place of the left operand.
+/// Computes [`min`] in place, overwriting the left operand.
 pub fn min_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::min_in_place, T::minimum);
 }
@@ -32,7 +32,7 @@ pub fn sum<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
     zip_fast((a, b), y, geometry, fast::add, T::add);
 }
 
-/// [`sum`] in place of the left operand.
+/// Computes [`sum`] in place, overwriting the left operand.
 pub fn sum_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
     zip_fast_in_place(y, b, geometry, fast::add_in_place, T::add);
 }

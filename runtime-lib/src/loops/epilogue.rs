@@ -120,7 +120,7 @@ impl Activation {
         T::narrow(self.of_wide(x.widen()))
     }
 
-    /// Whether the function only clamps.
+    /// Returns whether the function only clamps.
     #[inline(always)]
     pub(crate) fn is_clamp(self) -> bool {
         matches!(self, Activation::Identity | Activation::Relu | Activation::Clip { .. })

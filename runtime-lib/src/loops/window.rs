@@ -33,7 +33,7 @@ impl<'a> Taps<'a> {
         self.kernel.iter().product()
     }
 
-    /// Whether the window covers the image.
+    /// Returns whether the window covers the image.
     pub fn is_whole(&self) -> bool {
         self.kernel == self.size
             && self.places() == 1

@@ -64,7 +64,7 @@ fn links_resolve() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Whether a heading of the text has that anchor.
+/// Returns whether a heading of the text has that anchor.
 fn has_anchor(text: &str, anchor: &str) -> bool {
     let anchor_of = |heading: &str| -> String {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -98,7 +98,7 @@ fn paths_of_the_repository_exist() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// Whether a path of the repository exists, or a source file whose extension is left out.
+/// Returns whether a path of the repository exists, or a source file whose extension is left out.
 fn exists(path: &str) -> bool {
     let path = root().join(path);
     path.exists() || path.with_extension("rs").exists()

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Whether cargo itself runs, which builds the crates again.
+/// Returns whether cargo itself runs, which builds the crates again.
 pub fn real_cargo() -> bool {
     env::var_os("ONNXC_DOCUMENTS").is_some_and(|value| value == "cargo")
 }

@@ -79,7 +79,7 @@ fn output_text(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Whether a text is the expected one, in which `…` stands for any text.
+/// Returns whether a text is the expected one, in which `…` stands for any text.
 fn matches(expected: &str, mut found: &str) -> bool {
     let mut parts = expected.split('…');
     let first = parts.next().unwrap_or_default();

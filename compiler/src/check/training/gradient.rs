@@ -60,7 +60,7 @@ const DEAD: &[&str] = &[
     "Xor",
 ];
 
-/// Whether an operator has no gradient other than zero.
+/// Returns whether an operator has no gradient other than zero.
 pub fn is_flat(op: &str) -> bool {
     DEAD.contains(&op)
 }
@@ -89,7 +89,7 @@ impl<'p> Names<'p> {
 }
 
 impl Names<'_> {
-    /// Whether a name is a variable or a fixed value.
+    /// Returns whether a name is a variable or a fixed value.
     fn are_by(&self, name: &str) -> bool {
         self.xs.iter().chain(&self.zs).any(|other| *other == name)
     }

@@ -34,7 +34,7 @@ struct State<'p> {
 }
 
 impl<'p> State<'p> {
-    /// Whether a variable is an initializer of several algorithms, and therefore ambiguous;
+    /// Returns whether a variable is an initializer of several algorithms, and therefore ambiguous;
     /// reported once.
     fn is_ambiguous(&mut self, cx: &mut Context<'p>, key: &'p str) -> bool {
         let is_ambiguous = self.algorithms.get(key).is_some_and(|count| *count > 1);

@@ -157,8 +157,8 @@ fn type_name(ty: &Type) -> String {
     }
 }
 
-/// Whether a step does more than copy an existing value to an output, as for an output that is a
-/// view of an input.
+/// Returns whether a step does more than copy an existing value to an output, as for an output that
+/// is a view of an input.
 fn is_work(plan: &Plan, step: &Step) -> bool {
     let Step::Call(call) = step else { return false };
     let is_output = |written: &Operand| {

@@ -96,7 +96,7 @@ impl Sample {
         self.outputs.unwrap_or(version.outputs.len())
     }
 
-    /// Whether the sample has a value of a constraint's type.
+    /// Returns whether the sample has a value of a constraint's type.
     #[cfg(test)]
     pub fn uses(&self, version: &Version, constraint: &str) -> bool {
         let given = |(i, input): (usize, &Input)| {

@@ -100,7 +100,7 @@ impl Folder {
         Ok(options)
     }
 
-    /// Whether the folder is for a trainable model. See `learning`.
+    /// Returns whether the folder is for a trainable model. See `learning`.
     pub fn learns(&self) -> bool {
         self.path.join("data.npz").is_file() && self.path.join("meta.json").is_file()
     }

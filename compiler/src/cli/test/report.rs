@@ -32,7 +32,7 @@ impl Outcome {
         }
     }
 
-    /// Whether this outcome is reported rather than `other`.
+    /// Returns whether this outcome is reported rather than `other`.
     pub fn is_worse_than(&self, other: &Outcome) -> bool {
         match (self, other) {
             (Outcome::Ok(a), Outcome::Ok(b)) => a.max_abs > b.max_abs,

@@ -20,7 +20,7 @@ pub fn fault(file: &File) -> io::Result<Option<&'static str>> {
     Ok((names != 1).then_some("the file has a second name (a hard link)"))
 }
 
-/// Whether an error means that a link was found.
+/// Returns whether an error means that a link was found.
 pub fn is_link(error: &io::Error) -> bool {
     system::is_link(error)
 }

@@ -40,7 +40,7 @@ impl<'t> Cursor<'t> {
         Ok(std::mem::replace(&mut self.token, token))
     }
 
-    /// Whether the next token is `mark`.
+    /// Returns whether the next token is `mark`.
     pub fn at(&self, mark: char) -> bool {
         self.token == Token::Mark(mark)
     }
@@ -180,7 +180,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Whether a name is a number that cannot be written in digits.
+/// Returns whether a name is a number that cannot be written in digits.
 pub fn is_special(name: &str) -> bool {
     ["inf", "infinity", "nan"].iter().any(|special| name.eq_ignore_ascii_case(special))
 }

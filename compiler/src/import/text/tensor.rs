@@ -12,7 +12,7 @@ use onnxc_proto::{
 };
 
 impl Cursor<'_> {
-    /// Whether the data of a constant is next, possibly after a name or `=`.
+    /// Returns whether the data of a constant is next, possibly after a name or `=`.
     pub fn at_constant(&self) -> bool {
         match self.token() {
             Token::Name(_) | Token::Quoted(_) => true,

@@ -15,7 +15,7 @@ use onnxc_proto::{
 pub const CONTAINERS: &[&str] = &["seq", "map", "optional", "sparse_tensor", "opaque"];
 
 impl Cursor<'_> {
-    /// Whether a type is next.
+    /// Returns whether a type is next.
     pub fn at_type(&self) -> bool {
         match self.token() {
             Token::Name(name) => DType::from_name(name).is_some() || CONTAINERS.contains(name),

@@ -309,7 +309,8 @@ impl Attention {
         Ok(present.unwrap_or_else(|| cx.scratch(dtype, len())))
     }
 
-    /// Whether the kernel applies that appends each head to the cache right before it attends it.
+    /// Returns whether the kernel applies that appends each head to the cache right before it
+    /// attends it.
     fn can_attend_in_cache(cx: &mut Lower<'_>) -> Result<bool> {
         let single = cx.ty(0)?.dtype == DType::F32 && cx.ty(2)?.dtype == DType::F32;
         Ok(single && cx.has(4) && cx.optional_output(3)?.is_none())

@@ -8,7 +8,7 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// Whether a value can have a gradient.
+/// Returns whether a value can have a gradient.
 fn is_float(value: Expr<'_>) -> bool {
     value.tape.look(|graph| is_differentiable(&graph[value.id].ty))
 }

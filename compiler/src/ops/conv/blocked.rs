@@ -217,7 +217,7 @@ impl Op for BlockedConv {
     }
 }
 
-/// Whether constant weights stay in the second-level cache between runs of the model.
+/// Returns whether constant weights stay in the second-level cache between runs of the model.
 fn reading(cx: &Lower<'_>) -> Reading {
     /// The largest number of constants that stay in a second-level cache of 1 MiB, given that a
     /// Winograd transform may quadruple some.

@@ -279,7 +279,7 @@ pub(super) fn geometry_of(batch: &Dim, w: &[Dim], slides: &[Slide], group: i64) 
     }
 }
 
-/// Whether a group has too few filters for packing, which pads them to 12, to pay off.
+/// Returns whether a group has too few filters for packing, which pads them to 12, to pay off.
 fn is_shallow(filters: &Dim) -> bool {
     filters.known().is_none_or(|filters| filters < 4)
 }

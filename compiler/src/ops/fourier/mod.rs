@@ -127,7 +127,7 @@ fn signal<'a>(cx: &mut Infer<'a>) -> Inferred<(&'a [Dim], &'a Dim)> {
 }
 
 impl Dft {
-    /// Whether the result is real.
+    /// Returns whether the result is real.
     fn is_real(&self) -> bool {
         self.inverse && self.onesided
     }

@@ -69,8 +69,8 @@ static MATMUL: Kernels<geometry::MatMul> =
 static SMALL: Kernel<(Dim, Activation)> = kernel!(F32_ONLY T, matmul::small_gemm, |f, a, p|
     f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0, p.1));
 
-/// Whether the node is optimized for size and [`SMALL`] computes its product: row-major `A`,
-/// transposed `B`, no scaling, and a bias per column or none.
+/// Returns whether the node is optimized for size and [`SMALL`] computes its product: row-major
+/// `A`, transposed `B`, no scaling, and a bias per column or none.
 fn fits_small_kernel(cx: &Lower<'_>, geometry: &geometry::Gemm) -> Result<bool> {
     let rows = |k: &Dim| Layout::Strides(k.clone(), 1.into());
     let columns = |k: &Dim| Layout::Strides(1.into(), k.clone());

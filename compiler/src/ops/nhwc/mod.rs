@@ -31,8 +31,8 @@ pub const OPS: &[Entry] = &[
 /// The number of bytes to whose multiple pixels are padded.
 const QUAD: i64 = 4;
 
-/// Whether pixels of `channels` channels may be concatenated into larger pixels: they need no
-/// padding, or they are the last ones, whose padding is also that of the result.
+/// Returns whether pixels of `channels` channels may be concatenated into larger pixels: they need
+/// no padding, or they are the last ones, whose padding is also that of the result.
 pub fn can_concat(channels: i64, is_last: bool) -> bool {
     channels % QUAD == 0 || is_last && channels > 2
 }

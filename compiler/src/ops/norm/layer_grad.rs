@@ -30,8 +30,8 @@ pub fn read(node: &mut Reader<'_>, centered: bool) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(Grad { axis, epsilon, centered }))
 }
 
-/// Whether [`Grad`] computes the gradients of a normalization: the scale has one number per element
-/// of a row, and the type needs no rounding of intermediate results.
+/// Returns whether [`Grad`] computes the gradients of a normalization: the scale has one number per
+/// element of a row, and the type needs no rounding of intermediate results.
 pub fn is_supported(g: &Gradient<'_>, axis: i64) -> bool {
     let (x, scale) = (g.x(0), g.x(1));
     let axis = g.axis(axis, x.rank());

@@ -8,7 +8,8 @@ pub(super) fn rows(shape: &[Dim], axis: usize) -> Axis {
     Axis { outer: outer.iter().product(), len: len.iter().product(), inner: 1.into() }
 }
 
-/// Whether an operand of shape `scale` has exactly one number for each element of a row of `shape`.
+/// Returns whether an operand of shape `scale` has exactly one number for each element of a row of
+/// `shape`.
 pub(super) fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
     let missing = shape.len() - scale.len();
     let fits = |i: usize| {

@@ -163,7 +163,7 @@ static SMALL_AVERAGE_POOL_PADDED: Kernel<geometry::Pool> =
 static SMALL_MEANS: Kernel<NoParams> =
     kernel!(F32_ONLY T, pool::small_means, |f, a, _p| f(a.input(0), a.output(0)));
 
-/// Whether each window is a whole image.
+/// Returns whether each window is a whole image.
 pub(super) fn is_whole(slides: &[Slide]) -> bool {
     let is = |dim: &Dim, number| dim.known() == Some(number);
     slides.iter().all(|slide| {

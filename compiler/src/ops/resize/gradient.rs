@@ -39,7 +39,7 @@ impl Resize {
         Ok(())
     }
 
-    /// Whether an axis of constant size certainly stays unchanged: its scale is 1, and each
+    /// Returns whether an axis of constant size certainly stays unchanged: its scale is 1, and each
     /// coordinate maps to itself.
     fn keeps_axis(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
         let unscaled = match constant(g, SCALES) {
@@ -56,7 +56,7 @@ impl Resize {
         unscaled && in_place
     }
 
-    /// Whether the region certainly covers the whole axis.
+    /// Returns whether the region certainly covers the whole axis.
     fn is_whole(&self, g: &Gradient<'_>, at: usize, count: usize) -> bool {
         let ends = |roi: Vec<f64>| Some((*roi.get(at)?, *roi.get(count + at)?));
         constant(g, ROI).and_then(ends) == Some((0.0, 1.0))

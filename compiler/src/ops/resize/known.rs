@@ -84,7 +84,7 @@ impl Known {
         named
     }
 
-    /// Whether the tables of these axes can be computed at compile time.
+    /// Returns whether the tables of these axes can be computed at compile time.
     pub fn has_constant_tables(&self, op: &Resize, lines: &[Line]) -> bool {
         let sized = |line: &Line| {
             number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
@@ -95,7 +95,7 @@ impl Known {
 }
 
 impl Line {
-    /// Whether resizing leaves the axis unchanged.
+    /// Returns whether resizing leaves the axis unchanged.
     pub fn is_kept(&self, op: &Resize, known: &Known) -> bool {
         let Some(at) = self.at else { return true };
         let whole = || {

@@ -19,7 +19,8 @@ use onnxc_runtime::{
 /// The size of a first-level cache, in bytes.
 const L1_CACHE: i64 = 32 << 10;
 
-/// Whether the weights of states exceed the first-level cache, so that their layout matters.
+/// Returns whether the weights of states exceed the first-level cache, so that their layout
+/// matters.
 pub(super) fn are_large(cell: Cell, hidden: &Dim) -> bool {
     let elements = |n: i64| n.checked_mul(n)?.checked_mul(cell.gates());
     hidden.known().is_some_and(|n| elements(n).is_none_or(|n| n > L1_CACHE / 4))

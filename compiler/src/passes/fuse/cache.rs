@@ -46,8 +46,8 @@ pub fn fuse_cache(
     Next::Done
 }
 
-/// Whether the `Concat` is copied to this region and not fused yet. Values that a branch or a loop
-/// body computes are not visible outside of it.
+/// Returns whether the `Concat` is copied to this region and not fused yet. Values that a branch or
+/// a loop body computes are not visible outside of it.
 fn is_concat_in(cx: &Rewrite<'_>, rows: &Appended, into: RegionId) -> bool {
     let copy = cx.old[rows.concat].outputs[0].and_then(|id| cx.to.get(id));
     let producer = copy.and_then(|&id| cx.new[id].producer);

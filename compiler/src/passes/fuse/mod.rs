@@ -97,7 +97,7 @@ fn fuse_add(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, op, inputs)
 }
 
-/// Whether `bias` broadcasts to the shape of `result`.
+/// Returns whether `bias` broadcasts to the shape of `result`.
 fn broadcasts(bias: &TensorType, result: &TensorType) -> bool {
     let Some(missing) = result.rank().checked_sub(bias.rank()) else { return false };
     let sizes = bias.shape.iter().zip(&result.shape[missing..]);

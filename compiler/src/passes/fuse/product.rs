@@ -49,8 +49,8 @@ pub fn fusible_product<'s>(
     is_fusible.then(|| site.producer(value)).flatten()
 }
 
-/// Whether a fused kernel rounds as two kernels do. 16-bit results are rounded between two kernels,
-/// but not within one.
+/// Returns whether a fused kernel rounds as two kernels do. 16-bit results are rounded between two
+/// kernels, but not within one.
 pub fn rounds_alike(graph: &Graph, value: ValueId) -> bool {
     tensor(graph, value).is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64))
 }
@@ -60,14 +60,14 @@ pub fn tensor(graph: &Graph, value: ValueId) -> Option<&TensorType> {
     graph[value].ty.as_tensor()
 }
 
-/// Whether the kernel of a product takes a bias; that of a matrix–vector product does not.
+/// Returns whether the kernel of a product takes a bias; that of a matrix–vector product does not.
 pub fn takes_bias(graph: &Graph, product: &Node) -> bool {
     let rank =
         |i: usize| product.input(i).and_then(|id| tensor(graph, id)).map_or(0, TensorType::rank);
     !product.op.is::<MatMul>() || rank(0) >= 2 && rank(1) >= 2
 }
 
-/// Whether a node is the binary operator `row`.
+/// Returns whether a node is the binary operator `row`.
 pub fn is(node: &Node, row: &'static Binary) -> bool {
     node.op.downcast::<&'static Binary>().is_some_and(|op| std::ptr::eq(*op, row))
 }

@@ -107,7 +107,7 @@ fn absorbed_shuffle(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
     few.then(|| Some((dealt.input(0)?, shuffle.groups)))?
 }
 
-/// Whether a kernel exists for this convolution in NCHWc that may be faster.
+/// Returns whether a kernel exists for this convolution in NCHWc that may be faster.
 pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
     let Some(weights) = node.input(1).and_then(|id| tensor(graph, id)) else { return false };
     let Some(shape) = weights.known_shape() else { return false };
@@ -125,13 +125,13 @@ pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
         && *filters >= MIN_FILTERS
 }
 
-/// Whether each channel is convolved separately.
+/// Returns whether each channel is convolved separately.
 pub fn is_depthwise(graph: &Graph, node: &Node, conv: &Conv) -> bool {
     let weights = node.input(1).and_then(|id| tensor(graph, id)?.known_shape());
     weights.is_some_and(|shape| conv.group > 1 && shape[0] as i64 == conv.group && shape[1] == 1)
 }
 
-/// Whether input `i` is a constant.
+/// Returns whether input `i` is a constant.
 pub fn is_constant(graph: &Graph, node: &Node, i: usize) -> bool {
     node.input(i).is_some_and(|id| graph[id].constant.is_some())
 }

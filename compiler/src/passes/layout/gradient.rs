@@ -92,8 +92,8 @@ pub fn conv_transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(&ADD), vec![Some(sums), Some(add)], results)
 }
 
-/// Whether a kernel exists for these windows. It computes the output positions of one residue
-/// modulo the stride together.
+/// Returns whether a kernel exists for these windows. It computes the output positions of one
+/// residue modulo the stride together.
 fn has_phases(window: &Window, kernel: &[usize]) -> bool {
     kernel.iter().enumerate().all(|(axis, &kernel)| {
         let pad = window.pads.get(axis).map_or(Ok(0), |&pad| usize::try_from(pad));

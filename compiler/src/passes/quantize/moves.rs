@@ -25,8 +25,8 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// Whether the operator only selects elements of its first input, by position or by their order.
-/// Dequantization preserves that order.
+/// Returns whether the operator only selects elements of its first input, by position or by their
+/// order. Dequantization preserves that order.
 fn is_move(op: &dyn Op) -> bool {
     op.is::<Reshape>()
         || op.is::<Flatten>()

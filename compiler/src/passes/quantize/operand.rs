@@ -129,7 +129,7 @@ impl Target {
         steps.clamp(least as f32, most as f32) as i32
     }
 
-    /// Whether the operand has the same quantization, so that its integers are the result.
+    /// Returns whether the operand has the same quantization, so that its integers are the result.
     pub fn is(&self, operand: &Operand) -> bool {
         self.dtype == operand.dtype
             && self.scale == operand.scale()

@@ -240,7 +240,7 @@ fn transposition_and_bias(node: &Node) -> Option<(bool, Option<ValueId>)> {
     plain.then_some((gemm.trans_b, node.input(2)))
 }
 
-/// Whether a value has one element per column, or one in all.
+/// Returns whether a value has one element per column, or one in all.
 pub(super) fn broadcasts_along_rows(site: &Site<'_>, value: ValueId) -> bool {
     let Some(ty) = site.graph[value].ty.as_tensor() else { return false };
     let Some((_, rest)) = ty.shape.split_last() else { return true };

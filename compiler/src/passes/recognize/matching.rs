@@ -22,7 +22,7 @@ pub fn number(graph: &Graph, value: ValueId) -> Option<f64> {
     Some(number)
 }
 
-/// Whether two numbers agree to the precision of `f32`.
+/// Returns whether two numbers agree to the precision of `f32`.
 pub fn is_about(number: f64, expected: f64) -> bool {
     (number - expected).abs() <= 1e-6 * expected.abs()
 }

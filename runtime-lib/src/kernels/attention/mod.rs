@@ -127,8 +127,8 @@ const PANEL: usize = crate::simd::MAX_LANES;
 const ALIASING: usize = 2048;
 
 impl Attention {
-    /// Whether values are copied before they are multiplied. `size` is the size of an element in
-    /// bytes, or 0 if the element type is not the wide type.
+    /// Returns whether values are copied before they are multiplied. `size` is the size of an
+    /// element in bytes, or 0 if the element type is not the wide type.
     const fn copies(&self, size: usize) -> bool {
         let aliases = self.v[2] > self.width && (self.v[2] * size).is_multiple_of(ALIASING);
         size == 0 || aliases && self.shared_rows() > FEW_ROWS

@@ -120,7 +120,7 @@ pub fn pad_channels(x: &[f32], y: &mut [f32]) {
 
 /// Computes `y = f(scale · x + shift)`, with a number for each channel of the blocks. `x` and `y`
 /// are NCHWc.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn affine(
     x: &[f32],
@@ -154,7 +154,7 @@ fn affine_apart(
 }
 
 /// Computes `y = f(scale · y + shift)`, with a number for each channel of the blocks. `y` is NCHWc.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn affine_in_place(
     y: &mut [f32],

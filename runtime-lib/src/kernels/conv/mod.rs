@@ -219,7 +219,7 @@ pub fn pack_weights<T: Number>(w: &[T], y: &mut [T], geometry: &Conv<'_>) {
 }
 
 /// Computes `y = f(w ∗ x + bias + add)`.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv_f32(
     operands: ConvOperands<'_, f32>,
@@ -243,7 +243,7 @@ fn products_f32(
 }
 
 /// Computes `y = f(w ∗ x + bias + add)`.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv_f64(
     operands: ConvOperands<'_, f64>,

@@ -6,7 +6,7 @@ use crate::{Float, Number};
 
 /// Computes `y = f(w ∗ x + bias + add)`, with accumulators of the wide type. The weights have the
 /// plain layout.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv<T: Float>(
     operands: ConvOperands<'_, T>,

@@ -121,7 +121,7 @@ pub fn pack_transpose_weights<T: Number>(w: &[T], y: &mut [T], geometry: &ConvTr
 }
 
 /// Computes `y = f(transposed convolution + bias + add)`.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv_transpose_f32(
     operands: ConvOperands<'_, f32>,
@@ -145,7 +145,7 @@ fn transposed_f32(
 }
 
 /// Computes `y = f(transposed convolution + bias + add)`.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv_transpose_f64(
     operands: ConvOperands<'_, f64>,

@@ -33,7 +33,7 @@ pub const fn matmul_scratch(geometry: &MatMul<'_>) -> usize {
 }
 
 /// `y = f(alpha · a · b + beta · c)` for each product of a batch.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn matmul_f32(
     a: &[f32],
@@ -64,7 +64,7 @@ fn products_f32(
 }
 
 /// `y = f(alpha · a · b + beta · c)` for each product of a batch.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn matmul_f64(
     a: &[f64],
@@ -137,8 +137,8 @@ impl MatMul<'_> {
         }
     }
 
-    /// Whether the batch is one product with more rows: all products have the same right operand,
-    /// and the rows of left operands and of biases are contiguous.
+    /// Returns whether the batch is one product with more rows: all products have the same right
+    /// operand, and the rows of left operands and of biases are contiguous.
     fn is_tall(&self) -> bool {
         let Gemm { m, a, c: [c_row, _], .. } = self.matrix;
         let Layout::Strides(a_row, _) = a else { return false };
@@ -148,7 +148,7 @@ impl MatMul<'_> {
     }
 }
 
-/// Whether the matrices of a batch follow each other with this stride.
+/// Returns whether the matrices of a batch follow each other with this stride.
 fn is_sequence(sizes: &[usize], strides: &[usize], distance: usize) -> bool {
     let mut next = distance;
     sizes.iter().zip(strides).rev().all(|(&size, &stride)| {

@@ -58,7 +58,7 @@ pub const fn gemm_scratch(geometry: &Gemm) -> usize {
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
-// Inlined, so that a small program contains only the functions that its models name.
+// Inlined, so that a small program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn gemm_f32(
     a: &[f32],
@@ -116,7 +116,7 @@ pub(crate) fn gemm_pairs(
 }
 
 /// `y = f(alpha · a · b + beta · c)`.
-// Inlined, so that a small program contains only the functions that its models name.
+// Inlined, so that a small program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn gemm_f64(
     a: &[f64],

@@ -29,7 +29,7 @@ pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry:
 
 /// `y = f(alpha · a · b + beta · c)`, for real numbers, accumulated in the wide type. Neither
 /// operand is packed.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn gemm_float<T: Float>(
     a: &[T],

@@ -5,7 +5,7 @@ use crate::simd::dot::dot;
 
 /// `y = f(x · wᵀ + c)`. The rows of `x` and `w` have `k` elements, and `c` has one element for each
 /// row of `w`.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn small_gemm(x: &[f32], w: &[f32], c: Option<&[f32]>, y: &mut [f32], k: usize, f: Activation) {
     sums(x, w, c, y, k);

@@ -189,7 +189,7 @@ impl DepthwiseOperands<'_> {
         if w.stride == 1 && lanes.is_multiple_of(n) { lanes / n } else { 1 }
     }
 
-    /// Whether a window is three adjacent pixels in each of three rows.
+    /// Returns whether a window is three adjacent pixels in each of three rows.
     fn is_shared(&self) -> bool {
         let [d, h, w] = self.windows.axes();
         [d.kernel, h.kernel, w.kernel] == [1, SHARED, SHARED] && w.dilation == 1

@@ -208,7 +208,7 @@ pub fn channel_grad<T: Float<Wide = T>>(
     known.pass_on(dx, d_scale, x, geometry);
 }
 
-/// [`channel_grad`] in place of `dy`.
+/// Computes [`channel_grad`] in place, overwriting `dy`.
 pub fn channel_grad_in_place<T: Float<Wide = T>>(
     dx: &mut [T],
     d_scale: &mut [T],
@@ -227,7 +227,7 @@ pub fn running_mean<T: Float>(kept: &[T], now: &[T], y: &mut [T], momentum: f32)
     running_mean_in_place(y, now, momentum);
 }
 
-/// [`running_mean`] in place of `kept`.
+/// Computes [`running_mean`] in place, overwriting `kept`.
 #[inline(never)]
 pub fn running_mean_in_place<T: Float>(y: &mut [T], now: &[T], momentum: f32) {
     let [keep, take] = [momentum, 1.0 - momentum].map(|share| T::from_f64(f64::from(share)));

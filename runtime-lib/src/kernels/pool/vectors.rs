@@ -195,7 +195,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         if inside.contains(&place) { kernel } else { of.of(&taps, place, ends) }
     }
 
-    /// Whether the windows are pairs of adjacent columns that do not overlap.
+    /// Returns whether the windows are pairs of adjacent columns that do not overlap.
     #[inline(always)]
     fn are_pairs(&self, part: &Part) -> bool {
         let Axis { kernel, dilation, .. } = self.w;

@@ -192,7 +192,7 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
         Combined { zeros, scales, scale: Divisor::new(scale, scales), factors, to }
     }
 
-    /// Whether these factors give the right byte for every pair.
+    /// Returns whether these factors give the right byte for every pair.
     fn factors_serve(&self, [a_factor, b_factor]: [f32; 2]) -> bool {
         let number = |byte: u8, i: usize| (i32::from(byte) - self.zeros[i]) as f32;
         let bounds = self.to.bounds();

@@ -404,7 +404,7 @@ mod tiles {
     use crate::simd::int8::{Bytes, Vector, WithBytes};
     use crate::simd::{Simd, tiles};
 
-    /// Whether the processor has tiles and they pay.
+    /// Returns whether the processor has tiles and they pay.
     #[inline(always)]
     pub fn pay(of: Multiply<'_>) -> bool {
         tiles().is_some() && right(of).pays(of.geometry.m)

@@ -96,7 +96,7 @@ impl<'a> Channels<'a> {
         Channels { bias, factor, offset: offset.unwrap_or(&[]), plain, steady }
     }
 
-    /// Whether each factor has a [`Multiplier`], and there are no offsets.
+    /// Returns whether each factor has a [`Multiplier`], and there are no offsets.
     pub fn is_plain(&self) -> bool {
         self.plain && self.offset.is_empty()
     }
@@ -166,7 +166,7 @@ impl<'a> Channels<'a> {
         Some(rows)
     }
 
-    /// Whether requantization does not depend on the size of the accumulators.
+    /// Returns whether requantization does not depend on the size of the accumulators.
     #[inline(always)]
     fn is_steady<S: Bytes>(&self) -> bool {
         S::ROUNDS && self.steady && self.offset.is_empty()

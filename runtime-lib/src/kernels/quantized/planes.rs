@@ -20,7 +20,7 @@ impl Planes {
         Planes { channels: conv.channels, axes }
     }
 
-    /// Whether each output reads only the input at its own position.
+    /// Returns whether each output reads only the input at its own position.
     pub const fn is_input(&self) -> bool {
         let mut i = 0;
         while i < 3 {

@@ -108,7 +108,7 @@ fn kolmogorov(y: &mut [f64], below: impl Fn(f64) -> f64) -> f64 {
     y.iter().enumerate().map(distance).fold(0.0, f64::max) * libm::sqrt(n)
 }
 
-/// Whether counts fit the expectation: Pearson's χ² within 3.3 standard deviations, by the
+/// Returns whether counts fit the expectation: Pearson's χ² within 3.3 standard deviations, by the
 /// Wilson–Hilferty transformation.
 fn fits(found: &[usize], expected: &[f64]) -> bool {
     let part = |(&found, &expected): (&usize, &f64)| {

@@ -184,8 +184,8 @@ impl<W: Float> Tables<'_, W> {
         self.weights.len().checked_div(self.places.len()).unwrap_or(0)
     }
 
-    /// Whether the axis keeps its size, so that the pass is a copy. A copy preserves NaN and
-    /// infinities, which a multiplication would spread.
+    /// Returns whether the axis keeps its size, so that the pass is a copy. A copy preserves NaN
+    /// and infinities, which a multiplication would spread.
     fn keep_all(&self, len: usize) -> bool {
         let taps = self.taps();
         let kept = |(j, (&place, row)): (usize, (&i64, &[W]))| {

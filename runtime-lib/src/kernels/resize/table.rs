@@ -159,7 +159,7 @@ impl Mapping {
         }
     }
 
-    /// Whether a coordinate is outside of the original axis.
+    /// Returns whether a coordinate is outside of the original axis.
     fn is_outside(&self, x: f64) -> bool {
         let cropped = self.coordinates == Coordinates::TfCropAndResize;
         self.from < 1.0 || cropped && (x < 0.0 || x > self.from - 1.0)

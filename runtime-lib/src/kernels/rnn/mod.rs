@@ -144,7 +144,7 @@ impl Sequence {
         }
     }
 
-    /// Whether a direction runs from the last step to the first.
+    /// Returns whether a direction runs from the last step to the first.
     fn is_reverse(&self, way: usize) -> bool {
         match self.direction {
             Direction::Forward => false,

@@ -12,8 +12,8 @@ pub(super) trait Cell<T: Float> {
     /// product.
     fn groups(&self) -> &'static [usize];
 
-    /// Whether the products of states are added to those of inputs. Otherwise they are added to the
-    /// recurrent biases, and the cell adds the products of inputs.
+    /// Returns whether the products of states are added to those of inputs. Otherwise they are
+    /// added to the recurrent biases, and the cell adds the products of inputs.
     fn adds_inputs(&self) -> bool {
         true
     }
@@ -99,7 +99,7 @@ impl<'g> Sizes<'g> {
         Gates { directions: 1, groups: self.groups, hidden, depth: hidden }
     }
 
-    /// Whether the weights of states are packed at run time; every step uses them.
+    /// Returns whether the weights of states are packed at run time; every step uses them.
     const fn packs(&self) -> bool {
         matches!(self.sequence.weights, GateLayout::Plain) && self.sequence.batch > 1
     }
@@ -389,7 +389,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         self.cell.phase(phase, row);
     }
 
-    /// Whether a sequence includes a step.
+    /// Returns whether a sequence includes a step.
     fn is_running(&self, step: usize, at: usize) -> bool {
         let len = self.operands.lens.map(|lens| usize::try_from(lens[at]).unwrap_or(0));
         len.is_none_or(|len| step < len)

@@ -71,7 +71,7 @@ fn each(
     }
 }
 
-/// Whether a word is kept, i.e. not a stop word.
+/// Returns whether a word is kept, i.e. not a stop word.
 fn counts(word: &str, stops: &Texts<'_>, any_case: bool, turkic: bool) -> bool {
     let none = stops.ends.len();
     match any_case && none > 0 {

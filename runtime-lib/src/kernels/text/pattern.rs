@@ -2,9 +2,9 @@
 
 use alloc::string::String;
 
-/// Whether the DFA accepts each string. `classes` maps bytes to equivalence classes. The table has
-/// a row per state with the next state for each class, and a last column for the end of the string.
-/// State 0 rejects, state 1 is the start; any other state after the end accepts.
+/// Returns whether the DFA accepts each string. `classes` maps bytes to equivalence classes. The
+/// table has a row per state with the next state for each class, and a last column for the end of
+/// the string. State 0 rejects, state 1 is the start; any other state after the end accepts.
 pub fn regex_full_match(x: &[String], classes: &[u8], table: &[u16], y: &mut [bool], width: usize) {
     let next = |state: u16, column: usize| table[usize::from(state) * width + column];
     for (x, y) in x.iter().zip(y) {

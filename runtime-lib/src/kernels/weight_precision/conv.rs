@@ -68,7 +68,7 @@ pub const fn conv_scratch(geometry: &Conv<'_>) -> usize {
 /// channels form pairs, the first in the lower bits.
 ///
 /// If the processor has an instruction for pairs, `x` is rounded to `bfloat16` too.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv_bf16(
     operands: ConvOperands<'_, f32, u32>,
@@ -95,7 +95,7 @@ pub const fn nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
 /// window and of the padding before it are even.
 ///
 /// If the processor has an instruction for pairs, `x` is rounded to `bfloat16` too.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn conv_nchw_to_nchwc_bf16(
     operands: ConvOperands<'_, f32, u32>,
@@ -121,7 +121,7 @@ pub const fn winograd_scratch(geometry: &Conv<'_>) -> usize {
 /// weights are in the order of [`conv::pack_winograd`], in the same pairs.
 ///
 /// If the processor has an instruction for pairs, the transformed `x` is rounded to `bfloat16` too.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn winograd_bf16(
     operands: ConvOperands<'_, f32, u32>,

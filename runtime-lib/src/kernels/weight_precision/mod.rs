@@ -270,7 +270,7 @@ pub const fn gemm_scratch(geometry: &Gemm) -> usize {
 ///
 /// If the processor has an instruction for pairs, `a` is rounded to `bfloat16` too, unless it is a
 /// single row.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn gemm_bf16(
     a: &[f32],
@@ -303,7 +303,7 @@ fn product_bf16(
 }
 
 /// Computes [`gemm_bf16`] for a `b` with the bits of finite `float16` numbers.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn gemm_f16(
     a: &[f32],
@@ -332,7 +332,7 @@ pub struct Int8GemmOperands<'a> {
 }
 
 /// Computes [`gemm_bf16`] for an `int8` right operand with a scale per column.
-// Inlined, so that a program contains only the functions that its models name.
+// Inlined, so that a program contains only the activation functions that its models use.
 #[inline(always)]
 pub fn gemm_i8(
     operands: Int8GemmOperands<'_>,
