@@ -1,4 +1,4 @@
-//! Options whose values are words.
+//! Options whose values are keywords.
 
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
@@ -27,7 +27,7 @@ pub(crate) fn parse<T: Choice>(word: &str) -> Result<T> {
     })
 }
 
-/// Names the variants of an enum: a word, and a line for `--help`.
+/// Implements [`Choice`] for an enum, with a keyword and a line of `--help` for each variant.
 macro_rules! choices {
     ($Type:ident: $($Variant:ident $word:literal $help:literal;)+) => {
         impl $crate::choice::Choice for $Type {

@@ -13,7 +13,7 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
-/// The model and the options.
+/// The arguments of the macro.
 pub struct Arguments {
     /// The path of the model.
     pub model: LitStr,
@@ -42,11 +42,11 @@ impl Parse for Arguments {
     }
 }
 
-/// Arguments that hold a list, each with the option of the command line that sets one entry.
+/// The arguments that are lists, each with the command-line option that sets one entry.
 const LISTS: &[(&str, &str)] =
     &[("dims", "dim"), ("shapes", "shape"), ("consts", "const"), ("types", "type")];
 
-/// Parses the rest of the option called `name`.
+/// Parses the value of the option called `name`.
 fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
     let settings = &mut options.settings;
     match name.to_string().as_str() {
@@ -61,7 +61,7 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
     Ok(())
 }
 
-/// Parses `= VALUE`, of the form that the option called `name` has on the command line.
+/// Parses `= VALUE`, where the command-line option called `name` determines the form of the value.
 fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
     let option = name.to_string().replace('_', "-");
     let argument = ARGUMENTS.iter().find(|argument| argument.name == option);
@@ -125,7 +125,7 @@ fn name_of_value(input: ParseStream<'_>) -> Result<String> {
     Ok(input.call(Ident::parse_any)?.unraw().to_string())
 }
 
-/// Parses `= …` with `value`.
+/// Returns a parser of `=` and the value that `value` parses.
 fn assigned<T>(value: fn(ParseStream<'_>) -> Result<T>) -> impl Fn(ParseStream<'_>) -> Result<T> {
     move |input| {
         input.parse::<Token![=]>()?;
@@ -133,7 +133,7 @@ fn assigned<T>(value: fn(ParseStream<'_>) -> Result<T>) -> impl Fn(ParseStream<'
     }
 }
 
-/// Parses items between commas, up to the end.
+/// Parses items separated by commas, up to the end of the input.
 fn list<T>(input: ParseStream<'_>, item: impl Fn(ParseStream<'_>) -> Result<T>) -> Result<Vec<T>> {
     let mut items = Vec::new();
     while !input.is_empty() {
@@ -183,7 +183,8 @@ fn constant(input: ParseStream<'_>) -> Result<Const> {
     assigned(value)(input).map(Const::Value)
 }
 
-/// Parses a number, `true`, `false` or a string, or several in brackets, to the value of `--const`.
+/// Parses a number, `true`, `false` or a string, or several in brackets. Returns the value for
+/// `--const`.
 fn value(input: ParseStream<'_>) -> Result<String> {
     if !input.peek(syn::token::Bracket) {
         return scalar(input);

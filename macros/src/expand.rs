@@ -1,4 +1,4 @@
-//! Expands the macro: from its arguments to items.
+//! Expands the macro's arguments to items.
 
 use crate::arguments::Arguments;
 use onnxc::{Compiler, ModuleItems};
@@ -28,7 +28,8 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     Ok(quote!(#items #sources))
 }
 
-/// Returns the absolute path of the model: in the package, or beside the file that calls the macro.
+/// Returns the absolute path of the model: in the package, or else in the folder of the file that
+/// calls the macro.
 fn locate(literal: &LitStr) -> Result<PathBuf> {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let file = literal.span().unwrap().local_file();
@@ -44,7 +45,7 @@ fn locate(literal: &LitStr) -> Result<PathBuf> {
     })
 }
 
-/// Returns an item by which rustc tracks that the program depends on a file.
+/// Returns an item that makes rustc track a file as a dependency.
 fn tracked(path: &Path, literal: &LitStr) -> Result<TokenStream> {
     let path = path.to_str().ok_or_else(|| {
         syn::Error::new(literal.span(), format!("the path {} is not UTF-8", path.display()))

@@ -18,15 +18,15 @@ use syn::parse_macro_input;
 /// ```
 ///
 /// The path is relative to the package (`CARGO_MANIFEST_DIR`), or else to the file that calls the
-/// macro. The package needs `onnxc-runtime` among its dependencies, and is compiled again when the
-/// model, or a file with its external data, changes.
+/// macro. The package must depend on `onnxc-runtime`. Cargo recompiles it when the model, or a file
+/// with its external data, changes.
 ///
 /// | argument | effect |
 /// |---|---|
 /// | `name = "Digits"` | sets the name of the model and its struct |
 /// | `dims(batch = 1, seq = 1..=32)` | fixes a dimension, or bounds it |
 /// | `shapes(x = [1, 3, height, width])` | sets the shape of an input of unknown rank |
-/// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | makes an input constant; alone, its default |
+/// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | makes an input constant; without a value, its default |
 /// | `defaults = constant` | makes every input with a default constant |
 /// | `state(past = "present")` | feeds an output to the next run as an input |
 /// | `custom("com.acme::Clip" = crate::clip)` | calls a function for an operator |
@@ -34,14 +34,14 @@ use syn::parse_macro_input;
 /// | `optimize = size` | optimizes for `speed` or `size` |
 /// | `precision = int8_weights` | stores weights as `bf16`, `f16` or `int8_weights` |
 /// | `arena = caller` | places the arena: `struct`, `heap` or `caller` |
-/// | `max_arena = 65_536` | limits the bytes of the arena; values are rematerialized |
-/// | `weights = inline` | stores the weights in the program, always so for a macro |
+/// | `max_arena = 65_536` | limits the bytes of the arena, by rematerialization |
+/// | `weights = inline` | stores the weights in the program, the only choice in a macro |
 ///
 /// The options of the `onnxc` program that take one value are arguments of the same name, with `_`
 /// for `-`.
 ///
-/// Two models of one name in one scope define the same items twice. Give one of them another
-/// `name`, or put each into a module of its own.
+/// Two models of one name define the same items. Give one of them another `name`, or expand each in
+/// a different module.
 ///
 /// Quote a name that is not an identifier: `dims("sequence length" = 32)`.
 ///

@@ -11,10 +11,10 @@ pub struct AttributeProto {
     /// The name of the attribute.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// In a function body: the attribute of the function that gives the value.
+    /// In a function body: the name of the function's attribute that has the value.
     #[prost(string, optional, tag = "21")]
     pub ref_attr_name: Option<String>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "13")]
     pub doc_string: Option<String>,
     /// The field below that holds the value; absent in files of IR version 1.
@@ -64,7 +64,7 @@ pub struct AttributeProto {
     pub type_protos: Vec<TypeProto>,
 }
 
-/// The parts of [`AttributeProto`].
+/// The types nested in [`AttributeProto`].
 pub mod attribute_proto {
     /// The field that holds the value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]

@@ -76,7 +76,7 @@ pub struct OptionalProto {
     pub optional_value: Option<Box<OptionalProto>>,
 }
 
-/// The parts of [`SequenceProto`].
+/// The types nested in [`SequenceProto`].
 pub mod sequence_proto {
     /// The field that holds the elements.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -97,7 +97,7 @@ pub mod sequence_proto {
     }
 }
 
-/// The parts of [`OptionalProto`].
+/// The types nested in [`OptionalProto`].
 pub mod optional_proto {
     /// The field that holds the value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]

@@ -62,7 +62,7 @@ pub struct ShardedDimProto {
     /// The axis; a negative one counts from the last.
     #[prost(int64, optional, tag = "1")]
     pub axis: Option<i64>,
-    /// The shards; several if several axes were fused.
+    /// The shards; several if the axis is several fused axes.
     #[prost(message, repeated, tag = "2")]
     pub simple_sharding: Vec<SimpleShardedDimProto>,
 }
@@ -78,7 +78,7 @@ pub struct SimpleShardedDimProto {
     pub num_shards: Option<i64>,
 }
 
-/// The parts of [`SimpleShardedDimProto`].
+/// The types nested in [`SimpleShardedDimProto`].
 pub mod simple_sharded_dim_proto {
     /// The size that is divided.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]

@@ -4,7 +4,7 @@ use crate::{
     AttributeProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto,
 };
 
-/// A function that nodes call like an operator; callers may inline it.
+/// A function that nodes call like an operator; a compiler may inline it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FunctionProto {
     /// The name that nodes give as `op_type`.
@@ -19,19 +19,19 @@ pub struct FunctionProto {
     /// The attributes without a default.
     #[prost(string, repeated, tag = "6")]
     pub attribute: Vec<String>,
-    /// The attributes with a default, and that default.
+    /// The attributes with a default, and their defaults.
     #[prost(message, repeated, tag = "11")]
     pub attribute_proto: Vec<AttributeProto>,
     /// The body, in topological order.
     #[prost(message, repeated, tag = "7")]
     pub node: Vec<NodeProto>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "8")]
     pub doc_string: Option<String>,
     /// The operator sets that the body uses.
     #[prost(message, repeated, tag = "9")]
     pub opset_import: Vec<OperatorSetIdProto>,
-    /// The domain that nodes give to call it.
+    /// The domain of the function, which nodes give as `domain`.
     #[prost(string, optional, tag = "10")]
     pub domain: Option<String>,
     /// Distinguishes functions of the same domain and name.
@@ -40,7 +40,7 @@ pub struct FunctionProto {
     /// The types of values in the body.
     #[prost(message, repeated, tag = "12")]
     pub value_info: Vec<ValueInfoProto>,
-    /// Named text about the function; keys are distinct.
+    /// Metadata of the function: named text with distinct keys.
     #[prost(message, repeated, tag = "14")]
     pub metadata_props: Vec<StringStringEntryProto>,
 }

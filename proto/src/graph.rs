@@ -20,7 +20,7 @@ pub struct GraphProto {
     /// Sparse constants, named by their `values`.
     #[prost(message, repeated, tag = "15")]
     pub sparse_initializer: Vec<SparseTensorProto>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "10")]
     pub doc_string: Option<String>,
     /// The inputs, with types.
@@ -35,7 +35,7 @@ pub struct GraphProto {
     /// The quantization parameters of values.
     #[prost(message, repeated, tag = "14")]
     pub quantization_annotation: Vec<TensorAnnotation>,
-    /// Named text about the graph; keys are distinct.
+    /// Metadata of the graph: named text with distinct keys.
     #[prost(message, repeated, tag = "16")]
     pub metadata_props: Vec<StringStringEntryProto>,
 }
@@ -64,10 +64,10 @@ pub struct NodeProto {
     /// The attributes, in any order.
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "6")]
     pub doc_string: Option<String>,
-    /// Named text about the node; keys are distinct.
+    /// Metadata of the node: named text with distinct keys.
     #[prost(message, repeated, tag = "9")]
     pub metadata_props: Vec<StringStringEntryProto>,
     /// The distribution of the node over devices, for each configuration of the model.
@@ -84,10 +84,10 @@ pub struct ValueInfoProto {
     /// The type; may be absent only where it can be inferred.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "3")]
     pub doc_string: Option<String>,
-    /// Named text about the value; keys are distinct.
+    /// Metadata of the value: named text with distinct keys.
     #[prost(message, repeated, tag = "4")]
     pub metadata_props: Vec<StringStringEntryProto>,
 }

@@ -1,8 +1,7 @@
 //! The ONNX file format as Rust structs.
 //!
-//! The structs follow `onnx.proto` in this crate: IR version 14, of ONNX 1.23. They are committed,
-//! so that building needs neither `protoc` nor a build script, and a test compares them with the
-//! schema.
+//! The structs follow `onnx.proto` in this crate: IR version 14, of ONNX 1.23. They are checked in,
+//! so building needs neither `protoc` nor a build script. A test compares them with the schema.
 //!
 //! ```
 //! use onnxc_proto::{Bytes, ModelProto, decode_model};
@@ -13,14 +12,14 @@
 //! # Ok::<(), onnxc_proto::DecodeError>(())
 //! ```
 //!
-//! - A field that is `optional` in the schema is an `Option`, so a checker can tell absent from
-//!   zero; a method of the same name returns the value or its default: `model.ir_version()`.
+//! - A field that is `optional` in the schema is an `Option`, so a checker can distinguish absent
+//!   from zero. A method of the same name returns the value or its default: `model.ir_version()`.
 //! - A field that is `bytes` in the schema, such as [`TensorProto::raw_data`], is a slice of the
-//!   buffer that was decoded: reading a model copies none of them.
+//!   decoded buffer. Decoding does not copy it.
 //! - Enumerations are stored as `i32`, because a file may have numbers newer than this crate;
 //!   `DataType::try_from` reads them.
-//! - Lists of numbers are read in both forms that protobuf has, packed and not.
-//! - A field that the schema does not know is skipped, and lost when the message is written again.
+//! - Lists of numbers are read in both forms of protobuf, packed and unpacked.
+//! - A field that the schema does not have is skipped, so encoding the message again loses it.
 
 mod attribute;
 mod data;
@@ -56,12 +55,12 @@ struct Readme;
 
 /// Reads a model from the bytes of its file.
 ///
-/// Byte fields of the model are slices of `bytes` and keep it alive. Any bytes are safe to read.
+/// Byte fields of the model are slices of `bytes` and keep it alive. The bytes may be untrusted.
 ///
 /// # Errors
 ///
-/// The bytes are not a model, messages are nested more than 100 deep, or text is not UTF-8. The
-/// error names the field.
+/// Returns an error if the bytes are not a model, messages are nested more than 100 deep, or text
+/// is not UTF-8. The error names the field.
 pub fn decode_model(bytes: Bytes) -> Result<ModelProto, DecodeError> {
     ModelProto::decode(bytes)
 }

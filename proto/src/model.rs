@@ -1,8 +1,8 @@
-//! A whole file.
+//! Models, the messages that ONNX files hold.
 
 use crate::{DeviceConfigurationProto, FunctionProto, GraphProto, TrainingInfoProto};
 
-/// A whole ONNX file: a graph with what it needs to be understood.
+/// A whole ONNX file: a graph, the operator sets and functions that its nodes use, and metadata.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ModelProto {
     /// The version of the file format, a `Version`.
@@ -23,16 +23,16 @@ pub struct ModelProto {
     /// The version of the model itself.
     #[prost(int64, optional, tag = "5")]
     pub model_version: Option<i64>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "6")]
     pub doc_string: Option<String>,
     /// The graph that is run for inference.
     #[prost(message, optional, tag = "7")]
     pub graph: Option<GraphProto>,
-    /// Named text about the model; keys are distinct.
+    /// Metadata of the model: named text with distinct keys.
     #[prost(message, repeated, tag = "14")]
     pub metadata_props: Vec<StringStringEntryProto>,
-    /// How to train the model; the steps run in this order.
+    /// The training algorithms of the model, in the order in which they run.
     #[prost(message, repeated, tag = "20")]
     pub training_info: Vec<TrainingInfoProto>,
     /// Functions of the model, unique by domain, name and overload.
@@ -65,17 +65,17 @@ pub struct StringStringEntryProto {
     pub value: Option<String>,
 }
 
-/// Versions of the file format itself, as found in `ModelProto.ir_version`.
+/// Versions of the file format, the values of `ModelProto.ir_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Version {
-    /// No version; proto3 wants a zero.
+    /// No version; proto3 requires an enumeration to have a zero.
     StartVersion = 0,
     /// The first published format.
     IrVersion20171010 = 1,
-    /// Attributes say their type.
+    /// Attributes store their type.
     IrVersion20171030 = 2,
-    /// Operator sets are imported by version, nodes have a domain.
+    /// Models import operator sets by version, and nodes have a domain.
     IrVersion2017113 = 3,
     /// Initializers need not be graph inputs; BFLOAT16.
     IrVersion2019122 = 4,

@@ -23,7 +23,7 @@ pub struct OperatorSetProto {
     /// The version of the set.
     #[prost(int64, optional, tag = "5")]
     pub opset_version: Option<i64>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "6")]
     pub doc_string: Option<String>,
     /// The operators.
@@ -43,15 +43,15 @@ pub struct OperatorProto {
     /// The version of its set that introduced it.
     #[prost(int64, optional, tag = "2")]
     pub since_version: Option<i64>,
-    /// How settled it is.
+    /// The stability of the operator, an `OperatorStatus`.
     #[prost(enumeration = "OperatorStatus", optional, tag = "3")]
     pub status: Option<i32>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "10")]
     pub doc_string: Option<String>,
 }
 
-/// How settled an operator is.
+/// The stability of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum OperatorStatus {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::StringStringEntryProto;
 
 /// A tensor with its elements in row-major order: in `raw_data`, in another file, or in the `_data`
-/// field that its type asks for.
+/// field for its element type.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorProto {
     /// The shape; empty for a scalar.
@@ -14,7 +14,7 @@ pub struct TensorProto {
     /// The type of the elements, a `DataType`.
     #[prost(int32, optional, tag = "2")]
     pub data_type: Option<i32>,
-    /// Which part of the tensor this is, when it is stored in parts.
+    /// The part of the tensor that this message stores, if the tensor is stored in parts.
     #[prost(message, optional, tag = "3")]
     pub segment: Option<tensor_proto::Segment>,
     /// FLOAT, and COMPLEX64 as real, imaginary, real, ...
@@ -33,14 +33,14 @@ pub struct TensorProto {
     /// The name, which for an initializer is the name of its value.
     #[prost(string, optional, tag = "8")]
     pub name: Option<String>,
-    /// Text for people, Markdown allowed.
+    /// Documentation for people, possibly in Markdown.
     #[prost(string, optional, tag = "12")]
     pub doc_string: Option<String>,
     /// The elements of any type but STRING, as little-endian bytes; sub-byte elements are packed
     /// from the lowest bit.
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub raw_data: Option<Bytes>,
-    /// The place of external data: `location`, and optionally `offset`, `length` and `checksum`.
+    /// The location of external data: `location`, and optionally `offset`, `length` and `checksum`.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
     /// Where the elements are.
@@ -52,18 +52,19 @@ pub struct TensorProto {
     /// UINT64 and UINT32.
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
-    /// Named text about the tensor; keys are distinct.
+    /// Metadata of the tensor: named text with distinct keys.
     #[prost(message, repeated, tag = "16")]
     pub metadata_props: Vec<StringStringEntryProto>,
 }
 
-/// A tensor given by its elements that are not zero.
+/// A tensor stored as its elements that are not zero.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SparseTensorProto {
-    /// The elements, one axis; its name is the name of the sparse tensor.
+    /// The elements, a tensor of rank 1; its name is the name of the sparse tensor.
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
-    /// Their places in ascending order, INT64: linear `[n]`, or coordinates `[n, rank]`.
+    /// The positions of the elements in ascending order, INT64: linear indices `[n]`, or
+    /// coordinates `[n, rank]`.
     #[prost(message, optional, tag = "2")]
     pub indices: Option<TensorProto>,
     /// The shape of the whole tensor.
@@ -71,13 +72,13 @@ pub struct SparseTensorProto {
     pub dims: Vec<i64>,
 }
 
-/// The parts of [`TensorProto`].
+/// The types nested in [`TensorProto`].
 pub mod tensor_proto {
     /// The types of elements.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
     #[repr(i32)]
     pub enum DataType {
-        /// Not said.
+        /// No type.
         Undefined = 0,
         /// 32-bit IEEE float.
         Float = 1,

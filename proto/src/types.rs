@@ -19,7 +19,7 @@ pub struct TensorShapeProto {
     pub dim: Vec<tensor_shape_proto::Dimension>,
 }
 
-/// The parts of [`TypeProto`].
+/// The types nested in [`TypeProto`].
 pub mod type_proto {
     /// A dense tensor.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
@@ -105,7 +105,7 @@ pub mod type_proto {
     }
 }
 
-/// The parts of [`TensorShapeProto`].
+/// The types nested in [`TensorShapeProto`].
 pub mod tensor_shape_proto {
     /// One size: a number, a symbol, or unknown.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
@@ -118,7 +118,7 @@ pub mod tensor_shape_proto {
         pub denotation: Option<String>,
     }
 
-    /// The parts of [`Dimension`].
+    /// The types nested in [`Dimension`].
     pub mod dimension {
         /// The size, if it is known.
         #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]

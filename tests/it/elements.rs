@@ -4,7 +4,7 @@ use crate::programs::{run, scratch};
 use onnxc::{Options, import::Size};
 use std::{fs, path::Path};
 
-/// The name in ONNX's text, the type in Rust, and six elements.
+/// The element types: the name in ONNX's text, the type in Rust, and six elements.
 const TYPES: &[(&str, &str, &str)] = &[
     ("float", "f32", "[0.5, -1.0, 2.0, -0.25, 1e-40, 3e38]"),
     ("double", "f64", "[0.5, -1.0, 2.0, -0.25, 1e-310, 3e300]"),
@@ -60,8 +60,8 @@ const LISTED: &[&str] = &[
     "complex128",
 ];
 
-/// The models of one type: a name, the text with `T` for the type, and a check of the program for
-/// the module `model`, given `x`.
+/// The models for each type: a name, the text with `T` for the type, and Rust code that checks the
+/// module `model` with the elements `x`.
 const FORMS: &[(&str, &str, &str)] = &[
     (
         "fixed",
@@ -95,7 +95,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Checks that differ for strings, which are returned on the heap.
+/// The checks that differ for strings, which modules return on the heap.
 const STRINGS: &[(&str, &str)] = &[
     ("fixed", "assert_eq!(model.infer(&x).unwrap().data(), turned(&x));"),
     ("scalar", "assert_eq!(model.infer(&[x[3].clone()]).unwrap().data(), [x[3].clone()]);"),
@@ -116,7 +116,7 @@ const SEQUENCE: (&str, &str, &str) = (
      assert_eq!(model.infer(&list), list);",
 );
 
-/// Maps to tensors, and tensors to maps.
+/// Models that convert maps to tensors, and tensors to maps.
 const MAPS: &[(&str, &str, &str)] = &[
     (
         "from_text",
@@ -148,7 +148,7 @@ const MAPS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A program that calls a module for each form of each type.
+/// A program that calls the modules of all forms and types.
 struct Program<'d> {
     directory: &'d Path,
     modules: String,

@@ -10,18 +10,19 @@ use std::{
     time::Instant,
 };
 
-/// The private memory that the compiler may have besides the files that it maps, in bytes.
+/// The private memory that the compiler may use in addition to mapped files, in bytes.
 const MEMORY: u64 = 300 << 20;
 
-/// The default of `ONNXC_EXTERNAL_MB`, the megabytes of weights: more than the memory limit, and
-/// little for a disk.
+/// The default of `ONNXC_EXTERNAL_MB`, the megabytes of weights: more than the memory limit, but
+/// few for a disk.
 const MEGABYTES: u64 = 640;
 
-/// One weight for each use of a large weight: shared by two `MatMul`, transposed by a `Gemm`, of a
-/// convolution, the value of a `Constant`, and a table.
+/// The names of the weights, one for each use of a large weight: shared by two `MatMul` nodes,
+/// transposed by a `Gemm`, read by a `Conv`, the value of a `Constant`, and the table of a
+/// `Gather`.
 const WEIGHTS: [&str; 5] = ["shared", "transposed", "kernel", "value", "table"];
 
-/// Returns the model. Each weight has `rows · wide` elements in one file.
+/// Returns the model as text. Each weight has `rows · wide` elements, all in one file.
 fn model(rows: u64, wide: u64) -> String {
     let place = |i: u64| {
         let length = 4 * rows * wide;
@@ -62,8 +63,8 @@ large (float[2, {rows}] x, float[1, {wide}, 5, 5] image, int64[3] at)
     )
 }
 
-/// Writes a weights file of that size. All but the first elements of each weight is a hole, so that
-/// the file takes no disk space.
+/// Writes the file of the weights, each of `bytes` bytes. Each is a hole after its first bytes, so
+/// that the file takes almost no disk space.
 fn write_weights(path: &Path, bytes: u64) {
     let file = File::create(path).expect("the scratch directory is writable");
     file.set_len(bytes * WEIGHTS.len() as u64).expect("the scratch directory is writable");

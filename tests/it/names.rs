@@ -1,5 +1,5 @@
-//! Hostile names. In ONNX, a name is any text. Whatever the names and the documentation of a model,
-//! the module compiles without warnings, and its documentation has no markup from the model.
+//! Hostile names: a name in ONNX may be any text. For all names and documentation of a model, the
+//! module compiles without warnings, and its documentation has no markup from the model.
 
 use crate::programs::{rustc, rustdoc, scratch};
 use onnxc::Options;

@@ -1,4 +1,4 @@
-//! Random numbers in a generated module: new ones in each run, the same ones from the same seed.
+//! Random numbers in a generated module: each run draws new ones, and equal seeds draw equal ones.
 
 onnxc_macros::include_onnx!("models/random.onnxtxt");
 

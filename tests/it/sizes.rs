@@ -144,7 +144,7 @@ const CONSTANTS: &str = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] three
     int64[3] signal = {1, -1, 1}, float[1, 2, 3] theta = {1.0, 0.0, 0.5, 0.0, 2.0, 0.25},
     int64 rate = {16}, float low = {1.0}, float high = {8.0}";
 
-/// The greatest `n` and `m`.
+/// The largest `n` and `m` that are tested.
 const LAST: [usize; 2] = [7, 3];
 
 fn compile(name: &str, nodes: &str) -> CompiledModel {

@@ -1,4 +1,5 @@
-//! Training models made from inference models: compares a step with the formulas.
+//! Compares steps of training models, made from inference models, with the formulas of the losses
+//! and the optimizers.
 
 use crate::programs::{onnxc, root, scratch};
 use onnxc::{
@@ -11,8 +12,8 @@ use onnxc::{
 use onnxc_proto::{Message, ModelProto, ValueInfoProto};
 use std::{collections::BTreeMap, fs};
 
-/// Returns a linear layer with three outputs and a bias: its operator set, and the nodes after the
-/// `MatMul`.
+/// Returns a linear layer with three outputs and a bias. `opset` is its operator set, and `end` the
+/// nodes after the `MatMul`.
 fn line(opset: u32, end: &str) -> String {
     let set = format!("<ir_version: 8, opset_import: [\"\": {opset}]>");
     format!(
@@ -27,7 +28,7 @@ const PLAIN: &str = "y = Add(p, b)";
 /// Tensors by name.
 type Values = BTreeMap<String, Tensor>;
 
-/// The step of a training model, as a model whose variables are inputs.
+/// The step of a training model, compiled as a model whose variables are inputs.
 struct Step {
     plan: Plan,
     inputs: Vec<String>,
@@ -73,7 +74,7 @@ impl Step {
         Step { plan, inputs, outputs, bindings, state }
     }
 
-    /// Takes a step, and returns the loss.
+    /// Runs a step, updates the variables, and returns the loss.
     fn take(&mut self, given: &Values) -> f64 {
         let value = |name: &String| {
             let tensor = given.get(name).or_else(|| self.state.get(name));
@@ -143,7 +144,8 @@ fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
     }
 }
 
-/// A variable of an optimizer, with its states, as PyTorch's documentation defines them.
+/// A reference for the optimizers: a variable and its states, by the formulas of PyTorch's
+/// documentation.
 struct Followed {
     x: Vec<f64>,
     v: Vec<f64>,
@@ -224,7 +226,7 @@ fn assert_near(a: &[f64], b: &[f64], what: &str) {
     assert!(a.len() == b.len() && a.iter().zip(b).all(is_near), "{what}: {a:?} is not {b:?}");
 }
 
-/// Compares three steps with the formulas.
+/// Compares three steps of the compiled model with the formulas.
 fn check(text: &str, loss: Loss, method: Method) {
     let what = format!("{loss:?} {method:?} {text}");
     let model = prepare_model(text, &Prepare::new(loss, optimizer(method)));
@@ -311,7 +313,7 @@ fn classes_may_lie_along_the_last_axis() {
     assert_near(&losses, &[through_the_origin(); 2], "classes along the last axis");
 }
 
-/// Returns the loss of `line` without its bias.
+/// Returns the cross-entropy loss of `line` without its bias.
 fn through_the_origin() -> f64 {
     let w = [0.3, -0.2, 0.5, 0.1, 0.4, -0.6];
     let y = |at: usize| X[at / 3 * 2] * w[at % 3] + X[at / 3 * 2 + 1] * w[3 + at % 3];
@@ -340,7 +342,7 @@ fn class_axes_of_size_1_are_skipped() {
     assert!(message.contains("the `Softmax` is over several axes"), "{message}");
 }
 
-/// A net with every kind of constant that is trained, and every kind that is not.
+/// A network with every kind of constant that is trainable by default, and every kind that is not.
 const NET: &str = r#"<ir_version: 8, opset_import: ["" : 17]>
     net (float[n, 2, 6, 6] image) => (float[n, 4] probabilities, float[n, 3, 6, 6] features)
     <float[3, 2, 3, 3] conv_w = {CONV}, float[3] conv_b = {1, 2, 3}, float[3] bn_scale = {1, 1, 1},

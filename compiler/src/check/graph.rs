@@ -1,4 +1,4 @@
-//! Graphs: names, single assignment, order, and nested scopes.
+//! Checks graphs: names, single assignment, order, and nested scopes.
 
 use super::{
     context::{Context, Place},
@@ -14,7 +14,8 @@ use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{GraphProto, NodeProto, TensorProto, TrainingInfoProto, ValueInfoProto};
 use std::collections::HashSet;
 
-/// Checks the graph of a model and its training information.
+/// Checks the main graph of a model. Returns its scope, which the checks of the training
+/// information read.
 pub(super) fn main<'s, 'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -25,7 +26,7 @@ pub(super) fn main<'s, 'p>(
     scope
 }
 
-/// Checks a graph in an attribute.
+/// Checks a graph in an attribute, which may read names of the graph `outer`.
 pub(super) fn nested<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -76,7 +77,7 @@ fn input<'p>(cx: &mut Context<'p>, input: &'p ValueInfoProto, scope: &mut Scope<
     }
 }
 
-/// Returns whether a name of a training algorithm is also one of the graph that it is merged with.
+/// Returns whether the graph that a training algorithm is joined with declares a name too.
 fn hides_inference(scope: &Scope<'_, '_>, name: &str) -> bool {
     let outer = scope.outer.filter(|_| scope.kind == Kind::Algorithm);
     outer.is_some_and(|outer| outer.taken(name).is_some())
@@ -119,7 +120,7 @@ fn initializers<'p>(
     }
 }
 
-/// Checks nodes in order, with the names that each may use.
+/// Checks nodes in order. Each may read only the names that are defined before it.
 pub(super) fn nodes<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
@@ -144,7 +145,7 @@ pub(super) fn nodes<'p>(
 
 fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'_, '_>) {
     let shown = quoted(name);
-    // The search takes time, and a hostile model could repeat it.
+    // The search is slow, and a malicious model could repeat it for many names.
     let later = cx.keeps_more().then(|| scope.maker(name)).flatten();
     if let Some((number, is_here)) = later {
         let graph = if is_here { "" } else { " of the graph around this one" };

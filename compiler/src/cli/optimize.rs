@@ -72,7 +72,7 @@ fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
     Ok(jobs)
 }
 
-/// The error for two models that would be written to one file.
+/// Returns the error for two models that would be written to one file.
 fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
     Diagnostic::new(Code::BadOption, "two models would be written to one file")
         .note(format!("{} and {}", first.display(), second.display()))
@@ -80,7 +80,7 @@ fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
         .within(to.display().to_string())
 }
 
-/// The models at a path, which is a file or a folder.
+/// Returns the models at a path, which is a file or a folder.
 fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -94,7 +94,7 @@ fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     Ok(found)
 }
 
-/// Collects the models below a folder. Links to folders are not followed, since they may form a
+/// Collects the models below a folder. It does not follow links to folders, because they may form a
 /// cycle.
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
     let refused = file::refused(folder);

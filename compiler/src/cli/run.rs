@@ -66,7 +66,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Prints the outputs of a run. `run` is its number if there are several.
+/// Prints the outputs of a run. `run` is its number if there are several runs.
 fn print(plan: &Plan, outputs: &[Value], run: Option<usize>) {
     let run = run.map_or(String::new(), |run| format!("run {run}, "));
     for (port, value) in plan.outputs.iter().zip(outputs) {
@@ -74,7 +74,7 @@ fn print(plan: &Plan, outputs: &[Value], run: Option<usize>) {
     }
 }
 
-/// Writes the outputs of a run, in a directory of its own if there are several.
+/// Writes the outputs of a run. If there are several runs, each has its own subdirectory.
 fn write(
     plan: &Plan,
     outputs: &[Value],
@@ -118,7 +118,7 @@ fn compute(
     }
     let planned = onnxc::Compiler::new(&compile).plan(bytes);
     let plan = planned.map_err(|mut diagnostics| {
-        // The shape may have been given for a misspelled input, so unknown inputs are reported too.
+        // The error may be due to a misspelled input, so unknown inputs are reported too.
         let names: Vec<_> = proto.graph.iter().flat_map(|graph| &graph.input).collect();
         let names: Vec<&str> = names.into_iter().map(|input| input.name()).collect();
         diagnostics
@@ -136,7 +136,8 @@ fn compute(
     Ok((plan, results))
 }
 
-/// A unique file name for an output, made of the letters and digits of its name.
+/// Returns a unique file name for an output. `_` replaces characters that are not letters or
+/// digits.
 fn file_name(output: &str, format: Format, taken: &mut HashSet<String>) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
     let stem: String = output.chars().map(plain).collect();

@@ -97,7 +97,7 @@ impl<'p> Model<'p> {
         Ok(Training { infer, reset, init, steps, files: std::mem::take(&mut self.files) })
     }
 
-    /// The variables, in the order of the initializers: the model's, then each algorithm's.
+    /// Reads the variables in the order of the initializers: the model's, then each algorithm's.
     fn variables(&mut self) -> Result<Vec<Variable>, Diagnostics> {
         let builder = self.builder(self.main);
         let infos = &self.proto.training_info;
@@ -123,7 +123,8 @@ impl<'p> Model<'p> {
         GraphBuilder::new(self.proto, graph, self.settings, self.checked)
     }
 
-    /// Builds the graph of an algorithm joined with the model's, as the specification demands.
+    /// Builds the graph of a training algorithm, joined with the model's as the specification
+    /// requires.
     fn step(
         &mut self,
         info: &TrainingInfoProto,
@@ -142,8 +143,8 @@ impl<'p> Model<'p> {
         self.update_graph(&graph, variables, assigned.collect(), unused)
     }
 
-    /// Builds a graph that updates the variables to the values of these names. A variable without a
-    /// name keeps its value.
+    /// Builds a graph that assigns to each variable the value with the name in `assigned`. A
+    /// variable without a name keeps its value.
     fn update_graph(
         &mut self,
         graph: &GraphProto,
@@ -214,8 +215,8 @@ impl<'p> Model<'p> {
 }
 
 impl GraphBuilder<'_> {
-    /// Adds the variables as inputs, in place of the initializers of the same names. They are
-    /// states without an update.
+    /// Adds an input for each variable, which replaces the initializer of that name. It is a state
+    /// without an update.
     pub(super) fn variables(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
         let own: HashSet<&str> = proto.initializer.iter().map(TensorProto::name).collect();
         let mut interface =
@@ -232,7 +233,7 @@ impl GraphBuilder<'_> {
     }
 }
 
-/// Joins two graphs field by field, without the outputs.
+/// Joins two graphs field by field. The result has no outputs.
 fn join_graphs(main: &GraphProto, own: &GraphProto) -> GraphProto {
     let mut graph = GraphProto { output: Vec::new(), ..main.clone() };
     graph.initializer.extend(own.initializer.iter().cloned());
@@ -245,12 +246,12 @@ fn join_graphs(main: &GraphProto, own: &GraphProto) -> GraphProto {
     graph
 }
 
-/// The settings of the user that no graph uses.
+/// The diagnostics of settings that no graph uses.
 #[derive(Default)]
 struct Unused(Option<Vec<Diagnostic>>);
 
 impl Unused {
-    /// Keeps the diagnostics that this graph reports too.
+    /// Keeps only the diagnostics that this graph reports too.
     fn merge(&mut self, mut found: Vec<Diagnostic>) {
         let before = self.0.take();
         let stays = |f: &Diagnostic| {

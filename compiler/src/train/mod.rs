@@ -321,7 +321,7 @@ fn raise(model: &mut ModelProto) {
     if model.ir_version() < FREE_INITIALIZERS
         && let Some(graph) = &mut model.graph
     {
-        // They had to be inputs; as such, callers could now set them.
+        // They had to be inputs, so callers could now set them.
         let constants: HashSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
         graph.input.retain(|input| !constants.contains(input.name()));
     }

@@ -135,7 +135,7 @@ fn multiply_row(row: PairRow<'_, f32>, y: &mut [f32]) {
     threads::share(y, COLS, cost, |first, y| dispatch(PairSums { row, first, across, y }));
 }
 
-/// The multiplication of a row with some of the columns.
+/// The multiplication of a row by some of the columns.
 struct PairSums<'a> {
     row: PairRow<'a, f32>,
     /// The first panel.
@@ -159,7 +159,7 @@ impl WithSimd for PairSums<'_> {
 }
 
 impl PairSums<'_> {
-    /// Multiplies with all panels, `P` at a time. A row of a panel is `V` vectors.
+    /// Multiplies by all panels, `P` at a time. A row of a panel is `V` vectors.
     #[inline(always)]
     fn groups<S: Simd, const V: usize, const P: usize>(self, s: S) {
         let PairSums { row, first, across, y } = self;

@@ -309,7 +309,7 @@ fn panels<S: Simd, T: SimdElem>(
     }
 }
 
-/// Multiplies with all panels, `P` at a time. A row of a panel is `V` vectors.
+/// Multiplies by all panels, `P` at a time. A row of a panel is `V` vectors.
 #[inline(always)]
 fn groups<S: Simd, T: SimdElem, const V: usize, const P: usize>(
     s: S,

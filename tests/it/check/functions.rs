@@ -13,7 +13,7 @@ fn function(change: impl FnOnce(&mut FunctionProto)) -> Vec<u8> {
     edit(CALLS, |model| change(&mut model.functions[0]))
 }
 
-/// Returns [`CALLS`] with a further function that no node calls.
+/// Returns [`CALLS`] with another function, which no node calls.
 fn more(text: &str) -> Vec<u8> {
     edit(CALLS, |model| {
         model.functions.push(onnxc::import::text::function(text).expect("the text is valid"));

@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Returns a model of an IR version without operator sets, which imports one.
+/// Returns a model that imports an operator set in an IR version that has none.
 fn before_versions() -> Vec<u8> {
     edit(PLAIN, |m| {
         m.ir_version = Some(2);

@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> ExitCode {
         .map_err(|error| io_diagnostic(root, &error).into())
         .and_then(|root| bench(options, &root));
     if options.scratch.is_none() {
-        // The system cleans up its temporary directory.
+        // A failure does no harm: the system cleans up its temporary directory.
         drop(fs::remove_dir_all(&temporary));
     }
     match result {
@@ -97,8 +97,8 @@ fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Writes the project: the model's module, and the program around it. Returns the multiply-adds of
-/// a call.
+/// Writes the project: the model's module, and the program that times it. Returns the multiply-adds
+/// of a call.
 fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.name = Some("model".into());
@@ -130,7 +130,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     Ok(macs)
 }
 
-/// The inputs for which the model is timed.
+/// Returns the inputs for which the model is timed.
 fn inputs(
     options: &Options,
     timed: &Timed<'_>,
@@ -144,7 +144,7 @@ fn inputs(
     values.map_err(|diagnostics| diagnostics.within(&model.display().to_string()))
 }
 
-/// The manifest of the project. `images` enables the decoders of images.
+/// Returns the manifest of the project. `images` enables the image decoders.
 fn manifest(options: &Options, images: bool) -> String {
     let runtime = Runtime::find(options.runtime.as_deref()).dependency();
     let images = if images { ", \"image\"" } else { "" };
@@ -181,9 +181,9 @@ fn build(root: &Path) -> Result<(), Diagnostic> {
 struct Measured {
     /// The number of threads.
     threads: usize,
-    /// The microseconds of each call, in ascending order.
+    /// The time of each call in microseconds, in ascending order.
     us: Vec<f64>,
-    /// Microseconds from the start of the program to the first answer.
+    /// The time from the start of the program to its first answer, in microseconds.
     load_us: f64,
     /// The peak of one core, in GFLOP/s.
     peak: f64,
@@ -194,7 +194,7 @@ struct Measured {
 impl Measured {
     /// Runs the program in the project, and measures it.
     fn of(root: &Path, threads: NonZero<usize>, seconds: f64) -> Result<Measured, String> {
-        /// The time of untimed calls, in which the processor raises its clock, in milliseconds.
+        /// The milliseconds of untimed calls, in which the processor raises its clock.
         const WARM_UP: u32 = 200;
         const LEAST: u32 = 10;
         let paths = ["target/release/bench", "inputs"].map(|path| root.join(path));

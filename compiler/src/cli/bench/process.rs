@@ -1,4 +1,4 @@
-//! Runs the program that is timed, and speaks the line protocol that `program.rs` documents.
+//! Runs the program that is timed, and exchanges lines with it as `program.rs` documents.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -8,18 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The running program.
+/// A running program, with pipes to it and from it.
 pub struct Process {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
-    /// The time from its start to the model's first answer.
+    /// The time from the program's start to its first answer.
     pub load: Duration,
 }
 
 impl Process {
-    /// Starts the program with a file of inputs and a number of threads, and waits for the model's
-    /// first answer.
+    /// Starts the program with a file of inputs and a number of threads, and waits for its first
+    /// answer.
     pub fn start(
         program: &Path,
         inputs: &Path,
@@ -38,7 +38,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Sends a line, and waits for the answer.
+    /// Sends a line, and returns the answer.
     pub fn ask(&mut self, line: &str) -> Result<serde_json::Value, String> {
         writeln!(self.to, "{line}").map_err(|error| error.to_string())?;
         self.answer()
@@ -53,7 +53,7 @@ impl Process {
         serde_json::from_str(&line).map_err(|error| error.to_string())
     }
 
-    /// The errors that the program printed before it ended.
+    /// Returns the errors that the program printed before it ended.
     fn final_errors(&mut self) -> String {
         let errors = self.child.stderr.take();
         let text = errors.and_then(|errors| std::io::read_to_string(errors).ok());

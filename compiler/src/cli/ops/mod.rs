@@ -84,7 +84,7 @@ mod tests {
             for (constraint, _) in &version.constraints {
                 let mut values = version.inputs.iter().chain(version.outputs);
                 if !values.any(|value| value.ty == *constraint) {
-                    // Two versions have constraints that no input or output uses.
+                    // Two operator versions have a constraint that no input or output uses.
                     continue;
                 }
                 let uses = |sample: &&Sample| sample.uses(&version, constraint);

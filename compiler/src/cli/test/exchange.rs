@@ -7,7 +7,7 @@ use onnxc::{
     value::Value,
 };
 
-/// The kinds of values other than tensors, in place of an element type.
+/// The kinds of values other than tensors, stored where a tensor has its element type.
 const SEQUENCE: usize = 1000;
 const OPTIONAL: usize = 1001;
 const MAP: usize = 1002;

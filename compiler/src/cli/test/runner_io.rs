@@ -1,8 +1,8 @@
 //! Reads and writes the files in which the test program and compiled models exchange values.
 //!
-//! A tensor is its element type's number, the rank, the sizes, the size of the data in bytes, and
-//! the elements, little-endian. A sequence or an optional is its kind, the number of values, and
-//! the values. A map is its kind and two tensors.
+//! All numbers are little-endian. A tensor is stored as the number of its element type, the rank,
+//! the sizes, the size of the data in bytes, and the elements. A sequence or an optional is stored
+//! as its kind, the number of values, and the values. A map is stored as its kind and two tensors.
 
 use onnxc_runtime::{
     Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
@@ -17,7 +17,7 @@ pub enum Value {
     Map(Box<[Value; 2]>),
 }
 
-/// The kinds of values other than tensors, in place of an element type.
+/// The kinds of values other than tensors, stored where a tensor has its element type.
 const SEQUENCE: u64 = 1000;
 const OPTIONAL: u64 = 1001;
 const MAP: u64 = 1002;
@@ -87,24 +87,24 @@ impl Element for String {
 }
 
 impl Value {
-    /// Makes a tensor of these elements.
+    /// Creates a tensor of these elements.
     pub fn new<T: Element>(shape: &[usize], elements: &[T]) -> Value {
         let mut data = Vec::new();
         T::encode(elements, &mut data);
         Value::Tensor { dtype: T::CODE, shape: shape.to_vec(), data }
     }
 
-    /// Makes a sequence of tensors.
+    /// Creates a sequence of tensors.
     pub fn of_sequence<T: Element>(sequence: &Sequence<T>) -> Value {
         Value::Sequence(sequence.iter().map(|(shape, data)| Value::new(shape, data)).collect())
     }
 
-    /// Makes an optional value.
+    /// Creates an optional value.
     pub fn of_optional(value: Option<Value>) -> Value {
         Value::Optional(value.map(Box::new))
     }
 
-    /// Makes a sequence with a map for each row of values.
+    /// Creates a sequence with a map for each row of values.
     pub fn of_maps<K: Element, V: Element>(keys: &[K], values: &[V]) -> Value {
         let maps = values.chunks(keys.len().max(1)).map(|values| {
             let tensors = [Value::new(&[keys.len()], keys), Value::new(&[values.len()], values)];
@@ -113,7 +113,7 @@ impl Value {
         Value::Sequence(maps.collect())
     }
 
-    /// The elements, if they have this type.
+    /// Returns the elements, or an error if they have another type.
     pub fn elements<T: Element>(&self) -> Result<Vec<T>, String> {
         match self {
             Value::Tensor { dtype, data, .. } if *dtype == T::CODE => Ok(T::decode(data)),
@@ -125,14 +125,14 @@ impl Value {
         }
     }
 
-    /// The shape, if it has `R` axes.
+    /// Returns the shape, or an error if the rank is not `R`.
     pub fn shape<const R: usize>(&self) -> Result<[usize; R], String> {
         let Value::Tensor { shape, .. } = self else { return Err("an input is no tensor".into()) };
         let found = shape.as_slice();
         found.try_into().map_err(|_| format!("an input has {} axes, not {R}", found.len()))
     }
 
-    /// The sequence, if its elements have this type.
+    /// Returns the sequence, or an error if its elements have another type.
     pub fn sequence<T: Element + Clone>(&self) -> Result<Sequence<T>, String> {
         let Value::Sequence(values) = self else { return Err("an input is no sequence".into()) };
         let mut sequence = Sequence::new();
@@ -144,13 +144,13 @@ impl Value {
         Ok(sequence)
     }
 
-    /// The keys and the values, if this is a map of these types.
+    /// Returns the keys and the values, or an error if this is not a map of these types.
     pub fn map<K: Element, V: Element>(&self) -> Result<(Vec<K>, Vec<V>), String> {
         let Value::Map(tensors) = self else { return Err("an input is no map".into()) };
         Ok((tensors[0].elements()?, tensors[1].elements()?))
     }
 
-    /// The content of an optional, or the value itself if it is none.
+    /// Returns the content of an optional, or the value itself if it is not an optional.
     pub fn optional(&self) -> Option<&Value> {
         match self {
             Value::Optional(value) => value.as_deref(),

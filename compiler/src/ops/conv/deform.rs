@@ -119,7 +119,7 @@ impl Op for DeformConv {
         cx.call_on(&DEFORM_CONV, dtype, inputs, outputs, (geometry, groups))
     }
 
-    /// Expresses the operator as samples of the images, multiplied with the weights, and
+    /// Expresses the operator as samples of the images, multiplied by the weights, and
     /// differentiates that.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, w, y, tape) = (g.x(0), g.x(1), g.y(0), g.tape());

@@ -167,7 +167,7 @@ impl SlidingWindow {
     }
 
     /// The gradient of the weights: for each weight, the sum over all windows of the element that
-    /// it is multiplied with times the window's `dy`. If the sizes of the window are unknown, it is
+    /// it is multiplied by, times the window's `dy`. If the sizes of the window are unknown, it is
     /// a convolution of the images with `dy` as its filters, with batch and channels exchanged in
     /// both.
     pub fn conv_weight_grad<'t>(

@@ -21,7 +21,7 @@ pub const OPS: &[Entry] = &[internal("ConvWeightGrad", |node| {
 })];
 
 /// The gradient of the weights of a convolution, with the images `x` and `dy` as inputs 0 and 1:
-/// for each weight, the sum over all windows of the element that it is multiplied with times the
+/// for each weight, the sum over all windows of the element that it is multiplied by, times the
 /// window's `dy`.
 #[derive(Clone)]
 pub struct ConvWeightGrad {

@@ -2,7 +2,7 @@
 //! multiple of four with arbitrary bytes, unless there are only one to three. Bytes are unsigned:
 //! 128 is added to signed ones and to their zero point.
 //!
-//! The bytes that a convolution multiplies with four neighboring weights are contiguous in this
+//! The bytes that a convolution multiplies by four neighboring weights are contiguous in this
 //! layout, so nothing is packed. The image is only copied, with its padding, if windows reach over
 //! its border.
 

@@ -1,5 +1,5 @@
 //! Products of int8 and `bfloat16` numbers with AMX tiles: rows are copied to a buffer on the
-//! stack, as many as it holds, and multiplied with all columns.
+//! stack, as many as it holds, and multiplied by all columns.
 
 mod pairs;
 mod pixels;
@@ -131,7 +131,7 @@ impl<'a> Right<'a> {
 /// The source of the rows, and the consumer of the accumulators.
 pub(crate) trait TileEpilogue<T> {
     /// Returns all rows and their stride in bytes, if tiles can read them in place: elements behind
-    /// a row are multiplied with zeros of the columns.
+    /// a row are multiplied by zeros of the columns.
     fn rows(&self) -> Option<(&[u8], usize)> {
         None
     }
@@ -238,7 +238,7 @@ impl<N: Narrow> Blocks<'_, N> {
         }
     }
 
-    /// Schedules the prefetch of the columns behind these while these are multiplied with `rows`
+    /// Schedules the prefetch of the columns behind these while these are multiplied by `rows`
     /// rows. Behind the last columns are those of the next product.
     #[inline(always)]
     fn plan_prefetch(&mut self, (column, width): (usize, usize), rows: usize) {

@@ -1,5 +1,5 @@
 //! The inner loops of Winograd convolutions F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3), the latter also
-//! for windows with a stride of 2: transforms the input of a row of tiles, multiplies it with the
+//! for windows with a stride of 2: transforms the input of a row of tiles, multiplies it by the
 //! transformed weights, and transforms the accumulators to outputs.
 
 mod input;

@@ -112,7 +112,7 @@ pub trait Bytes: Sealed {
     /// Saturates the numbers of four vectors to bytes, in the order of columns before
     /// [`Bytes::interleave`].
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
-    /// Requantizes accumulators: multiplies each with its factor exactly, rounds to the nearest
+    /// Requantizes accumulators: multiplies each by its factor exactly, rounds to the nearest
     /// integer, ties to even, and adds the zero point. A result outside the bytes may be any number
     /// outside on the same side, or the next byte.
     ///

@@ -18,8 +18,8 @@ pub(crate) fn scaled(sum: i32, factor: f32) -> i32 {
     whole.clamp(i64::from(-i32::MAX), i64::from(i32::MAX)) as i32
 }
 
-/// A factor in the form that processors multiply with, `mantissa / 2^(32 + shift)`: the high word
-/// of a product, rounded as it is shifted.
+/// A factor in the form that processors multiply by, `mantissa / 2^(32 + shift)`: the high word of
+/// a product, rounded as it is shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Multiplier {
     /// From 2³⁰ to 2³¹.
