@@ -2,8 +2,8 @@
 
 use crate::diag::{Code, Diagnostic, Result, quoted};
 
-/// A type whose values are words on the command line and in the macro. `choices!` implements it,
-/// and `FromStr` and `Display`.
+/// A type whose values are keywords on the command line and in the macro. `choices!` implements it,
+/// together with `FromStr` and `Display`.
 pub trait Choice: Copy + PartialEq + 'static {
     /// Every value, in the order of `--help`.
     const ALL: &'static [Self];
