@@ -137,7 +137,7 @@ fn stored(
     }
     if dtype == DType::Bool {
         let raw = proto.raw_data.iter().flat_map(|raw| raw.iter().map(|&byte| i32::from(byte)));
-        truths(raw.chain(proto.int32_data.iter().copied()))?;
+        ensure_booleans(raw.chain(proto.int32_data.iter().copied()))?;
     }
     let bad = |text: &&onnxc_proto::Bytes| std::str::from_utf8(text).is_err();
     match proto.string_data.iter().enumerate().find(|(_, text)| bad(text)) {
@@ -148,15 +148,15 @@ fn stored(
     }
 }
 
-/// Refuses truth values other than 0 and 1.
+/// Refuses booleans other than 0 and 1.
 ///
 /// # Errors
 ///
 /// Returns an error for the first element that is neither 0 nor 1.
-pub fn truths(elements: impl IntoIterator<Item = i32>) -> Result {
+pub fn ensure_booleans(elements: impl IntoIterator<Item = i32>) -> Result {
     match elements.into_iter().enumerate().find(|(_, element)| !matches!(element, 0 | 1)) {
         Some((i, element)) => {
-            let message = format!("truth value {i} of the tensor is {element}, neither 0 nor 1");
+            let message = format!("boolean {i} of the tensor is {element}, neither 0 nor 1");
             Err(found(Code::BadTensor, message))
         }
         None => Ok(()),

@@ -115,7 +115,7 @@ fn numbers(order: &str, name: &str, shape: &[usize], data: &[u8]) -> Result<Tens
         data.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
     if *dtype == DType::Bool && data.iter().any(|&byte| byte > 1) {
-        return Err(bad("a truth value is neither 0 nor 1"));
+        return Err(bad("a boolean is neither 0 nor 1"));
     }
     Ok(Tensor { dtype: *dtype, shape: shape.to_vec(), data: Data::Bytes(data.into()) })
 }

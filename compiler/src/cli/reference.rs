@@ -76,6 +76,9 @@ fn usage(arg: &Arg) -> String {
     let short = arg.get_short().map_or(String::new(), |short| format!("`-{short}`, "));
     let text = match (arg.get_long(), arg.get_short(), value.as_str()) {
         (Some(long), _, "") => format!("{short}`--{long}`"),
+        (Some(long), _, value) if arg.is_require_equals_set() => {
+            format!("{short}`--{long}[={value}]`")
+        }
         (Some(long), _, value) => format!("{short}`--{long} {value}`"),
         (None, Some(short), value) => format!("`-{short} {value}`"),
         (None, None, value) => format!("`{value}`"),

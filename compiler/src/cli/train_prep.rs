@@ -42,7 +42,7 @@ pub struct Options {
     output: Option<String>,
     /// Train the initializers whose names match this pattern, in which `*` is any text and `?` any
     /// character; by default all that look like weights: those of type float or double that have
-    /// axes and a gradient, and are no statistics, bounds or masks
+    /// axes and a gradient, and are not statistics, bounds or masks
     #[arg(long, value_name = "PATTERN")]
     trainable: Vec<String>,
     /// The initial values of weights

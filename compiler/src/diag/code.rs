@@ -57,7 +57,7 @@ codes! {
     BadTensor = 103: "\
         The data of a tensor does not fit its type and shape. The number of elements (the product \
         of `dims`), times the size of an element of `data_type`, must be the size of the data. A \
-        truth value that is neither 0 nor 1 is an error too. Store the tensor again."
+        boolean that is neither 0 nor 1 is an error too. Write the tensor again."
     BadExternalData = 104: "\
         A tensor in an external data file cannot be read. The file is missing, too short, outside \
         the model's directory, reached through a link, or has a second name (a hard link). Put \
@@ -238,8 +238,8 @@ codes! {
         changed without its declarations, or a node does not compute what its author intended. \
         Delete or correct the declaration."
     UnknownShape = 204: "\
-        The rank of a value is unknown until the model runs, and onnxc does not generate code for \
-        any rank. The model is valid. Constant shapes (`--const`), or declared types, may \
+        The rank of a value is unknown until the model runs, and onnxc generates code for known \
+        ranks only. The model is valid. Constant shapes (`--const`), or declared types, may \
         determine the rank."
     NoGradient = 205: "\
         The model asks for a gradient along a path that has none. An operator on the path has no \

@@ -110,7 +110,7 @@ pub enum Defaults {
 }
 
 choices! { Defaults:
-    Argument "argument" "As arguments that the caller may omit";
+    Argument "argument" "As `Option` arguments: `None` is the default";
     Constant "constant" "As constants";
 }
 

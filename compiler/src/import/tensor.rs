@@ -2,7 +2,7 @@
 
 use super::{external, types};
 use crate::{
-    check::truths,
+    check::ensure_booleans,
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
@@ -33,7 +33,7 @@ pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
         let raw = files.read(proto, raw_len(dtype, len))?;
         // The checker has seen only the data inside the model.
         if dtype == DType::Bool {
-            truths(raw.iter().map(|&byte| i32::from(byte)))?;
+            ensure_booleans(raw.iter().map(|&byte| i32::from(byte)))?;
         }
         unpack(dtype, len, raw)?
     } else if let Some(raw) = proto.raw_data.as_ref().filter(|raw| !raw.is_empty()) {

@@ -182,13 +182,13 @@ fn dense() -> Vec<Case> {
         case(
             "tensor_bool_raw",
             BadTensor,
-            "truth value 1 of the tensor is 2, neither 0 nor 1",
+            "boolean 1 of the tensor is 2, neither 0 nor 1",
             other(DataType::Bool, &[3], |t| t.raw_data = Some(Bytes::from_static(&[1, 2, 0]))),
         ),
         case(
             "tensor_bool_field",
             BadTensor,
-            "truth value 2 of the tensor is 256, neither 0 nor 1",
+            "boolean 2 of the tensor is 256, neither 0 nor 1",
             other(DataType::Bool, &[3], |t| t.int32_data = vec![1, 0, 256]),
         ),
         case(
@@ -211,7 +211,7 @@ fn dense() -> Vec<Case> {
             "`data_location` is 7",
             tensor(|t| t.data_location = Some(7)),
         ),
-        case("tensor_bool_in_attribute", BadTensor, "truth value 0 of the tensor is -1", {
+        case("tensor_bool_in_attribute", BadTensor, "boolean 0 of the tensor is -1", {
             let base = PLAIN.replace("[first]", "u = Constant<value = bool[1] {1}>() [first]");
             edit(&base, |m| {
                 let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];

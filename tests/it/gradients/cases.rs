@@ -463,7 +463,7 @@ pub(super) const CASES: &[Case<'_>] = &[
 /// Operators without a case, by the reason.
 pub(crate) const NO_CASE: &[(&str, &str)] = &[
     (
-        "gives integers, truth values or strings",
+        "gives integers, booleans or strings",
         "And ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor ConvInteger \
          DynamicQuantizeLinear Equal GreaterOrEqual IsInf IsNaN LessOrEqual MatMulInteger \
          NonMaxSuppression NonZero Not OptionalHasElement Or QLinearConv QLinearMatMul \

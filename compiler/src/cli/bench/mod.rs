@@ -31,8 +31,8 @@ use timed::Timed;
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file of an input: `.npy`, or `.pb`. By default the first data set beside the model, or
-    /// else random floating-point numbers, integers of 1, and labels from all classes of the loss
+    /// The file of an input: `.npy`, or `.pb`. By default the first data set beside the model;
+    /// without one, random floating-point numbers, integers with the value 1, and random labels
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
     /// Time a step of training, which starts from initial values; a model with several algorithms

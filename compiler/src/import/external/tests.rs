@@ -111,7 +111,7 @@ fn numbers_must_fit_the_file() {
 }
 
 #[test]
-fn truth_values_are_0_or_1() {
+fn booleans_are_0_or_1() {
     let scratch = Scratch::new();
     let read = |offset: &str| {
         let dtype = Some(crate::dtype::DType::Bool.code());
@@ -121,7 +121,7 @@ fn truth_values_are_0_or_1() {
     };
     assert_eq!(read("0").ok(), Some(Some(vec![0, 1])));
     let found = read("1").expect_err("a 2 is there").message;
-    assert_eq!(found, "truth value 1 of the tensor is 2, neither 0 nor 1");
+    assert_eq!(found, "boolean 1 of the tensor is 2, neither 0 nor 1");
 }
 
 #[test]
