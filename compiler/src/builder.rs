@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_does_not_watch_what_the_build_script_made() {
+    fn cargo_does_not_watch_the_files_that_a_build_script_writes() {
         let out_dir = Path::new("/target/debug/build/digits-0123/out");
         for (file, source) in [
             ("../models/digits.onnx", true),

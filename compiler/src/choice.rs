@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_read_as_it_is_written() {
+    fn every_word_parses_to_its_value() {
         each_word_names_its_value::<ArenaIn>();
         each_word_names_its_value::<Defaults>();
         each_word_names_its_value::<Initial>();
@@ -88,8 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_answered_with_the_known_ones() {
-        let error = "stack".parse::<ArenaIn>().expect_err("no arena is there").message;
+    fn an_unknown_word_is_an_error_that_lists_the_known_ones() {
+        let error =
+            "stack".parse::<ArenaIn>().expect_err("`stack` is not a place for the arena").message;
         assert_eq!(error, "expected `struct` or `heap` or `caller`, found `stack`");
     }
 }

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_leaves_the_file_as_it_was() {
+    fn a_failed_write_leaves_the_file_unchanged() {
         let directory = scratch("fail");
         let path = directory.join("x");
         write_if_changed(&path, b"before").expect("the test made the directory");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_laid_aside_stays_the_same() {
+    fn laying_bytes_aside_preserves_them() {
         let bytes: Vec<u8> = (0..LARGE).map(|i| (i % 251) as u8).collect();
         assert!(lay_aside(bytes.clone().into()) == bytes);
     }

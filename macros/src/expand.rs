@@ -13,17 +13,17 @@ use syn::{LitStr, Result};
 /// Returns the items of the module, and items that make rustc track the model's files.
 pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let literal = &arguments.model;
-    let refused = |text: String| syn::Error::new(literal.span(), text);
+    let error = |text: String| syn::Error::new(literal.span(), text);
     let (place, path) = (literal.value(), locate(literal)?);
-    let model = onnxc::file::read(&path).map_err(|error| refused(format!("{place}: {error}")))?;
+    let model = onnxc::file::read(&path).map_err(|io| error(format!("{place}: {io}")))?;
     let mut options = arguments.options.clone();
     let directory = path.parent().unwrap_or(Path::new("/"));
     options.settings.directory = Some(directory.to_owned());
     let ModuleItems { items, files } = Compiler::new(&options)
         .module_items(model, &path)
-        .map_err(|diagnostics| refused(diagnostics.within(&place).to_string()))?;
+        .map_err(|diagnostics| error(diagnostics.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
-    let sources = [path.clone()].into_iter().chain(beside).map(|path| tracked(&path, literal));
+    let sources = [path.clone()].into_iter().chain(beside).map(|path| track_file(&path, literal));
     let sources = sources.collect::<Result<TokenStream>>()?;
     Ok(quote!(#items #sources))
 }
@@ -46,7 +46,7 @@ fn locate(literal: &LitStr) -> Result<PathBuf> {
 }
 
 /// Returns an item that makes rustc track a file as a dependency.
-fn tracked(path: &Path, literal: &LitStr) -> Result<TokenStream> {
+fn track_file(path: &Path, literal: &LitStr) -> Result<TokenStream> {
     let path = path.to_str().ok_or_else(|| {
         syn::Error::new(literal.span(), format!("the path {} is not UTF-8", path.display()))
     })?;

@@ -59,7 +59,7 @@ fn list_names(directory: &Path) -> Vec<String> {
 }
 
 fn read(path: &Path) -> String {
-    fs::read_to_string(path).expect("it was written")
+    fs::read_to_string(path).expect("the command wrote the file")
 }
 
 #[test]
@@ -95,8 +95,11 @@ fn a_weights_file_needs_a_regular_module_file() {
     let null = directory.join("null.rs");
     symlink("/dev/null", &null).expect("the scratch directory is writable");
     let output = onnxc::Compiler::new(&Options::default()).compile_bytes(MODEL.into(), "m");
-    let message =
-        output.expect("it is valid").write(&null).expect_err("a device is an error").to_string();
+    let message = output
+        .expect("the model is valid")
+        .write(&null)
+        .expect_err("a device is an error")
+        .to_string();
     assert!(message.contains("no regular file") && message.contains("null.rs"), "{message}");
     assert_eq!(list_names(&directory), ["null.rs", "scaled.onnxtxt"]);
 }

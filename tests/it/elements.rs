@@ -41,7 +41,7 @@ const TYPES: &[(&str, &str, &str)] = &[
 ];
 
 /// The element types of sequences.
-const LISTED: &[&str] = &[
+const SEQUENCE_TYPES: &[&str] = &[
     "float",
     "double",
     "float16",
@@ -66,7 +66,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     (
         "fixed",
         "(T[2, 3] x) => (T[3, 2] y) { y = Transpose(x) }",
-        "assert_eq!(*model.infer(&x), turned(&x));",
+        "assert_eq!(*model.infer(&x), transposed(&x));",
     ),
     (
         "scalar",
@@ -77,13 +77,13 @@ const FORMS: &[(&str, &str, &str)] = &[
         "bounded",
         "(T[most, 3] x) => (T[3, most] y) { y = Transpose(x) }",
         "let y = model.infer(View::new([2, 3], &x).unwrap()).unwrap();
-         assert_eq!((y.shape(), y.data()), ([3, 2], &turned(&x)[..]));",
+         assert_eq!((y.shape(), y.data()), ([3, 2], &transposed(&x)[..]));",
     ),
     (
         "free",
         "(T[n, 3] x) => (T[3, n] y) { y = Transpose(x) }",
         "let y = model.infer(View::new([2, 3], &x).unwrap()).unwrap();
-         assert_eq!((y.shape(), y.data()), ([3, 2], &turned(&x)[..]));",
+         assert_eq!((y.shape(), y.data()), ([3, 2], &transposed(&x)[..]));",
     ),
     (
         "absent",
@@ -97,7 +97,7 @@ const FORMS: &[(&str, &str, &str)] = &[
 
 /// The checks that differ for strings, which modules return on the heap.
 const STRINGS: &[(&str, &str)] = &[
-    ("fixed", "assert_eq!(model.infer(&x).unwrap().data(), turned(&x));"),
+    ("fixed", "assert_eq!(model.infer(&x).unwrap().data(), transposed(&x));"),
     ("scalar", "assert_eq!(model.infer(&[x[3].clone()]).unwrap().data(), [x[3].clone()]);"),
     (
         "absent",
@@ -195,7 +195,7 @@ const HEAD: &str = "#![allow(dead_code, unused_imports)]
 use onnxc_runtime::{Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
 F8E8M0, I2, I4, U2, U4, bf16, f16, map::Map, sequence::Sequence, view::View};
 
-fn turned<T: Clone>(x: &[T; 6]) -> [T; 6] {
+fn transposed<T: Clone>(x: &[T; 6]) -> [T; 6] {
     [0, 3, 1, 4, 2, 5].map(|i| x[i].clone())
 }";
 
@@ -205,7 +205,7 @@ fn every_element_type_is_an_input_and_output_of_every_form() {
     let mut program = Program::new(&directory);
     for (ty, rust, elements) in TYPES {
         program.body += &format!("{{ let x: [{rust}; 6] = {elements};\n");
-        let sequence = LISTED.contains(ty).then_some(&SEQUENCE);
+        let sequence = SEQUENCE_TYPES.contains(ty).then_some(&SEQUENCE);
         for (form, text, check) in FORMS.iter().chain(sequence) {
             let other = STRINGS.iter().find(|(name, _)| *ty == "string" && name == form);
             let check = other.map_or(check, |(_, check)| check);

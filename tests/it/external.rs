@@ -32,7 +32,7 @@ fn model(rows: u64, wide: u64) -> String {
         )
     };
     let filters = rows / 9;
-    assert_eq!(9 * filters, rows, "the weights of the convolution have as many elements");
+    assert_eq!(9 * filters, rows, "`rows` is a multiple of nine");
     format!(
         "<ir_version: 10, opset_import: [\"\" : 21]>
 large (float[2, {rows}] x, float[1, {wide}, 5, 5] image, int64[3] at)
@@ -97,7 +97,7 @@ fn weights_larger_than_memory_are_compiled() {
         .expect("the scratch directory is writable");
     write_weights(&directory.join("weights.data"), 4 * rows * wide);
     let start = Instant::now();
-    let output = onnxc_with_memory_limit(&directory).output().expect("there is a shell");
+    let output = onnxc_with_memory_limit(&directory).output().expect("`sh` runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let written = directory.join("large.weights");
     let found = fs::metadata(&written).expect("the weights have a file");
@@ -107,7 +107,7 @@ fn weights_larger_than_memory_are_compiled() {
     assert!(range.contains(&found.len()), "{} bytes for {expected}", found.len());
     println!("{megabytes} MB in {:.1} s", start.elapsed().as_secs_f64());
     // The second run finds the weights unchanged, and writes nothing.
-    let output = onnxc_with_memory_limit(&directory).output().expect("there is a shell");
+    let output = onnxc_with_memory_limit(&directory).output().expect("`sh` runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again = fs::metadata(&written).expect("the weights have a file");
     assert_eq!(again.modified().ok(), found.modified().ok(), "the weights were written again");

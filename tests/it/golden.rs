@@ -16,13 +16,13 @@ pub fn check(path: &Path, found: &[u8]) {
         return;
     }
     let Ok(found) = str::from_utf8(found) else {
-        panic!("{} differs; `UPDATE=1 cargo test` writes it anew", path.display());
+        panic!("{} differs; `UPDATE=1 cargo test` rewrites it", path.display());
     };
     let expected = String::from_utf8_lossy(&expected);
     let same = expected.lines().zip(found.lines()).take_while(|(a, b)| a == b).count();
     let line = same + 1;
     panic!(
-        "{} differs from line {line} on; `UPDATE=1 cargo test` writes it anew. Found:\n{found}",
+        "{} differs from line {line} on; `UPDATE=1 cargo test` rewrites it. Found:\n{found}",
         path.display()
     );
 }

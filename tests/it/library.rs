@@ -45,7 +45,7 @@ fn generate(name: &str, build: impl FnOnce(Builder) -> Builder) -> String {
     fs::write(&model, MODEL).expect("the scratch directory is writable");
     let report = build(Builder::new(&model).out_dir(&directory)).compile();
     let report = report.map_err(|diagnostics| diagnostics.to_string()).expect("the model is valid");
-    fs::read_to_string(report.module).expect("it was written")
+    fs::read_to_string(report.module).expect("the compiler wrote the file")
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn two_versions_of_a_model_in_one_file_are_an_error() {
     fs::write(&model, MODEL).expect("the scratch directory is writable");
     let builder = Builder::new(&model).out_dir(&directory);
     let [first, same] = [builder.clone(), builder.clone()].map(Builder::compile);
-    let module = fs::read(first.expect("the model is valid").module).expect("it was written");
+    let module =
+        fs::read(first.expect("the model is valid").module).expect("the compiler wrote the file");
     assert!(same.is_ok());
     let other = builder.pass("shorter", |graph| remove_node(graph, "gate"));
     let diagnostics =
@@ -180,7 +181,8 @@ fn optimizing_twice_changes_nothing() {
             ["first", "second"].map(|copy| path_text(&directory.join(copy).with_extension("onnx")));
         run_onnxc(&["optimize", &model, "-o", &first]);
         run_onnxc(&["optimize", &first, "-o", &second]);
-        let [first, second] = [first, second].map(|path| fs::read(path).expect("it was written"));
+        let [first, second] =
+            [first, second].map(|path| fs::read(path).expect("the compiler wrote the file"));
         assert!(first == second, "{name} changes when it is optimized again");
     }
 }
@@ -213,8 +215,9 @@ fn an_optimized_model_has_the_same_results() {
     let digits = root().join("examples/models/digits.onnx");
     for model in [folder("models/mlp.onnxtxt"), folder("models/free.onnxtxt"), digits] {
         let bytes = Bytes::from(fs::read(&model).expect("the model is checked in"));
-        let graph =
-            onnxc::Compiler::new(&Options::default()).optimize(bytes.clone()).expect("it is valid");
+        let graph = onnxc::Compiler::new(&Options::default())
+            .optimize(bytes.clone())
+            .expect("the model is valid");
         let written = export::model(&graph).expect("the graph can be exported");
         assert!(
             run_model(bytes) == run_model(written.encode_to_vec().into()),
@@ -255,7 +258,7 @@ fn optimize_fixes_dimensions_and_constants() {
     fs::write(&model, source).expect("the scratch directory is writable");
     let copy = path_text(&directory.join("copy.onnxtxt"));
     run_onnxc(&["optimize", &path_text(&model), "-o", &copy, "--dim", "N=2", "--const", "by=1"]);
-    let found = fs::read_to_string(copy).expect("it was written");
+    let found = fs::read_to_string(copy).expect("the compiler wrote the file");
     assert!(found.contains("g (float[2, 3] x) => (float[2, 3] y)"), "{found}");
     assert_eq!(found.matches(" = Mul (x, a)").count(), 1, "{found}");
     assert_eq!(found.matches('(').count(), 3, "{found}");

@@ -164,10 +164,10 @@ fn interpret(output: &CompiledModel, n: usize, m: usize) -> String {
     let numbers = |len: usize| (0..len).map(|i| i as f32).collect::<Vec<_>>();
     let inputs = [n, m].map(|len| Value::Tensor(Tensor::from_floats(&numbers(len))));
     let Ok(outputs) = interpreter::run(output.plans.infer(), &inputs) else {
-        return "refused".into();
+        return "error".into();
     };
-    let z = outputs[0].tensor().expect("all give a tensor");
-    format!("{:?} {:?}", z.shape, z.floats().expect("all give numbers"))
+    let z = outputs[0].tensor().expect("every model returns a tensor");
+    format!("{:?} {:?}", z.shape, z.floats().expect("every model returns numbers"))
 }
 
 /// The part of the program outside the modules.
@@ -217,7 +217,7 @@ fn sizes_agree_in_module_and_interpreter() {
                 let found = std::panic::catch_unwind(|| {{
                     match {name}::{model}::new().infer(NUMBERS[..n].into(), NUMBERS[..m].into()) {{
                         Ok(z) => z.show(),
-                        Err(_) => String::from(\"refused\"),
+                        Err(_) => String::from(\"error\"),
                     }}
                 }});
                 let found = found.unwrap_or_else(|_| String::from(\"a panic\"));
@@ -249,14 +249,14 @@ fn size_errors_name_the_value() {
         }"#;
     let mut options = Options::default();
     options.settings.dims.insert("n".into(), (0..=8).into());
-    let plan = onnxc::Compiler::new(&options).plan(model.into()).expect("it is valid");
+    let plan = onnxc::Compiler::new(&options).plan(model.into()).expect("the model is valid");
     let run = |x: usize, y: usize, s: [i64; 2]| {
         let floats = |len: usize| Tensor::from_floats(&vec![0.0; len]);
         let inputs = [floats(x), floats(y), Tensor::from_ints(&s)].map(Value::Tensor);
         interpreter::run(&plan, &inputs).map(|_| ())
     };
     assert_eq!(run(6, 6, [2, -1]), Ok(()));
-    for (refused, error) in [
+    for (found, error) in [
         (run(6, 6, [2, 4]), Error::Mismatch { node: "fold", left: 6, right: 8 }),
         (run(9, 9, [3, 3]), Error::Bound { name: "n", bound: 8, found: 9 }),
         (
@@ -264,7 +264,7 @@ fn size_errors_name_the_value() {
             Error::Size { input: "y", axis: 0, wanted: "n", expected: 6, found: 5 },
         ),
     ] {
-        assert_eq!(refused, Err(error));
+        assert_eq!(found, Err(error));
     }
 }
 

@@ -155,7 +155,11 @@ fn modules_use_only_lower_layers() {
     let mut wrong = Vec::new();
     for path in sources(&folder) {
         let inside = path.strip_prefix(&folder).expect("the path is below the folder");
-        let layer = inside.iter().next().expect("it has a name").to_string_lossy();
+        let layer = inside
+            .iter()
+            .next()
+            .expect("a source below the folder has a first component")
+            .to_string_lossy();
         let layer = layer.trim_end_matches(".rs");
         let below = match LAYERS.iter().find(|(name, _)| *name == layer) {
             Some((_, below)) => *below,

@@ -1,5 +1,4 @@
-//! Compares steps of training models, made from inference models, with the formulas of the losses
-//! and the optimizers.
+//! Compares steps of prepared training models with the formulas of losses and optimizers.
 
 use crate::programs::{onnxc, root, scratch};
 use onnxc::{
@@ -41,8 +40,8 @@ impl Step {
     fn of(model: &ModelProto) -> Step {
         let mut model = model.clone();
         let info = model.training_info.remove(0);
-        let algorithm = info.algorithm.expect("there is a step");
-        let mut graph = model.graph.take().expect("there is a graph");
+        let algorithm = info.algorithm.expect("the model has a step");
+        let mut graph = model.graph.take().expect("the model has a graph");
         graph.input.extend(algorithm.input);
         graph.initializer.extend(algorithm.initializer);
         graph.node.extend(algorithm.node);
@@ -62,7 +61,7 @@ impl Step {
         graph.initializer = rest;
         let state: Vec<onnxc_proto::TensorProto> = state;
         let state = state.iter().map(|proto| {
-            (proto.name().to_owned(), onnxc::import::alone(proto).expect("it is a tensor"))
+            (proto.name().to_owned(), onnxc::import::alone(proto).expect("the tensor is valid"))
         });
         let state = state.collect();
         let names = |list: &[ValueInfoProto]| list.iter().map(|v| v.name().to_owned()).collect();
@@ -88,7 +87,7 @@ impl Step {
         for (variable, value) in &self.bindings {
             self.state.insert(variable.clone(), outputs[value].clone());
         }
-        outputs["loss"].floats().expect("a number")[0]
+        outputs["loss"].floats().expect("the loss is a number")[0]
     }
 
     fn floats(&self, name: &str) -> Vec<f64> {
@@ -103,13 +102,13 @@ fn doubles(shape: Vec<usize>, values: &[f64]) -> Tensor {
 
 const X: [f64; 8] = [0.5, -1.0, 2.0, 0.3, -0.7, 1.1, 0.9, 0.4];
 const CLASSES: [i64; 4] = [2, 0, 1, 1];
-const WANTED: [f64; 12] = [1.0, 0.0, 0.0, 2.5, 0.0, 1.0, 0.0, 1.0, -3.0, 1.0, 0.0, 1.0];
+const TARGETS: [f64; 12] = [1.0, 0.0, 0.0, 2.5, 0.0, 1.0, 0.0, 1.0, -3.0, 1.0, 0.0, 1.0];
 
 /// Returns the inputs of a step for a loss.
 fn given(loss: Loss) -> Values {
     let label = match loss {
         Loss::CrossEntropy | Loss::Nll => Tensor::from_ints(&CLASSES),
-        _ => doubles(vec![4, 3], &WANTED),
+        _ => doubles(vec![4, 3], &TARGETS),
     };
     BTreeMap::from([("x".into(), doubles(vec![4, 2], &X)), ("label".into(), label)])
 }
@@ -118,7 +117,7 @@ fn given(loss: Loss) -> Values {
 fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
     let n = y.len() as f64;
     let each = |f: &dyn Fn(f64, f64) -> (f64, f64)| {
-        let both: Vec<_> = y.iter().zip(&WANTED).map(|(&y, &t)| f(y, t)).collect();
+        let both: Vec<_> = y.iter().zip(&TARGETS).map(|(&y, &t)| f(y, t)).collect();
         let total: f64 = both.iter().map(|(loss, _)| loss).sum();
         (total / n, both.iter().map(|(_, gradient)| gradient / n).collect())
     };
@@ -146,7 +145,7 @@ fn reference(loss: Loss, y: &[f64]) -> (f64, Vec<f64>) {
 
 /// A reference for the optimizers: a variable and its states, by the formulas of PyTorch's
 /// documentation.
-struct Followed {
+struct Reference {
     x: Vec<f64>,
     v: Vec<f64>,
     h: Vec<f64>,
@@ -155,41 +154,41 @@ struct Followed {
 const RATE: f64 = 0.05;
 const DECAY: f64 = 0.1;
 
-impl Followed {
+impl Reference {
     fn step(&mut self, method: Method, t: i32, gradient: &[f64]) {
-        let share = |decimal: f32| f64::from(decimal);
+        let rounded = |decimal: f32| f64::from(decimal);
         for (i, &g) in gradient.iter().enumerate() {
             let (x, v, h) = (&mut self.x[i], &mut self.v[i], &mut self.h[i]);
             let decay = match method {
                 Method::AdamW => 0.0,
                 Method::Sgd | Method::RmsProp => DECAY,
-                _ => share(DECAY as f32),
+                _ => rounded(DECAY as f32),
             };
             let g = g + decay * *x;
             match method {
                 Method::Sgd => *x -= RATE * g,
                 Method::Momentum => {
-                    *v = share(0.9) * *v + g;
+                    *v = rounded(0.9) * *v + g;
                     *x -= RATE * *v;
                 }
                 Method::Nesterov => {
-                    *v = share(0.9) * *v + g;
-                    *x -= RATE * (g + share(0.9) * *v);
+                    *v = rounded(0.9) * *v + g;
+                    *x -= RATE * (g + rounded(0.9) * *v);
                 }
                 Method::Adam | Method::AdamW => {
                     if method == Method::AdamW {
                         *x *= 1.0 - RATE * DECAY;
                     }
-                    let (alpha, beta) = (share(0.9), share(0.999));
+                    let (alpha, beta) = (rounded(0.9), rounded(0.999));
                     *v = alpha * *v + (1.0 - alpha) * g;
                     *h = beta * *h + (1.0 - beta) * g * g;
                     let rate = RATE * (1.0 - beta.powi(t)).sqrt() / (1.0 - alpha.powi(t));
-                    *x -= rate * *v / (h.sqrt() + share(1e-8));
+                    *x -= rate * *v / (h.sqrt() + rounded(1e-8));
                 }
                 Method::Adagrad => {
                     *h += g * g;
-                    *x -= RATE / (1.0 + f64::from(t - 1) * share(0.5)) * g
-                        / (h.sqrt() + share(1e-10));
+                    *x -= RATE / (1.0 + f64::from(t - 1) * rounded(0.5)) * g
+                        / (h.sqrt() + rounded(1e-10));
                 }
                 Method::RmsProp => {
                     *h = 0.99 * *h + (1.0 - 0.99) * g * g;
@@ -202,16 +201,16 @@ impl Followed {
 }
 
 fn optimizer(method: Method) -> Optimizer {
-    let mut told = vec![(Setting::LearningRate, RATE), (Setting::WeightDecay, DECAY)];
+    let mut settings = vec![(Setting::LearningRate, RATE), (Setting::WeightDecay, DECAY)];
     match method {
-        Method::RmsProp => told.push((Setting::Momentum, 0.8)),
-        Method::Adagrad => told.push((Setting::RateDecay, 0.5)),
+        Method::RmsProp => settings.push((Setting::Momentum, 0.8)),
+        Method::Adagrad => settings.push((Setting::RateDecay, 0.5)),
         _ => {}
     }
     let set = |to: Optimizer, (setting, value)| {
         to.with(setting, value).expect("the optimizer has this setting")
     };
-    told.into_iter().fold(method.into(), set)
+    settings.into_iter().fold(method.into(), set)
 }
 
 fn prepare_model(text: &str, prepare: &Prepare) -> ModelProto {
@@ -232,8 +231,8 @@ fn check(text: &str, loss: Loss, method: Method) {
     let model = prepare_model(text, &Prepare::new(loss, optimizer(method)));
     let mut step = Step::of(&model);
     let zeros = |name: &str| vec![0.0; step.floats(name).len()];
-    let followed = |name: &str| Followed { x: step.floats(name), v: zeros(name), h: zeros(name) };
-    let (mut w, mut b) = (followed("w"), followed("b"));
+    let start = |name: &str| Reference { x: step.floats(name), v: zeros(name), h: zeros(name) };
+    let (mut w, mut b) = (start("w"), start("b"));
     for t in 1..=3 {
         let row = |i: usize, c: usize| X[2 * i] * w.x[c] + X[2 * i + 1] * w.x[3 + c] + b.x[c];
         let mut y: Vec<f64> = (0..12).map(|at| row(at / 3, at % 3)).collect();
@@ -310,11 +309,11 @@ fn classes_may_lie_along_the_last_axis() {
         let x = doubles(vec![2, 2, 2], &X);
         step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]))
     });
-    assert_near(&losses, &[through_the_origin(); 2], "classes along the last axis");
+    assert_near(&losses, &[loss_without_bias(); 2], "classes along the last axis");
 }
 
 /// Returns the cross-entropy loss of `line` without its bias.
-fn through_the_origin() -> f64 {
+fn loss_without_bias() -> f64 {
     let w = [0.3, -0.2, 0.5, 0.1, 0.4, -0.6];
     let y = |at: usize| X[at / 3 * 2] * w[at % 3] + X[at / 3 * 2 + 1] * w[3 + at % 3];
     reference(Loss::CrossEntropy, &(0..12).map(y).collect::<Vec<_>>()).0
@@ -337,7 +336,7 @@ fn class_axes_of_size_1_are_skipped() {
     let label = Tensor { shape: vec![4, 1, 1], ..Tensor::from_ints(&CLASSES) };
     let x = doubles(vec![4, 2], &X);
     let loss = step.take(&BTreeMap::from([("x".into(), x), ("label".into(), label)]));
-    assert_near(&[loss], &[through_the_origin()], "classes before axes of size 1");
+    assert_near(&[loss], &[loss_without_bias()], "classes before axes of size 1");
     let message = diagnostics(&over_several_axes("1, 3, 2"), &classes);
     assert!(message.contains("the `Softmax` is over several axes"), "{message}");
 }
@@ -390,12 +389,12 @@ fn weights_are_trainable_by_default() {
 #[test]
 fn initial_weights_depend_on_fan_in() {
     let model = prepare_model(&net(), &classes());
-    let first = model.training_info[0].initialization.as_ref().expect("the model has one");
+    let first = model.training_info[0].initialization.as_ref().expect("weights are initialized");
     let high = |name: &str| {
         let node =
-            first.node.iter().find(|node| node.output[0] == name).expect("the model has one");
+            first.node.iter().find(|node| node.output[0] == name).expect("a node draws the weight");
         assert_eq!(node.op_type(), "RandomUniform", "{name}");
-        node.attribute.iter().find(|a| a.name() == "high").expect("it has a bound").f()
+        node.attribute.iter().find(|a| a.name() == "high").expect("the node has a bound").f()
     };
     assert_eq!(high("conv_w.initial"), (6.0_f64 / 18.0).sqrt() as f32);
     assert_eq!(high("fc_w.initial"), (6.0_f64 / 108.0).sqrt() as f32);
@@ -406,7 +405,7 @@ fn initial_weights_depend_on_fan_in() {
 #[test]
 fn a_step_takes_a_label_and_returns_the_loss() {
     let model = prepare_model(&net(), &classes());
-    let step = model.training_info[0].algorithm.as_ref().expect("there is a step");
+    let step = model.training_info[0].algorithm.as_ref().expect("the model has a step");
     let text = onnxc::import::print::model(
         &ModelProto { graph: Some(step.clone()), ..ModelProto::default() },
         usize::MAX,
@@ -446,7 +445,7 @@ fn all_errors_of_a_preparation_are_reported() {
     let message = diagnostics(&one, &Prepare::new(Loss::CrossEntropy, Method::Sgd));
     assert!(message.contains("wants samples and classes"), "{message}");
     let twice = prepare_model(&line(21, PLAIN), &mse);
-    let message = mse.model(twice).expect_err("it is trained already").to_string();
+    let message = mse.model(twice).expect_err("the model is trainable already").to_string();
     assert!(message.contains("has training information already"), "{message}");
     let message = Optimizer::from(Method::Sgd)
         .with(Setting::Beta1, 0.5)
@@ -462,7 +461,7 @@ fn all_errors_of_a_preparation_are_reported() {
 fn new_names_do_not_collide() {
     let text = line(21, "label = Add(p, b)  loss = Neg(label)  step = Neg(loss)  y = Abs(step)");
     let model = prepare_model(&text, &Prepare::new(Loss::Mse, Method::Adam));
-    let step = model.training_info[0].algorithm.as_ref().expect("there is a step");
+    let step = model.training_info[0].algorithm.as_ref().expect("the model has a step");
     assert_eq!(step.input[0].name(), "label_2");
     assert_eq!(step.output[0].name(), "loss_2");
 }
@@ -518,7 +517,7 @@ fn optimize_keeps_defaults_of_inputs() {
         g (float[2] x, float[2] scale) => (float[2] y) <float[2] scale = {1, 2}>
         { y = Mul(x, scale) }"#;
     let model = Compiler::new(&Options::default()).optimize_model(text.into());
-    let graph = model.expect("it is valid").graph.expect("the model has one");
+    let graph = model.expect("the model is valid").graph.expect("the model has a graph");
     assert_eq!(graph.initializer[0].name(), "scale");
     assert_eq!(graph.input.len(), 2);
 }
@@ -534,7 +533,7 @@ fn train_prep_writes_a_valid_model() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let output = onnxc().arg("check").arg(&to).output().expect("the program was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    let trained = onnxc::import::decode(fs::read(&to).expect("it was written").into());
+    let trained = onnxc::import::decode(fs::read(&to).expect("the command wrote the model").into());
     let before = onnxc::import::decode(fs::read(&model).expect("the file exists").into());
     let (trained, before) =
         (trained.expect("the bytes are a model"), before.expect("the bytes are a model"));

@@ -128,7 +128,9 @@ fn floats(shape: &[usize], numbers: &[f32]) -> Tensor {
 
 fn state(learner: &Learner<'_>, name: &str) -> Vec<f64> {
     let found = learner.state().find(|(found, _)| *found == name);
-    found.and_then(|(_, tensor)| tensor.floats()).expect("there is such a variable of floats")
+    found
+        .and_then(|(_, tensor)| tensor.floats())
+        .expect("the model has a variable of floats by this name")
 }
 
 const X: [f32; 8] = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, -1.0, 0.5];
@@ -189,7 +191,9 @@ fn variables_can_be_reset_and_loaded() {
     model.init();
     assert_ne!(model.state("w"), first.as_deref());
     assert!(model.load_state("w", &[0; 7]).is_err() && model.load_state("v", &[]).is_err());
-    model.load_state("w", first.as_deref().unwrap_or_default()).expect("it is as long");
+    model
+        .load_state("w", first.as_deref().unwrap_or_default())
+        .expect("the state has the length of the variable");
     assert_eq!(model.state("w"), first.as_deref());
     model.reset();
     assert_eq!(model.state("w"), Learn::new().state("w"));
@@ -298,7 +302,10 @@ fn constants_may_belong_to_one_graph_only() {
     let mut options = Options::default();
     options.state("x=y").expect("the option is valid");
     let message = try_plan(&model, &options).err().expect("the option is an error").to_string();
-    assert!(message.contains("the model learns, so its state `x` is a variable"), "{message}");
+    assert!(
+        message.contains("`x` cannot be a state: the variables are the states of"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -329,7 +336,7 @@ fn algorithms_may_use_the_same_name() {
         data_type: Some(data_type),
         ..TensorProto::default()
     };
-    let other = model.training_info[1].algorithm.as_mut().expect("there is a second step");
+    let other = model.training_info[1].algorithm.as_mut().expect("the model has two steps");
     other.sparse_initializer.push(SparseTensorProto {
         values: Some(TensorProto { name: Some("m".into()), float_data: vec![5.0], ..tensor(1) }),
         indices: Some(TensorProto { int64_data: vec![1], ..tensor(7) }),

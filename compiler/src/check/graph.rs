@@ -148,7 +148,7 @@ fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'
     // The search is slow, and a malicious model could repeat it for many names.
     let later = cx.keeps_more().then(|| scope.maker(name)).flatten();
     if let Some((number, is_here)) = later {
-        let graph = if is_here { "" } else { " of the graph around this one" };
+        let graph = if is_here { "" } else { " of the enclosing graph" };
         let message = format!("nothing before this node defines {shown}, but a later one does");
         let diagnostic = Diagnostic::new(Code::NotSorted, message)
             .note(format!("it is an output of node number {number}{graph}"))
@@ -188,7 +188,7 @@ fn define<'p>(cx: &mut Context<'p>, name: &'p str, node: usize, scope: &mut Scop
         let message = format!("{message}: the model's graph defines it, too");
         return cx.fault(Code::TrainingNames, message);
     }
-    let graph = if is_here { "" } else { " of a graph around this one" };
+    let graph = if is_here { "" } else { " of an enclosing graph" };
     let note = match before {
         Definition::Node(number) => {
             format!("it is an output of node number {number}{graph} before")
@@ -211,7 +211,7 @@ fn output(cx: &mut Context<'_>, output: &ValueInfoProto, scope: &Scope<'_, '_>) 
         cx.fault(Code::MissingField, "the output has no name");
     } else if !is_defined {
         let help = if scope.sees(name) {
-            "the graph around defines it: put an `Identity` node in between"
+            "the enclosing graph defines it: put an `Identity` node in between"
         } else {
             "correct the name, or add the node that makes it"
         };

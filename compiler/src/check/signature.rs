@@ -271,8 +271,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn form(name: &str, version: i64) -> &'static Form {
-        let (_, signature) = find("", name, version).expect("there is such an operator");
-        signature.form.as_ref().expect("it was not removed")
+        let (_, signature) = find("", name, version).expect("ONNX has the operator");
+        signature.form.as_ref().expect("this version is not a removal")
     }
 
     #[test]

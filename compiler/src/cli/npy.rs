@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_written_array_reads_the_same() {
         let strings = Tensor::from_strings(vec!["a".into(), "größer".into(), String::new()]);
         let matrix = Tensor { shape: vec![1, 3], ..Tensor::from_floats(&[1.0, -2.5, 3.0]) };
         for tensor in [strings, matrix, Tensor::from_int(7), Tensor::from_ints(&[])] {

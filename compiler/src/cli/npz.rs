@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_archive_is_refused() {
+    fn a_file_that_is_not_an_archive_is_an_error() {
         let whole = archive(0, b"no array", 8);
         let unknown = archive(99, b"", 0);
         let longer = archive(0, b"no array", 9);

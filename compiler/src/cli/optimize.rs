@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> ExitCode {
     };
     let mut failed = false;
     for (to, from) in jobs {
-        if let Err(diagnostics) = one(options, &from, &to) {
+        if let Err(diagnostics) = optimize_file(options, &from, &to) {
             eprintln!("{diagnostics}");
             failed = true;
         }
@@ -76,7 +76,7 @@ fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
 fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
     Diagnostic::new(Code::BadOption, "two models would be written to one file")
         .note(format!("{} and {}", first.display(), second.display()))
-        .help("write each into a folder of its own")
+        .help("write them to different folders")
         .within(to.display().to_string())
 }
 
@@ -86,7 +86,7 @@ fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
         return Ok(vec![path.to_owned()]);
     }
     let mut found = Vec::new();
-    walk(path, &mut found)?;
+    collect_models(path, &mut found)?;
     if found.is_empty() {
         let message = "the folder holds no model: no file whose name ends in `.onnx` or `.onnxtxt`";
         return Err(Diagnostic::new(Code::BadOption, message).within(path.display().to_string()));
@@ -96,13 +96,13 @@ fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
 
 /// Collects the models below a folder. It does not follow links to folders, because they may form a
 /// cycle.
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
-    let refused = file::refused(folder);
-    for entry in fs::read_dir(folder).map_err(&refused)? {
-        let entry = entry.map_err(&refused)?;
+fn collect_models(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
+    let io_error = file::refused(folder);
+    for entry in fs::read_dir(folder).map_err(&io_error)? {
+        let entry = entry.map_err(&io_error)?;
         let path = entry.path();
-        if entry.file_type().map_err(&refused)?.is_dir() {
-            walk(&path, found)?;
+        if entry.file_type().map_err(&io_error)?.is_dir() {
+            collect_models(&path, found)?;
         } else if path.extension().is_some_and(|end| end == "onnx" || end == "onnxtxt")
             && !path.is_dir()
         {
@@ -112,7 +112,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-fn one(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
+fn optimize_file(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let settings = options.shared.options()?.beside(from);
     let bytes = files::bytes(from)?;
     let model = onnxc::Compiler::new(&settings).optimize_model(bytes);

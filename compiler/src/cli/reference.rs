@@ -141,7 +141,7 @@ fn error_codes_page() -> String {
 fn wrap(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is a first line");
+        let last = lines.last_mut().expect("`lines` starts with one line");
         if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > 100 {
             lines.push(word.to_owned());
         } else {

@@ -49,7 +49,7 @@ fn no_expression_dips_below_zero() {
 }
 
 #[test]
-fn an_expression_says_what_it_relies_on() {
+fn premises_are_the_conditions_of_an_expression() {
     let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
     let premises = |dim: &Dim| {
         let mut found = Vec::new();
@@ -79,7 +79,7 @@ fn checked_arithmetic_stays_in_range() {
 }
 
 #[test]
-fn nothing_is_divided_by_what_comes_to_be_nothing() {
+fn division_by_a_size_of_zero_gives_zero() {
     let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
     assert_eq!(n.floor_div(&m).substitute("m", &0.into()), 0.into());
     assert_eq!(n.floor_div(&m).eval(&|name| if name == "n" { 7 } else { -2 }), 0);
@@ -106,12 +106,12 @@ fn a_quotient_is_in_lowest_terms() {
 }
 
 #[test]
-fn what_is_cut_off_an_axis_fits_all_of_it_or_nothing() {
+fn a_size_broadcasts_with_its_minimum() {
     let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
     let cut = n.at_most(&512.into());
     assert_eq!(n.broadcast(&cut), Some(n.clone()));
     assert_eq!(cut.broadcast(&n), Some(n.clone()));
-    let both = n.broadcast(&m).expect("one may be 1");
+    let both = n.broadcast(&m).expect("free symbols may broadcast");
     assert_eq!(both.broadcast(&m), Some(both.clone()));
     assert_ne!(n.broadcast(&m.at_most(&512.into())), Some(n.clone()));
     assert_ne!(n.broadcast(&n.at_most(&1.into())), Some(n));
@@ -131,7 +131,7 @@ fn a_quotient_times_its_divisor_is_no_more_than_the_dividend() {
 fn an_equation_settles_an_atom() {
     let n = Dim::symbol("n");
     let steps = (&n - 3).floor_div(&64.into()) + 1;
-    let (atom, value) = (&steps - 1).solve_zero().expect("one atom stands alone");
+    let (atom, value) = (&steps - 1).solve_zero().expect("one term is an atom");
     assert_eq!((&steps * 5).replace(&atom, &value), 5.into());
 }
 

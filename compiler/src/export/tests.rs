@@ -8,10 +8,11 @@ use onnxc_proto::{Bytes, Message};
 fn optimized(text: &str) -> String {
     let graph =
         Compiler::new(&Options::default()).optimize(Bytes::copy_from_slice(text.as_bytes()));
-    let model = model(&graph.expect("the model is valid")).expect("all has a form");
+    let model =
+        model(&graph.expect("the model is valid")).expect("every operator has a form in ONNX");
     let bytes = Bytes::from(model.encode_to_vec());
     let again = Compiler::new(&Options::default()).import(bytes);
-    assert!(again.is_ok(), "{}", again.err().expect("it is an error"));
+    assert!(again.is_ok(), "{}", again.err().expect("the result is an error"));
     let text = import::print::model(&model, 16);
     text.split_once("\n>\n").map_or(text.clone(), |(_, rest)| rest.to_owned())
 }
@@ -24,7 +25,7 @@ fn check(text: &str, lines: &[&str]) {
 }
 
 #[test]
-fn what_is_known_is_folded() {
+fn constants_are_folded() {
     check(
         r#"<ir_version: 10, opset_import: ["" : 21]>
         g (float[N, 4] x) => (float[N, 4] y) <float[1] a = {2}, float[1] b = {3}>
@@ -103,13 +104,16 @@ fn operators_that_stand_for_others_are_written_as_they_were_read() {
 fn nodes_keep_their_documentation_and_metadata() {
     let text =
         "<ir_version: 10, opset_import: [\"\" : 21]> g (float x) => (float y) { y = Abs (x) }";
-    let mut said = import::text::model(text).expect("it is of the syntax");
-    let graph = said.graph.as_mut().expect("there is one");
+    let mut said = import::text::model(text).expect("the text is valid");
+    let graph = said.graph.as_mut().expect("the model has a graph");
     graph.node[0].doc_string = Some("why".into());
     graph.input[0].doc_string = Some("what".into());
     let bytes = Bytes::from(said.encode_to_vec());
     let graph = Compiler::new(&Options::default()).optimize(bytes).expect("the model is valid");
-    let written = model(&graph).expect("all has a form").graph.expect("there is one");
+    let written = model(&graph)
+        .expect("every operator has a form in ONNX")
+        .graph
+        .expect("the model has a graph");
     assert_eq!((written.node[0].doc_string(), written.input[0].doc_string()), ("why", "what"));
 }
 
@@ -123,9 +127,10 @@ fn large_tensors_move_into_a_file_of_their_own() {
     );
     let graph =
         Compiler::new(&Options::default()).optimize(Bytes::from(text)).expect("the model is valid");
-    let mut written = model(&graph).expect("all has a form");
+    let mut written = model(&graph).expect("every operator has a form in ONNX");
     assert!(move_out(&mut written, "w.data", LARGEST_FILE).is_none());
-    let weights = move_out(&mut written, "w.data", 1000).expect("it is larger");
+    let weights =
+        move_out(&mut written, "w.data", 1000).expect("the model is larger than the limit");
     let mut file = Vec::new();
     weights.write(&mut file).expect("memory can be written");
     assert_eq!((file.len(), written.encoded_len() < 1000), (4096 + 2400, true));

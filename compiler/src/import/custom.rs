@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_or_the_user_says_what_is_given() {
+    fn the_model_or_the_user_declares_the_output_types() {
         let found = graph(&[("_", "int64[3]")]).expect("every type is declared");
         assert!(found.contains("float[n, 2]") && found.contains("crate::turn"), "{found}");
         let diagnostic = graph(&[]).expect_err("the type of `_` is not declared").0.remove(0);

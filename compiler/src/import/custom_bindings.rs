@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_node_leaves_out_is_optional_in_all() {
+    fn an_input_that_one_node_omits_is_optional() {
         let mut so_far = Vec::new();
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         note_left_out(&mut so_far, &names(&["a", "b"]));

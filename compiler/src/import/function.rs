@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_inside_is_located_by_its_caller() {
+    fn errors_in_a_function_name_its_caller() {
         let text = CALLS.replace("Max(v, bias)", "Max(v, nowhere)");
         let diagnostic = graph(&text).expect_err("nothing defines a name").0.remove(0);
         assert_eq!(diagnostic.code, Code::UndefinedValue);
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_calls_itself_is_refused() {
+    fn a_function_that_calls_itself_is_an_error() {
         let text = CALLS.replace("Max(v, bias)", "f.Sum(v, bias)");
-        let diagnostic = graph(&text).expect_err("it has no end").0.remove(0);
+        let diagnostic = graph(&text).expect_err("the function is recursive").0.remove(0);
         assert_eq!(diagnostic.code, Code::RecursiveFunction);
     }
 
     #[test]
-    fn functions_that_grow_beyond_all_bounds_are_refused() {
+    fn functions_that_inline_to_too_many_nodes_are_errors() {
         let twice = |i: usize| {
             format!(
                 "<domain: \"f\", opset_import: [\"f\" : 1]> F{i} (x) => (z) {{ y = f.F{0}(x) z = \
@@ -218,7 +218,8 @@ mod tests {
         let model =
             "<ir_version: 10, opset_import: [\"f\" : 1]> g (float[2] x) => (y) { y = f.F0(x) }";
         let functions: String = (0..40).map(twice).collect();
-        let found = graph(&format!("{model}{functions}{last}")).expect_err("it has 2^40 nodes").0;
+        let found =
+            graph(&format!("{model}{functions}{last}")).expect_err("inlining gives 2^40 nodes").0;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].code, Code::TooLarge);
         assert_eq!(found[0].at, ["graph `g`", "node `y` (F0), number 0"]);

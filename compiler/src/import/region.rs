@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_subgraphs_declare_is_held_against_what_they_give() {
+    fn the_declared_types_of_subgraph_outputs_are_checked() {
         let found = found(
             "r = Loop<body = b (int64 i, bool on, v) => (bool to, int64[2] w) {
                 to = Identity(on)

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_tensor_reads_the_same() {
         let files = external::Files::none();
         for (dtype, elements) in
             [(DType::I4, &[0xff, 0xf8, 7]), (DType::U2, &[3, 0, 1]), (DType::F6E2M3, &[1, 0x3f, 3])]

@@ -59,15 +59,19 @@ pub fn training(
         return build::graph(proto, checked, settings).map(|_| None);
     }
     let mut model = Model { proto, main, settings, checked, files: Vec::new() };
-    model.graphs().map(Some)
+    model.build_graphs().map(Some)
 }
 
 /// Returns an error if the user names a state: all states of a trainable model are variables.
 fn reject_states(settings: &Settings) -> Result<(), Diagnostic> {
     let Some(name) = settings.states.keys().next() else { return Ok(()) };
-    let message = format!("the model learns, so its state {} is a variable", quoted(name));
-    Err(Diagnostic::new(Code::BadOption, message)
-        .help("make it an initializer of the model, and bind to it what the next run finds"))
+    let message = format!(
+        "{} cannot be a state: the variables are the states of a trainable model",
+        quoted(name)
+    );
+    Err(Diagnostic::new(Code::BadOption, message).help(
+        "make it an initializer of the model, and bind its next value to it in `update_binding`",
+    ))
 }
 
 struct Model<'p> {
@@ -79,13 +83,13 @@ struct Model<'p> {
 }
 
 impl<'p> Model<'p> {
-    fn graphs(&mut self) -> Result<Training, Diagnostics> {
-        let variables = self.variables()?;
+    fn build_graphs(&mut self) -> Result<Training, Diagnostics> {
+        let variables = self.read_variables()?;
         let infos = &self.proto.training_info;
         let mut unused = Unused::default();
         let mut steps = Vec::new();
         for (i, info) in infos.iter().enumerate() {
-            let graph = self.step(info, &variables, &mut unused);
+            let graph = self.step_graph(info, &variables, &mut unused);
             let graph = graph.map_err(|all| all.within(&format!("training_info {i}")))?;
             let name = info.algorithm.as_ref().map_or("", |graph| graph.name());
             steps.push((name.to_owned(), graph));
@@ -98,7 +102,7 @@ impl<'p> Model<'p> {
     }
 
     /// Reads the variables in the order of the initializers: the model's, then each algorithm's.
-    fn variables(&mut self) -> Result<Vec<Variable>, Diagnostics> {
+    fn read_variables(&mut self) -> Result<Vec<Variable>, Diagnostics> {
         let builder = self.builder(self.main);
         let infos = &self.proto.training_info;
         let bound = infos
@@ -125,7 +129,7 @@ impl<'p> Model<'p> {
 
     /// Builds the graph of a training algorithm, joined with the model's as the specification
     /// requires.
-    fn step(
+    fn step_graph(
         &mut self,
         info: &TrainingInfoProto,
         variables: &[Variable],

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_settle_what_is_not_known() {
+    fn inputs_determine_unknown_sizes() {
         let x = Tensor { shape: vec![2, 3], ..Tensor::from_floats(&[0.0; 6]) };
         let inputs = BTreeMap::from([("x".to_owned(), Value::Tensor(x))]);
         for size in ["-1", "?"] {

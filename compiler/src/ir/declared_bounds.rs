@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_declares_bounds_what_only_running_tells() {
+    fn a_declared_size_bounds_a_data_dependent_size() {
         let plan = planned(
             "(int64 limit) => (int64[4] y) {
                 zero = Constant<value = int64 {0}>()

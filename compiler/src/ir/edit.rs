@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn value(graph: &Graph, name: &str) -> ValueId {
-        graph.value_named(name).expect("there is one")
+        graph.value_named(name).expect("the graph has a value of this name")
     }
 
     fn ops(graph: &Graph) -> String {
@@ -213,26 +213,30 @@ mod tests {
         let graph = graph();
         let mut edit = Edit::of(&graph);
         edit.replace_uses(value(&graph, "a"), value(&graph, "b"));
-        let found = edit.finish().expect("it is before");
+        let found = edit.finish().expect("`b` is defined before the uses of `a`");
         assert_eq!(ops(&found), "Abs If Neg Identity Exp");
         let mut edit = Edit::of(&graph);
         edit.replace_uses(value(&graph, "u"), value(&graph, "b"));
-        assert_eq!(ops(&edit.finish().expect("it is outside")), "Abs If Identity Exp");
+        assert_eq!(
+            ops(&edit.finish().expect("`b` is defined outside the region")),
+            "Abs If Identity Exp"
+        );
     }
 
     #[test]
-    fn a_circle_of_replacements_ends() {
+    fn a_cycle_of_replacements_ends() {
         let graph = graph();
         let mut edit = Edit::of(&graph);
         edit.replace_uses(value(&graph, "a"), value(&graph, "b"));
         edit.replace_uses(value(&graph, "b"), value(&graph, "a"));
-        assert_eq!(ops(&edit.finish().expect("it changes")), "Abs If Neg Identity Exp");
+        assert_eq!(ops(&edit.finish().expect("the edit is valid")), "Abs If Neg Identity Exp");
     }
 
     #[test]
-    fn nodes_move_but_not_before_what_they_use() {
+    fn nodes_do_not_move_before_their_inputs() {
         let graph = graph();
-        let node = |name: &str| graph.node_named(name).expect("there is one").0;
+        let node =
+            |name: &str| graph.node_named(name).expect("the graph has a node of this name").0;
         let mut edit = Edit::of(&graph);
         edit.move_before(node("b"), node("a"));
         assert_eq!(
@@ -251,7 +255,7 @@ mod tests {
         let (a, z) = (value(&graph, "a"), value(&graph, "z"));
         edit.rename(a, "positive");
         edit.set_outputs(graph.body, vec![a, z]);
-        let found = edit.finish().expect("both are made");
+        let found = edit.finish().expect("nodes of the body define both outputs");
         assert_eq!(found.info.outputs, ["positive", "z"]);
         assert_eq!(found[found[found.body].outputs[0]].name, "positive");
     }

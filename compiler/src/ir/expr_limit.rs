@@ -92,9 +92,12 @@ mod tests {
                     y = Expand(z, p40)
                 }}"
             ));
-            let x = Tensor::from_numbers(DType::F32, vec![1, 0], &[]).expect("there are none");
+            let x = Tensor::from_numbers(DType::F32, vec![1, 0], &[])
+                .expect("zero elements fit the shape");
             let inputs = [x, Tensor::from_floats(&[1.0])].map(Value::Tensor);
-            let found = interpreter::run(&planned.expect("it is whole"), &inputs).expect("it fits");
+            let found =
+                interpreter::run(&planned.expect("the sizes are within the limits"), &inputs)
+                    .expect("the inputs fit the model");
             assert_eq!(found[0].tensor().map(Tensor::len), Some(len));
         }
     }
@@ -107,7 +110,7 @@ mod tests {
             "(float[{}] x) => (y) <int64[32] ones = {{{ones}}}> {{ y = Pad(x, ones) }}",
             axes.join(", ")
         ));
-        let found = found.err().expect("it is refused").0;
+        let found = found.err().expect("the size is too long").0;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].code, Code::TooLarge);
         assert_eq!(found[0].at.last().map(String::as_str), Some("node `y` (Pad), number 0"));
@@ -119,6 +122,6 @@ mod tests {
             |i: usize| format!("x{} = MaxPool<kernel_shape = [2], strides = [2]>(x{i})", i + 1);
         let pools: Vec<String> = (0..60).map(pool).collect();
         let planned = plan(&format!("(float[1, 1, n] x0) => (x60) {{ {} }}", pools.join("\n")));
-        assert!(planned.is_ok(), "{}", planned.err().expect("it is an error"));
+        assert!(planned.is_ok(), "{}", planned.err().expect("the result is an error"));
     }
 }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn they_give_what_they_should() {
+    fn nested_loops_give_the_expected_sizes() {
         let run = |depth: usize, iterations: i64| {
             let planned = crate::Compiler::new(&Options::default()).plan(nested(depth).into());
             let v = Tensor::from_floats(&[1.0, 2.0]);

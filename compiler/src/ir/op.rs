@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn an_operator_set_is_printed_as_it_is_parsed() {
         for text in ["ai.onnx:21", "ai.onnx.ml:5", "com.example:1"] {
-            let set: OperatorSet = text.parse().expect("it is one");
+            let set: OperatorSet = text.parse().expect("the text is an operator set");
             assert_eq!(set.to_string(), text);
         }
         let main = OperatorSet { domain: String::new(), version: 1 };

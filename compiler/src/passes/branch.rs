@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_decides_what_is_squeezed() {
+    fn a_size_decides_which_axes_are_squeezed() {
         let mut g = Graph::new(Rc::default());
         let n = Dim::symbol("n");
         let x = g.input(g.body, "x", Type::tensor(DType::F32, [n.clone(), 3.into(), n]));

@@ -235,8 +235,8 @@ mod tests {
             .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let x = Tensor::from_numbers(DType::F32, vec![1, 7], &[0.0; 7]).expect("enough numbers");
         let bytes = Tensor::from_raw(DType::U8, vec![2], vec![1, 2].into());
-        let made =
-            interpreter::run(&plan, &[Value::Tensor(x), Value::Tensor(bytes)]).expect("they fit");
+        let made = interpreter::run(&plan, &[Value::Tensor(x), Value::Tensor(bytes)])
+            .expect("the inputs fit the plan");
         let numbers = |i: usize| made[i].tensor().and_then(Tensor::ints).expect("whole numbers");
         assert_eq!(numbers(0), [1, 7]);
         assert_eq!(numbers(1), [0]);

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_long_is_left_to_the_model() {
+    fn long_loops_are_not_folded() {
         for body in [
             // The first never ends. The second needs more memory than any machine has.
             "to = Less(i, many) w = Add(v, v)",
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn iterations_of_version_8_that_settle_sizes_are_refused() {
+    fn loops_of_version_8_that_determine_sizes_are_errors() {
         let model = "<ir_version: 10, opset_import: [\"\" : 8]>
             g (float[2, 3, 4] x, bool c) => (y) {
                 y = Scan<num_scan_inputs = 1, body = b (float[4] p) => (o) {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn iterations_along_an_axis_of_unknown_axes_are_refused() {
+    fn scans_along_an_axis_of_unknown_rank_are_errors() {
         let model = "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[3] x, int64[k] end) => (float[m] y, int64[1] s)
             <int64[1] from = {0}, float zero = {0}> {

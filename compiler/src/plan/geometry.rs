@@ -240,7 +240,7 @@ pub fn merged(sizes: &[Dim], operands: &[Vec<Dim>]) -> (Vec<Dim>, Vec<Vec<Dim>>)
         };
         let joins = !merged.is_empty() && operands.iter().enumerate().all(walks_on);
         if joins {
-            let last = merged.pop().expect("there is one before");
+            let last = merged.pop().expect("`merged` is not empty");
             merged.push(last * size);
         } else {
             merged.push(size.clone());

@@ -56,7 +56,8 @@ impl Schema {
                     }
                 }
                 [name, "=", number] => {
-                    let number = number.trim_end_matches(';').parse().expect("a number");
+                    let number =
+                        number.trim_end_matches(';').parse().expect("an enumerator has a number");
                     schema.values.push(Value { path: path(&open), name: name.into(), number });
                 }
                 _ => schema.read_field(line, &open),
@@ -79,7 +80,7 @@ impl Schema {
             }
             _ => panic!("not a line of a schema: {line}"),
         };
-        let tag = tag.parse().expect("a number");
+        let tag = tag.parse().expect("a field has a number");
         let field = Field { label, ty: ty.into(), name: name.into(), tag, packed };
         let path = path(open);
         let message = self.messages.iter_mut().find(|message| message.path == path);
@@ -261,7 +262,7 @@ fn sources() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_structs_declare_what_the_schema_declares() {
+fn the_structs_match_the_schema() {
     let (schema, sources) = (Schema::read().declarations(), sources());
     let without_struct: Vec<_> = schema.difference(&sources).collect();
     let without_schema: Vec<_> = sources.difference(&schema).collect();

@@ -23,9 +23,9 @@ struct Layout {
 #[derive(Clone, Copy, PartialEq)]
 enum Overflow {
     /// Saturates to the largest number.
-    Saturates,
+    Saturate,
     /// Becomes infinite, or NaN in a type without infinity.
-    Escapes,
+    ToNonFinite,
 }
 
 const E4M3FN: Layout = Layout {
@@ -81,7 +81,7 @@ impl Layout {
         match u8::try_from(magnitude).ok().filter(|&bits| bits <= self.largest) {
             Some(0) if self.unsigned_zero => 0,
             Some(bits) => bits | sign,
-            None if overflow == Overflow::Saturates => self.largest | sign,
+            None if overflow == Overflow::Saturate => self.largest | sign,
             None => self.infinity.map_or(nan, |bits| bits | sign),
         }
     }
@@ -223,7 +223,7 @@ macro_rules! small_floats {
             /// Saturates a number that is too large, or infinite, to the largest of its sign.
             #[inline]
             fn nearest(x: Exact) -> $T {
-                $T($layout.encode(x.sticky(), Overflow::Saturates))
+                $T($layout.encode(x.sticky(), Overflow::Saturate))
             }
         }
     )*};
@@ -251,7 +251,7 @@ macro_rules! unsaturated {
         impl Float8 for $T {
             #[inline]
             fn unsaturated(x: Exact) -> $T {
-                $T($layout.encode(x.sticky(), Overflow::Escapes))
+                $T($layout.encode(x.sticky(), Overflow::ToNonFinite))
             }
         }
     )*};
@@ -298,22 +298,22 @@ impl F8E8M0 {
 
     /// Returns the power of two nearest to `x`; ties round up, and numbers out of range saturate.
     pub fn rounded(x: Exact) -> F8E8M0 {
-        F8E8M0::encode(x, Rounding::Nearest, Overflow::Saturates)
+        F8E8M0::encode(x, Rounding::Nearest, Overflow::Saturate)
     }
 
     /// Returns the power of two nearest to `x`; ties round up, and numbers out of range give NaN.
     pub fn rounded_unsaturated(x: Exact) -> F8E8M0 {
-        F8E8M0::encode(x, Rounding::Nearest, Overflow::Escapes)
+        F8E8M0::encode(x, Rounding::Nearest, Overflow::ToNonFinite)
     }
 
     /// Returns the largest power of two that is at most `x`; numbers out of range saturate.
     pub fn below(x: Exact) -> F8E8M0 {
-        F8E8M0::encode(x, Rounding::Down, Overflow::Saturates)
+        F8E8M0::encode(x, Rounding::Down, Overflow::Saturate)
     }
 
     /// Returns the largest power of two that is at most `x`; numbers out of range give NaN.
     pub fn below_unsaturated(x: Exact) -> F8E8M0 {
-        F8E8M0::encode(x, Rounding::Down, Overflow::Escapes)
+        F8E8M0::encode(x, Rounding::Down, Overflow::ToNonFinite)
     }
 
     fn encode(x: Exact, rounding: Rounding, overflow: Overflow) -> F8E8M0 {
@@ -330,7 +330,7 @@ impl F8E8M0 {
         let stored = exponent(x) + i32::from(up) + 127;
         match (u8::try_from(stored), overflow) {
             (Ok(bits @ 0..=0xfe), _) => F8E8M0(bits),
-            (_, Overflow::Escapes) => F8E8M0::NAN,
+            (_, Overflow::ToNonFinite) => F8E8M0::NAN,
             _ if stored < 0 => F8E8M0::MIN,
             _ => F8E8M0::MAX,
         }
@@ -347,14 +347,14 @@ impl Real for F8E8M0 {
     /// Returns NaN for a negative number.
     #[inline]
     fn nearest(x: Exact) -> F8E8M0 {
-        F8E8M0::encode(x, Rounding::Up, Overflow::Saturates)
+        F8E8M0::encode(x, Rounding::Up, Overflow::Saturate)
     }
 }
 
 impl Float8 for F8E8M0 {
     #[inline]
     fn unsaturated(x: Exact) -> F8E8M0 {
-        F8E8M0::encode(x, Rounding::Up, Overflow::Escapes)
+        F8E8M0::encode(x, Rounding::Up, Overflow::ToNonFinite)
     }
 }
 
@@ -380,8 +380,8 @@ mod tests {
             if byte > 0 {
                 let middle = f64::from(x + previous.1) / 2.0;
                 let even = if byte % 2 == 0 { byte } else { previous.0 };
-                let hair = 1e-9;
-                let rounds = [(1.0 - hair, previous.0), (1.0, even), (1.0 + hair, byte)];
+                let epsilon = 1e-9;
+                let rounds = [(1.0 - epsilon, previous.0), (1.0, even), (1.0 + epsilon, byte)];
                 for (factor, expected) in rounds {
                     let found = to(T::nearest((middle * factor).exact())).0;
                     assert_eq!(found, expected, "{}", middle * factor);
@@ -408,7 +408,7 @@ mod tests {
 
     /// The tables of ONNX's `Cast`.
     #[test]
-    fn what_is_too_large_follows_the_specification() {
+    fn overflow_follows_the_tables_of_cast() {
         macro_rules! bits {
             ($x:expr, $function:ident) => {
                 [
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_round_as_asked() {
+    fn powers_of_two_round_up_down_or_to_the_nearest() {
         let cases = [
             (1.0, [127; 3]),
             (1.1, [128, 127, 127]),

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_what_the_formula_gives() {
+    fn gelu_gradients_at_infinity_follow_the_formula() {
         each_level(|level| {
             let x = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 30.0, -30.0];
             for kernel in [gelu_grad::<f32>, gelu_tanh_grad::<f32>] {

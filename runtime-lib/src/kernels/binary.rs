@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remainder_has_the_sign_that_its_kind_says() {
+    fn a_remainder_has_the_sign_of_the_divisor_or_of_the_dividend() {
         let (a, b) = ([7, -7, 7, -7, 6, i32::MIN, 5], [3, 3, -3, -3, -3, -1, 0]);
         check((modulo, modulo_in_place), a, b, [1, 2, -2, -1, 0, 0, 0]);
         check((fmod, fmod_in_place), a, b, [1, -1, 1, -1, 0, 0, 0]);

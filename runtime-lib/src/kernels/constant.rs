@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_end_is_refused() {
+    fn a_range_without_end_is_an_error() {
         assert!(ranged(0, 1, 0).is_err() && ranged(0.0, 1.0, 0.0).is_err());
         assert!(ranged(0.0, f64::INFINITY, 1.0).is_err() && ranged(0.0, f32::NAN, 1.0).is_err());
         assert!(ranged(i64::MIN, i64::MAX, 1).is_err());

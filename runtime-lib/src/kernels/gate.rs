@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_positive_lets_nothing_pass() {
+    fn a_gate_that_is_not_positive_gives_zero() {
         let x = [1.0f32, -2.0, f32::NAN, f32::INFINITY, 5.0];
         let open = [1.0f32, 0.5, -1.0, -0.0, f32::NAN];
         let mut y = [9.0; 5];
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_at_a_bound_or_none_passes() {
+    fn bounds_and_nan_pass() {
         let x = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
         let open = [-0.1f32, 0.0, 3.0, 6.0, 6.1, f32::NAN];
         let mut y = [9.0; 6];

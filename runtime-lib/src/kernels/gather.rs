@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_outside_are_refused() {
+    fn indices_out_of_range_are_errors() {
         let geometry = Axis { outer: 1, len: 2, inner: 1 };
         let error = Err(Error::Index { index: 2, size: 2 });
         assert_eq!(gather(&[1, 2], &[0i32, 2], &mut [0, 0], geometry), error);

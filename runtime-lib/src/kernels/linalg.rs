@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn pivots_give_what_expansion_gives() {
+    fn pivoting_matches_expansion_by_minors() {
         for n in 0..=4 {
             for seed in 0..50 {
                 let x: [f64; 32] = from_fn(|i| ((i * 37 + seed * 101) % 19) as f64 - 9.0);

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_there_is_not_is_refused() {
+    fn a_class_out_of_range_is_an_error() {
         let geometry = Axis { outer: 1, len: 3, inner: 1 };
         for (class, ignored) in [(3, None), (-1, None), (-1, Some(3)), (i64::MIN, Some(-1))] {
             let mut y = [0.0];

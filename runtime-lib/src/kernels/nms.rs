@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_a_better_box_goes() {
+    fn boxes_that_overlap_a_better_box_are_removed() {
         let (count, rows) = kept(3, 0.5, None);
         assert_eq!((count, &rows[..8]), ([4], &[0, 0, 0, 2, 1, 2, 1, 1][..]));
         let (count, rows) = kept(1, 0.5, None);

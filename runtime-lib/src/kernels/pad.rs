@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_follow_from_values_or_are_refused() {
+    fn pad_sizes_are_computed_or_errors() {
         let mut sizes = [0; 2];
         assert_eq!(pad_sizes(&mut sizes, &[1, 0, -2, 3], &[2, 3]), Ok(()));
         assert_eq!(sizes, [1, 6]);

@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_is_what_the_padding_says() {
+    fn samples_outside_follow_the_padding_mode() {
         let at = [0.5, 1.25, -0.25, 2.75, -3.0, 4.0];
         assert_eq!(line(at, Padding::Zeros, false), [2.0, 4.0, 0.75, 1.75, 0.0, 0.0]);
         assert_eq!(line(at, Padding::Border, false), [2.0, 4.0, 1.0, 7.0, 1.0, 7.0]);

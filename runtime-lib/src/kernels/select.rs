@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_zero_has_an_index_along_each_axis() {
+    fn every_nonzero_element_has_an_index_along_each_axis() {
         let x = [0.0, f32::NAN, 1.0, -0.0, 2.0, 3.0];
         let (mut sizes, mut y) = ([0], [9; 8]);
         non_zero_sizes(&mut sizes, &x);

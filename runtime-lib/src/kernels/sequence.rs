@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_does_what_a_list_does() {
+    fn a_sequence_matches_a_list() {
         let item = |i: usize| -> (Vec<usize>, Vec<u8>) {
             let shape = [vec![], vec![i % 4], vec![2, i % 3]][i % 3].clone();
             let len = shape.iter().product();

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_numbers_are_cut_off_and_wrong_ones_refused() {
+    fn extreme_bounds_are_clamped_and_invalid_ones_are_errors() {
         let mut sizes = [9];
         let extreme = [i64::MIN, i64::MAX];
         for (start, end, step, expected) in [

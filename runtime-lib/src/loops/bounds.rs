@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_as_far_as_no_slice_reaches() {
+    fn a_reach_that_overflows_saturates() {
         assert_eq!(reach([[2, 3, 4], [5, 6, 1]]), 54);
         assert_eq!(reach([[0, usize::MAX], [7, 1]]), 7);
         assert_eq!(reach([[1 << (usize::BITS - 1), 2], [7, 1]]), usize::MAX);
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn from_a_place_on_there_is_what_is_before_the_end() {
+    fn the_number_of_positions_shrinks_with_the_count() {
         assert_eq!([0, 1, 4, 5, usize::MAX].map(|count| places(&[0; 4], count)), [5, 4, 1, 0, 0]);
     }
 }

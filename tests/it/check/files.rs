@@ -40,10 +40,10 @@ pub fn cases() -> Vec<Case> {
 fn encode_varint(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
-        bytes.push(u8::try_from(value % 0x80).expect("it is below 128") | 0x80);
+        bytes.push(u8::try_from(value % 0x80).expect("seven bits fit a byte") | 0x80);
         value /= 0x80;
     }
-    bytes.push(u8::try_from(value).expect("it is below 128"));
+    bytes.push(u8::try_from(value).expect("seven bits fit a byte"));
     bytes
 }
 

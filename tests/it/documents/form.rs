@@ -129,7 +129,8 @@ fn line_lengths_are_limited() {
         }
     }
     assert!(long.is_empty(), "lines of more than 100 columns:\n{}", long.join("\n"));
-    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is checked in");
+    let map =
+        fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the document is checked in");
     assert!(map.lines().count() <= 250, "ARCHITECTURE.md has {} lines", map.lines().count());
 }
 

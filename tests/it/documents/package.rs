@@ -17,7 +17,8 @@ pub fn real_cargo() -> bool {
 
 /// Panics unless the workspace has a package of that name.
 pub fn check_is_member(name: &str, place: &str) {
-    let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("it is checked in");
+    let workspace =
+        fs::read_to_string(root().join("Cargo.toml")).expect("the manifest is checked in");
     let (_, members) = workspace.split_once("members = [").expect("the workspace has members");
     let (members, _) = members.split_once(']').expect("the list ends");
     let found = members.split('"').skip(1).step_by(2).any(|member| {

@@ -188,7 +188,7 @@ fn unused_gradients_are_not_computed() {
         .observe(keep)
         .plan(text.into())
         .map(drop)
-        .expect("it has a derivative");
+        .expect("the model has a derivative");
     // The product `x v`, its double, and the double times the transposed `v`: no tensor of ones,
     // and no gradient of `v`.
     let count = |op: &str| nodes.matches(op).count();

@@ -202,7 +202,7 @@ impl Measured {
         let load_us = program.load.as_secs_f64() * 1e6;
         program.ask(&format!("w {WARM_UP}"))?;
         let calls = program.ask(&format!("c {} {LEAST}", (seconds * 1e3) as u64))?;
-        let calls = calls["us"].as_array().ok_or("no times came back")?;
+        let calls = calls["us"].as_array().ok_or("the program reported no times")?;
         let mut us: Vec<f64> = calls.iter().filter_map(serde_json::Value::as_f64).collect();
         us.sort_by(f64::total_cmp);
         let peak = program.ask("p")?["gflops"].as_f64().unwrap_or(0.0);

@@ -30,10 +30,10 @@ impl Process {
         command.arg(inputs).env("ONNXC_THREADS", threads.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let to = child.stdin.take().ok_or("it takes no lines")?;
-        let from = BufReader::new(child.stdout.take().ok_or("it gives no lines")?);
+        let to = child.stdin.take().ok_or("the program has no standard input")?;
+        let from = BufReader::new(child.stdout.take().ok_or("the program has no standard output")?);
         let mut process = Process { child, to, from, load: Duration::ZERO };
-        process.answer()?;
+        process.read_answer()?;
         process.load = start.elapsed();
         Ok(process)
     }
@@ -41,10 +41,10 @@ impl Process {
     /// Sends a line, and returns the answer.
     pub fn ask(&mut self, line: &str) -> Result<serde_json::Value, String> {
         writeln!(self.to, "{line}").map_err(|error| error.to_string())?;
-        self.answer()
+        self.read_answer()
     }
 
-    fn answer(&mut self) -> Result<serde_json::Value, String> {
+    fn read_answer(&mut self) -> Result<serde_json::Value, String> {
         let mut line = String::new();
         self.from.read_line(&mut line).map_err(|error| error.to_string())?;
         if line.is_empty() {
@@ -57,7 +57,8 @@ impl Process {
     fn final_errors(&mut self) -> String {
         let errors = self.child.stderr.take();
         let text = errors.and_then(|errors| std::io::read_to_string(errors).ok());
-        text.filter(|text| !text.is_empty()).unwrap_or_else(|| "it ended".into())
+        text.filter(|text| !text.is_empty())
+            .unwrap_or_else(|| "the program ended without an answer".into())
     }
 }
 

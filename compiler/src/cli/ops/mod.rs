@@ -40,14 +40,14 @@ pub fn run(options: &Options) -> ExitCode {
     if !options.names.is_empty() {
         versions.retain(|version| options.names.iter().any(|name| name == version.name));
     }
-    let operators = operators(&versions);
+    let operators = probe_operators(&versions);
     let text = if options.markdown { table::markdown } else { table::plain };
     out!("{}", text(&operators));
     ExitCode::SUCCESS
 }
 
 /// Tests which versions and types of each operator are compiled, in several threads.
-fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
+fn probe_operators(versions: &[Version]) -> Vec<Operator<'_>> {
     let samples = sample::samples();
     let named: Vec<&[Version]> =
         versions.chunk_by(|a, b| (a.domain, a.name) == (b.domain, b.name)).collect();
@@ -56,7 +56,7 @@ fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
         let parts = named.chunks(named.len().div_ceil(threads).max(1));
         let parts = parts.map(|part| {
             scope.spawn(|| -> Vec<_> {
-                part.iter().map(|versions| operator(versions, &samples)).collect()
+                part.iter().map(|versions| probe_operator(versions, &samples)).collect()
             })
         });
         let parts: Vec<thread::ScopedJoinHandle<'_, Vec<_>>> = parts.collect();
@@ -68,7 +68,7 @@ fn operators(versions: &[Version]) -> Vec<Operator<'_>> {
 }
 
 /// Tests which types of the versions of one operator are compiled.
-fn operator<'v>(versions: &'v [Version], samples: &[Sample]) -> Operator<'v> {
+fn probe_operator<'v>(versions: &'v [Version], samples: &[Sample]) -> Operator<'v> {
     let found = |version| (version, probe::probe(version, samples));
     Operator { versions: versions.iter().map(found).collect() }
 }

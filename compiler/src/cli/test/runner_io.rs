@@ -121,20 +121,22 @@ impl Value {
                 Err(format!("an input has element type {dtype}, not {}", T::CODE))
             }
             Value::Optional(Some(value)) => value.elements(),
-            _ => Err("an input is no tensor".into()),
+            _ => Err("an input is not a tensor".into()),
         }
     }
 
     /// Returns the shape, or an error if the rank is not `R`.
     pub fn shape<const R: usize>(&self) -> Result<[usize; R], String> {
-        let Value::Tensor { shape, .. } = self else { return Err("an input is no tensor".into()) };
+        let Value::Tensor { shape, .. } = self else {
+            return Err("an input is not a tensor".into());
+        };
         let found = shape.as_slice();
         found.try_into().map_err(|_| format!("an input has {} axes, not {R}", found.len()))
     }
 
     /// Returns the sequence, or an error if its elements have another type.
     pub fn sequence<T: Element + Clone>(&self) -> Result<Sequence<T>, String> {
-        let Value::Sequence(values) = self else { return Err("an input is no sequence".into()) };
+        let Value::Sequence(values) = self else { return Err("an input is not a sequence".into()) };
         let mut sequence = Sequence::new();
         for value in values {
             let data = value.elements::<T>()?;
@@ -146,7 +148,7 @@ impl Value {
 
     /// Returns the keys and the values, or an error if this is not a map of these types.
     pub fn map<K: Element, V: Element>(&self) -> Result<(Vec<K>, Vec<V>), String> {
-        let Value::Map(tensors) = self else { return Err("an input is no map".into()) };
+        let Value::Map(tensors) = self else { return Err("an input is not a map".into()) };
         Ok((tensors[0].elements()?, tensors[1].elements()?))
     }
 

@@ -105,7 +105,7 @@ fn numbers_must_fit_the_file() {
         ([("offset", "0"), ("location", "data")], "twice"),
     ] {
         let all: Vec<_> = [("location", "data")].into_iter().chain(fields).collect();
-        let found = scratch.read(&all).expect_err("it does not fit");
+        let found = scratch.read(&all).expect_err("the fields are invalid");
         assert!(found.contains(fault), "{fields:?}: {found}");
     }
 }
@@ -136,13 +136,13 @@ fn a_checksum_is_that_of_the_whole_file() {
 }
 
 #[test]
-fn where_a_file_is_not_there_people_learn_to_get_it() {
+fn missing_data_is_an_error_that_says_how_to_get_it() {
     let scratch = Scratch::new();
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4\n";
     fs::write(scratch.model("pointer"), pointer).expect("the test made the directory");
     for (location, help) in [("missing", "belongs to the model"), ("pointer", "git lfs pull")] {
         let found = scratch.files().read(&proto(&[("location", location)]), 4);
-        let said = found.expect_err("it is not there").help;
+        let said = found.expect_err("the data is missing").help;
         assert!(said.as_ref().is_some_and(|said| said.contains(help)), "{said:?}");
     }
 }
@@ -167,7 +167,9 @@ fn nothing_outside_the_directory_is_read() {
         "deep\\data",
         "data\0",
     ] {
-        let found = scratch.read(&[("location", location)]).expect_err("it leads outside");
+        let found = scratch
+            .read(&[("location", location)])
+            .expect_err("the location leads outside the directory");
         assert!(found.contains("inside the model's directory"), "{location}: {found}");
     }
 }
@@ -196,18 +198,18 @@ fn links_are_not_followed() {
 }
 
 #[test]
-fn a_file_with_a_second_name_is_refused() {
+fn a_hard_link_is_an_error() {
     let scratch = Scratch::new();
     fs::hard_link(scratch.0.join("outside"), scratch.model("hard"))
         .expect("the test made the directory");
-    let found = scratch.read(&[("location", "hard")]).expect_err("it is a hard link");
+    let found = scratch.read(&[("location", "hard")]).expect_err("the file is a hard link");
     assert!(found.contains("second name"), "{found}");
     fs::remove_file(scratch.0.join("outside")).expect("the test made the directory");
     assert!(scratch.read(&[("location", "hard")]).is_ok(), "the other name is gone");
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused() {
+fn a_location_that_is_not_a_regular_file_is_an_error() {
     let scratch = Scratch::new();
     let pipe = scratch.model("pipe");
     rustix::fs::mknodat(
@@ -219,7 +221,9 @@ fn what_is_no_regular_file_is_refused() {
     )
     .expect("the test made the directory");
     for location in ["pipe", "deep"] {
-        let found = scratch.read(&[("location", location)]).expect_err("it is no file");
+        let found = scratch
+            .read(&[("location", location)])
+            .expect_err("the location is not a regular file");
         assert!(found.contains("regular file"), "{location}: {found}");
     }
     assert!(scratch.read(&[("location", "data/more")]).is_err());
@@ -229,7 +233,7 @@ fn what_is_no_regular_file_is_refused() {
 #[test]
 fn a_model_without_a_directory_has_no_files() {
     let found = Files::none().read(&proto(&[("location", "data")]), 4);
-    assert!(found.expect_err("there is no directory").message.contains("without a directory"));
+    assert!(found.expect_err("the model has no directory").message.contains("without a directory"));
 }
 
 #[test]

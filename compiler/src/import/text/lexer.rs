@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_is_located() {
+    fn an_invalid_token_is_an_error_with_its_location() {
         for (text, place) in [
             ("a\n  ;", "line 2, column 3"),
             ("é", "line 1, column 1"),

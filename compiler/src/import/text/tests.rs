@@ -85,7 +85,7 @@ fn a_model_is_read_in_all_its_parts() {
 }
 
 #[test]
-fn what_is_printed_reads_the_same() {
+fn a_printed_model_parses_to_the_same() {
     let first = model(EVERYTHING).expect("the text follows the syntax");
     let text = print::model(&first, usize::MAX);
     assert!(model(&text).expect("printed text follows the syntax") == first, "{text}");
@@ -139,7 +139,7 @@ fn values_say_their_kind() {
 }
 
 #[test]
-fn what_is_wrong_is_located() {
+fn errors_have_their_location() {
     for (text, place, message) in [
         ("<ir_version 8>", "line 1, column 13", "expected `:`, but found `8`"),
         ("<version: 8>", "line 1, column 2", "there is no field `version`"),

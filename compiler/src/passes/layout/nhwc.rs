@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_convolution_adds_what_it_is_added_to() {
+    fn the_later_convolution_fuses_an_addition() {
         let of =
             Blend { zeros: [1, 2], scales: [0.5, 0.125], scale: 0.25, one: false, factors: None };
         let of_both = |swapped: bool| {

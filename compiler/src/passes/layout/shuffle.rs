@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_otherwise_is_moved() {
+    fn a_shuffle_with_another_reader_is_computed() {
         assert_eq!(ops(&dealt_out(|_, x| x)), "Block BlockedConv Shuffle Unblock");
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn run<T: Float>(
     for (b, h) in part.range(0).flat_map(|b| part.range(1).map(move |h| (b, h))) {
         let span = Span::of(g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
         // The scores of the whole row are requested, even of keys that no query attends.
-        let len = if finish.wants_all() { g.keys } else { span.keys };
+        let len = if finish.needs_all_keys() { g.keys } else { span.keys };
         let k = from(x.k, b * g.k[0] + h * g.k[1]);
         let v = from(x.v, b * g.v[0] + h * g.v[1]);
         let keys = match (kind.as_wide)(k) {
@@ -272,7 +272,7 @@ impl<W: GemmElem> Head<'_, W> {
     ) {
         let rows = block.rows();
         let reach = self.reach(g, &block);
-        let keys = if finish.wants_all() { 0..g.keys } else { reach.clone() };
+        let keys = if finish.needs_all_keys() { 0..g.keys } else { reach.clone() };
         for ((head, query), to) in
             block.each().zip(scratch.queries.chunks_exact_mut(g.depth.max(1)))
         {

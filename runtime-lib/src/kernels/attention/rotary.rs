@@ -201,7 +201,8 @@ mod tests {
         let (x, cos, sin) = (numbers(1200, 7), numbers(147, 11), numbers(147, 13));
         let places: Vec<i64> = (0..8).map(|i| (i * 5) % 14 - 7).collect();
         let mut y = vec![0.0; 1200];
-        kernel(&x, &cos, &sin, Some(&places), &mut y, GEOMETRY).expect("all places are there");
+        kernel(&x, &cos, &sin, Some(&places), &mut y, GEOMETRY)
+            .expect("all positions are in range");
         let mut truth = x.clone();
         for i in 0..2 * 4 * 3 * 21 {
             let (head, row, i) = (i / 21 * 50, i / 63, i % 21);

@@ -74,7 +74,7 @@ impl<'a, T: Float> Finish<'a, T> {
     }
 
     /// Returns whether the scores of all keys are requested.
-    pub fn wants_all(&self) -> bool {
+    pub fn needs_all_keys(&self) -> bool {
         self.scores.is_some()
     }
 
@@ -86,25 +86,25 @@ impl<'a, T: Float> Finish<'a, T> {
         let end = attended.end.clamp(start, first + row.len());
         let part = start - first..end - first;
         self.round(row);
-        self.give(Stage::Products, row, place);
+        self.write_stage(Stage::Products, row, place);
         self.cap(row);
-        self.give(Stage::Capped, row, place);
+        self.write_stage(Stage::Capped, row, place);
         let at = self.mask_at(start, place);
         let some = self.allow(&mut row[part.clone()], at);
-        if let Some(factor) = self.weigh_at_once(&mut row[part.clone()], at) {
-            outside(row, part, T::Wide::ZERO);
+        if let Some(factor) = self.weigh_fused(&mut row[part.clone()], at) {
+            fill_outside(row, part, T::Wide::ZERO);
             return if some { factor } else { T::Wide::ZERO };
         }
         let some = some && self.add_mask(&mut row[part.clone()], at);
-        outside(row, part.clone(), T::Wide::LOWEST);
-        self.give(Stage::Masked, row, place);
+        fill_outside(row, part.clone(), T::Wide::LOWEST);
+        self.write_stage(Stage::Masked, row, place);
         if some {
             self.weigh(&mut row[part.clone()]);
-            outside(row, part, T::Wide::ZERO);
+            fill_outside(row, part, T::Wide::ZERO);
         } else {
             row.fill(T::Wide::ZERO);
         }
-        self.give(Stage::Weights, row, place);
+        self.write_stage(Stage::Weights, row, place);
         T::Wide::ONE
     }
 
@@ -116,7 +116,7 @@ impl<'a, T: Float> Finish<'a, T> {
     }
 
     /// Writes the row of all keys if this is the requested stage.
-    fn give(&mut self, stage: Stage, row: &[T::Wide], place: Place) {
+    fn write_stage(&mut self, stage: Stage, row: &[T::Wide], place: Place) {
         let Some(scores) = self.scores.as_deref_mut() else { return };
         if self.g.stage == stage {
             let head = place.batch * self.g.heads * self.g.group + place.head;
@@ -159,13 +159,13 @@ impl<'a, T: Float> Finish<'a, T> {
     }
 
     /// Returns the part of the mask that is added to a row.
-    fn added(&self, len: usize, at: usize) -> Option<&'a [T]> {
+    fn mask_part(&self, len: usize, at: usize) -> Option<&'a [T]> {
         self.mask.map(|mask| &mask[at..][..len])
     }
 
     /// Adds the mask to scores. Returns whether any score is left.
     fn add_mask(&self, row: &mut [T::Wide], at: usize) -> bool {
-        let Some(mask) = self.added(row.len(), at) else { return true };
+        let Some(mask) = self.mask_part(row.len(), at) else { return true };
         row.iter_mut().zip(mask).for_each(|(x, mask)| *x = x.add(mask.widen()));
         self.round(row);
         leaves_any(mask)
@@ -173,12 +173,12 @@ impl<'a, T: Float> Finish<'a, T> {
 
     /// Adds the mask to scores of `f32`, replaces them by weights that lack a common factor, and
     /// returns this factor. Returns `None` if a stage is requested or a step is rounded.
-    fn weigh_at_once(&self, row: &mut [T::Wide], at: usize) -> Option<T::Wide> {
+    fn weigh_fused(&self, row: &mut [T::Wide], at: usize) -> Option<T::Wide> {
         let double = self.g.precision == Precision::Double;
         if self.scores.is_some() || !self.wide || double {
             return None;
         }
-        let mask = self.added(row.len(), at);
+        let mask = self.mask_part(row.len(), at);
         let row = T::Wide::as_f32_mut(row)?;
         if row.is_empty() || mask.is_some_and(|mask| !leaves_any(mask)) {
             // A factor of zero is not enough: the products of these scores and the values may be
@@ -206,14 +206,14 @@ impl<'a, T: Float> Finish<'a, T> {
                 Precision::Wide | Precision::Through | Precision::Double => {
                     softmax_in::<T::Wide, _>(row, |x| x);
                 }
-                Precision::Single => softmax_in::<f32, _>(row, rounded_from_afar::<f32, _>),
+                Precision::Single => softmax_in::<f32, _>(row, rounded_via_f64::<f32, _>),
                 #[cfg(feature = "half")]
                 Precision::F16 => {
-                    softmax_in::<half::f16, _>(row, rounded_from_afar::<half::f16, _>);
+                    softmax_in::<half::f16, _>(row, rounded_via_f64::<half::f16, _>);
                 }
                 #[cfg(feature = "half")]
                 Precision::BF16 => {
-                    softmax_in::<half::bf16, _>(row, rounded_from_afar::<half::bf16, _>);
+                    softmax_in::<half::bf16, _>(row, rounded_via_f64::<half::bf16, _>);
                 }
             },
         }
@@ -224,7 +224,7 @@ impl<'a, T: Float> Finish<'a, T> {
 }
 
 /// Fills a row outside of `part`.
-fn outside<W: Copy>(row: &mut [W], part: Range<usize>, x: W) {
+fn fill_outside<W: Copy>(row: &mut [W], part: Range<usize>, x: W) {
     row[..part.start].fill(x);
     row[part.end..].fill(x);
 }
@@ -236,7 +236,7 @@ pub(super) fn rounded<T: Float>(x: T::Wide) -> T::Wide {
 }
 
 /// Rounds `x` to `P` by way of `f64`, for a `P` whose wide type is not `W`.
-fn rounded_from_afar<P: Float, W: Float>(x: W) -> W {
+fn rounded_via_f64<P: Float, W: Float>(x: W) -> W {
     W::from_f64(P::from_f64(x.to_f64()).to_f64())
 }
 

@@ -214,7 +214,7 @@ fn rows_of_values_may_be_as_far_apart_as_lines_of_a_cache() {
 }
 
 #[test]
-fn queries_attend_what_windows_and_lengths_say() {
+fn queries_attend_to_the_keys_of_windows_and_lengths() {
     let one = sizes(2, [1, 2], [14, 40], [8, 5]);
     for (left, right) in
         [(None, Some(0)), (Some(2), None), (Some(0), Some(0)), (Some(17), Some(1)), (None, None)]
@@ -270,7 +270,7 @@ fn masks_are_added_or_allow() {
 }
 
 #[test]
-fn what_is_not_attended_may_be_anything() {
+fn keys_that_are_not_attended_may_be_nan() {
     let g = Attention { right: Some(0), ..sizes(1, [1, 1], [2, 9], [3, 2]) };
     let q: Vec<f32> = numbers(6, 1);
     let (mut k, mut v): (Vec<f32>, Vec<f32>) = (numbers(27, 2), numbers(18, 3));

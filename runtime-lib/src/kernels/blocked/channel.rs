@@ -1,7 +1,7 @@
 //! Normalizations of the channels of NCHWc images.
 
 use super::{BLOCK, Channels};
-use crate::kernels::norm::{ChannelGradOperands, Known, Passing};
+use crate::kernels::norm::{ChannelGradOperands, GradCoefficients, GradInputs};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::{Float, Number, threads};
 
@@ -84,8 +84,8 @@ pub fn blocked_channel_grad(
 ) {
     let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
     dx.copy_from_slice(dy);
-    let known = Known { scale, mean, variance, products, sums, epsilon };
-    pass_on(known, dx, d_scale, x, geometry);
+    let inputs = GradInputs { scale, mean, variance, products, sums, epsilon };
+    compute_channel_grad(inputs, dx, d_scale, x, geometry);
 }
 
 /// Computes [`blocked_channel_grad`] in place: `dx` is `dy` on entry.
@@ -97,14 +97,14 @@ pub fn blocked_channel_grad_in_place(
     epsilon: f32,
 ) {
     let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
-    let known = Known { scale, mean, variance, products, sums, epsilon };
-    pass_on(known, dx, d_scale, x, geometry);
+    let inputs = GradInputs { scale, mean, variance, products, sums, epsilon };
+    compute_channel_grad(inputs, dx, d_scale, x, geometry);
 }
 
 /// Replaces `dy`, stored in `dx`, by the gradient of `x`, and computes the gradients of the scales.
 #[inline(never)]
-fn pass_on(
-    known: Known<'_, f32>,
+fn compute_channel_grad(
+    inputs: GradInputs<'_, f32>,
     dx: &mut [f32],
     d_scale: &mut [f32],
     x: &[f32],
@@ -112,16 +112,17 @@ fn pass_on(
 ) {
     let (unit, cost) = (geometry.pixels * BLOCK, dx.len());
     let count = (geometry.batch * geometry.pixels) as f64;
-    for (channel, (to, &product)) in d_scale.iter_mut().zip(known.products).enumerate() {
-        *to = f32::from_f64(f64::from(product) * known.passing(channel, count).factor);
+    for (channel, (to, &product)) in d_scale.iter_mut().zip(inputs.products).enumerate() {
+        *to = f32::from_f64(f64::from(product) * inputs.coefficients(channel, count).inv_std);
     }
     threads::share(dx, unit, cost, |first, dx| {
         for (index, dx) in (first..).zip(dx.chunks_exact_mut(unit.max(1))) {
             let mut block = Grads { dx, x: &x[index * unit..][..unit], numbers: [[0.0; BLOCK]; 4] };
             let start = index % geometry.blocks() * BLOCK;
             for (lane, channel) in (start..geometry.channels).take(BLOCK).enumerate() {
-                let Passing { by, without, along, .. } = known.passing(channel, count);
-                let numbers = [by, without, along, f64::from(known.mean[channel])];
+                let GradCoefficients { dy_factor, dy_mean, x_factor, .. } =
+                    inputs.coefficients(channel, count);
+                let numbers = [dy_factor, dy_mean, x_factor, f64::from(inputs.mean[channel])];
                 let to = block.numbers.iter_mut().zip(numbers);
                 to.for_each(|(to, number)| to[lane] = f32::from_f64(number));
             }
@@ -134,7 +135,8 @@ fn pass_on(
 struct Grads<'a> {
     dx: &'a mut [f32],
     x: &'a [f32],
-    /// For each channel: the coefficients `by`, `without` and `along` of [`Passing`], and the mean.
+    /// For each channel: the coefficients `dy_factor`, `dy_mean` and `x_factor` of
+    /// [`GradCoefficients`], and the mean.
     numbers: [[f32; BLOCK]; 4],
 }
 
@@ -144,11 +146,11 @@ impl WithSimd for Grads<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         for first in (0..BLOCK).step_by(S::LANES) {
-            let [by, without, along, mean] = self.numbers.map(|of| s.load(&of[first..]));
+            let [dy_factor, dy_mean, x_factor, mean] = self.numbers.map(|of| s.load(&of[first..]));
             for (dx, x) in self.dx.chunks_exact_mut(BLOCK).zip(self.x.chunks_exact(BLOCK)) {
                 let (dx, x) = (&mut dx[first..], &x[first..]);
-                let straight = s.mul(by, s.sub(s.load(dx), without));
-                s.store(s.mul_add(along, s.sub(s.load(x), mean), straight), dx);
+                let straight = s.mul(dy_factor, s.sub(s.load(dx), dy_mean));
+                s.store(s.mul_add(x_factor, s.sub(s.load(x), mean), straight), dx);
             }
         }
     }
@@ -250,7 +252,7 @@ mod tests {
     use std::{vec, vec::Vec};
 
     #[test]
-    fn a_factor_and_an_addend_normalize() {
+    fn a_factor_and_a_shift_normalize() {
         let [mut factors, mut shifts] = [[9.0; BLOCK]; 2];
         let given = ([6.0, 1.0], [0.5, 2.0], [10.0, -1.0], [8.0, 3.0]);
         let (scale, bias, mean, variance) = (&given.0, &given.1, &given.2, &given.3);
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_channels_out_of_blocks() {
+    fn nchwc_results_match_nchw_results() {
         for (batch, channels, pixels) in [(2, 20, 70), (1, 16, 3), (3, 5, 1)] {
             let geometry = Channels { batch, channels, pixels };
             let axis = Axis { outer: batch, len: channels, inner: pixels };

@@ -105,7 +105,7 @@ mod tests {
     use std::{vec, vec::Vec};
 
     #[test]
-    fn a_signal_in_parts_gives_what_the_whole_gives() {
+    fn parts_of_a_signal_match_the_whole_signal() {
         let (len, channels) = (150, 2);
         let x: Vec<f64> = (0..channels * len).map(|i| (i * i % 17) as f64).collect();
         for kernel in [1, 2, 4] {

@@ -94,8 +94,9 @@ pub(crate) fn each_window<T: Copy>(
         for _ in 0..batch {
             for to in window.chunks_exact_mut(starts.len().max(1)) {
                 for (&start, to) in starts.iter().zip(to) {
-                    let seen = if start == OUTSIDE { None } else { x.get(plane + start as usize) };
-                    *to = map(seen.copied().unwrap_or(outside));
+                    let element =
+                        if start == OUTSIDE { None } else { x.get(plane + start as usize) };
+                    *to = map(element.copied().unwrap_or(outside));
                 }
                 plane += elements;
             }
@@ -152,7 +153,7 @@ mod tests {
     use std::vec;
 
     #[test]
-    fn starts_are_where_elements_lie() {
+    fn starts_are_the_offsets_of_the_taps() {
         let cube = Conv {
             batch: 1,
             groups: 1,
@@ -176,8 +177,8 @@ mod tests {
             for place in 0..taps.places() {
                 conv.starts(place, &mut starts);
                 for (tap, &start) in starts.iter().enumerate() {
-                    let wanted = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
-                    assert_eq!(start, wanted, "{place} {tap}");
+                    let expected = taps.input(place, tap).map_or(OUTSIDE, |at| at as u32);
+                    assert_eq!(start, expected, "{place} {tap}");
                 }
             }
         }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_rate_of_zero_is_refused() {
+    fn a_sample_rate_of_zero_is_an_error() {
         let mut y = [0.0f32; 4];
         assert!(mel_weight_matrix(&[0.0], &[0.0], &[1.0], &mut y, 2, 2).is_err());
         assert!(mel_weight_matrix(&[f64::NAN], &[0.0], &[1.0], &mut y, 2, 2).is_err());

@@ -126,7 +126,7 @@ fn check_real<T: Float<Wide = T>>(n: usize, given: usize, lines: usize, toleranc
 }
 
 #[test]
-fn every_length_is_what_the_definition_says() {
+fn every_length_matches_the_definition() {
     for n in (1..=66).chain([74, 97, 100, 127, 128]) {
         check::<f64>(n, n, 1, 1e-11);
         check_real::<f64>(n, n, 1, 1e-11);

@@ -257,7 +257,7 @@ fn halves_are_summed_in_single_precision() {
 }
 
 #[test]
-fn factors_that_reach_out_of_memory_are_refused() {
+fn operands_that_exceed_their_slices_panic() {
     // Eight times this stride wraps around to 0.
     const FAR: usize = 1 << (usize::BITS - 3);
     for ([m, n, k], a, b) in [([9, 4, 1], FAR, 4), ([2, 32, 9], 9, FAR)] {

@@ -109,22 +109,22 @@ fn part<T: Float>(x: &[T], dy: &[T], mean: T) -> (T, T) {
     (products, sums)
 }
 
-/// The coefficients of a channel's gradient, `dx = by (dy - without) + along (x - mean)`.
+/// The coefficients of a channel's gradient, `dx = dy_factor (dy - dy_mean) + x_factor (x - mean)`.
 #[derive(Clone, Copy)]
-pub(crate) struct Passing {
+pub(crate) struct GradCoefficients {
     /// One over the standard deviation.
-    pub factor: f64,
+    pub inv_std: f64,
     /// The scale over the standard deviation.
-    pub by: f64,
+    pub dy_factor: f64,
     /// The mean gradient, which is subtracted.
-    pub without: f64,
+    pub dy_mean: f64,
     /// The coefficient of the distance from the mean.
-    pub along: f64,
+    pub x_factor: f64,
 }
 
 /// The inputs that determine the gradient of each channel.
 #[derive(Clone, Copy)]
-pub(crate) struct Known<'a, T> {
+pub(crate) struct GradInputs<'a, T> {
     /// The scale of each channel.
     pub scale: &'a [T],
     /// The mean of each channel.
@@ -139,35 +139,36 @@ pub(crate) struct Known<'a, T> {
     pub epsilon: f32,
 }
 
-impl<T: Float> Known<'_, T> {
+impl<T: Float> GradInputs<'_, T> {
     /// Returns the coefficients of a channel of `count` elements.
-    pub fn passing(&self, channel: usize, count: f64) -> Passing {
+    pub fn coefficients(&self, channel: usize, count: f64) -> GradCoefficients {
         let [scale, variance, products, sums] =
             [self.scale, self.variance, self.products, self.sums].map(|of| of[channel].to_f64());
-        let factor = 1.0 / Float::sqrt(variance + f64::from(self.epsilon));
-        let by = scale * factor;
-        let along = -(by * factor * factor * products / count);
-        Passing { factor, by, without: sums / count, along }
+        let inv_std = 1.0 / Float::sqrt(variance + f64::from(self.epsilon));
+        let dy_factor = scale * inv_std;
+        let x_factor = -(dy_factor * inv_std * inv_std * products / count);
+        GradCoefficients { inv_std, dy_factor, dy_mean: sums / count, x_factor }
     }
 }
 
-impl<T: Float<Wide = T>> Known<'_, T> {
+impl<T: Float<Wide = T>> GradInputs<'_, T> {
     /// Replaces `dy`, stored in `dx`, by the gradient of `x`, and computes the gradients of the
     /// scales.
     #[inline(never)]
-    fn pass_on(self, dx: &mut [T], d_scale: &mut [T], x: &[T], geometry: Axis) {
+    fn compute_channel_grad(self, dx: &mut [T], d_scale: &mut [T], x: &[T], geometry: Axis) {
         let Axis { outer, len, inner } = geometry;
         let count = (outer * inner) as f64;
         let channels = d_scale.iter_mut().zip(self.products);
         for (channel, (d_scale, &product)) in channels.enumerate() {
-            let Passing { factor, by, without, along } = self.passing(channel, count);
-            *d_scale = T::from_f64(product.to_f64() * factor);
-            let [by, without, along] = [by, without, along].map(T::from_f64);
+            let GradCoefficients { inv_std, dy_factor, dy_mean, x_factor } =
+                self.coefficients(channel, count);
+            *d_scale = T::from_f64(product.to_f64() * inv_std);
+            let [dy_factor, dy_mean, x_factor] = [dy_factor, dy_mean, x_factor].map(T::from_f64);
             let mean = self.mean[channel];
             let rows = dx.chunks_exact_mut(inner.max(1)).zip(x.chunks_exact(inner.max(1)));
             for (dx, x) in rows.skip(channel).step_by(len) {
                 for (dx, &x) in dx.iter_mut().zip(x) {
-                    *dx = by.mul(dx.sub(without)).add(along.mul(x.sub(mean)));
+                    *dx = dy_factor.mul(dx.sub(dy_mean)).add(x_factor.mul(x.sub(mean)));
                 }
             }
         }
@@ -204,8 +205,8 @@ pub fn channel_grad<T: Float<Wide = T>>(
 ) {
     let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
     dx.copy_from_slice(dy);
-    let known = Known { scale, mean, variance, products, sums, epsilon };
-    known.pass_on(dx, d_scale, x, geometry);
+    let inputs = GradInputs { scale, mean, variance, products, sums, epsilon };
+    inputs.compute_channel_grad(dx, d_scale, x, geometry);
 }
 
 /// Computes [`channel_grad`] in place, overwriting `dy`.
@@ -217,8 +218,8 @@ pub fn channel_grad_in_place<T: Float<Wide = T>>(
     epsilon: f32,
 ) {
     let ChannelGradOperands { x, scale, mean, variance, products, sums } = operands;
-    let known = Known { scale, mean, variance, products, sums, epsilon };
-    known.pass_on(dx, d_scale, x, geometry);
+    let inputs = GradInputs { scale, mean, variance, products, sums, epsilon };
+    inputs.compute_channel_grad(dx, d_scale, x, geometry);
 }
 
 /// `momentum · kept + (1 - momentum) · now`.

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_not_needed() {
+    fn absent_gradients_are_not_computed() {
         let (x, one, mut dx) = ([1.0f32, 3.0], [1.0; 2], [9.0; 2]);
         let geometry = Axis { outer: 1, len: 2, inner: 1 };
         layer_normalization_grad(

@@ -21,7 +21,7 @@ pub use channel::{
     ChannelGradOperands, channel_grad, channel_grad_in_place, channel_moments, channel_sums,
     running_mean, running_mean_in_place,
 };
-pub(crate) use channel::{Known, Passing};
+pub(crate) use channel::{GradCoefficients, GradInputs};
 pub use layer::{
     LayerNormOutputs, layer_normalization, layer_normalization_in_place, rms_normalization,
     rms_normalization_in_place,

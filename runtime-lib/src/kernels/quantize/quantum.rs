@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_found_in_the_last_bits() {
+    fn integers_are_the_low_bits_of_the_mantissa() {
         for x in -(1 << 15)..1 << 16 {
             let single = x as f32;
             assert_eq!(

@@ -137,7 +137,7 @@ fn numbers_have_the_distribution_asked_for_in_every_iteration_and_type() {
 }
 
 #[test]
-fn the_kinds_of_what_is_drawn_fit() {
+fn drawn_classes_have_their_frequencies() {
     for seed in 0..5 {
         let stream = Stream::named(seed, 0xcbf2_9ce4_8422_2325, seed);
         let shares = [0.05, 0.15, 0.3, 0.5];

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_that_stays_keeps_what_is_not_a_number() {
+    fn an_unchanged_axis_keeps_nan() {
         let geometry =
             Resample { planes: 1, from: &[3], to: &[3], axes: &[0], taps: &[2], inner: 1 };
         let (places, weights) = ([0, 1, 1], [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]);

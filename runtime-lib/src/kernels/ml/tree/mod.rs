@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_leaf_says_is_the_base() {
+    fn a_target_without_a_leaf_is_the_base() {
         let geometry = Trees { targets: 2, ..ONE };
         let mut y = [0.0; 2];
         tree_max(

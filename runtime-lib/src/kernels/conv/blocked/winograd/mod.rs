@@ -108,7 +108,7 @@ impl Tiles {
     }
 
     /// Returns the elements of a transformed row of tiles, before and after the products, including
-    /// the padding by [`apart`].
+    /// the padding by `number_stride`.
     const fn row(&self) -> usize {
         if self.in_place() {
             return self.tile.numbers() * self.across * BLOCK;

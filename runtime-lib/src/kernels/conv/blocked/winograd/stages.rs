@@ -16,14 +16,15 @@ pub(super) struct Part<'a, const TILE: usize, const SPAN: usize, const PAIRED: b
     rows: Rows,
     /// The number of tiles.
     count: usize,
-    /// The strides of the transformed input, and of the accumulators.
-    before: Places,
-    after: Places,
+    /// The strides of the transformed input.
+    before: TileStrides,
+    /// The strides of the accumulators.
+    after: TileStrides,
 }
 
 /// The strides of transformed tiles, in elements.
 #[derive(Clone, Copy)]
-struct Places {
+struct TileStrides {
     /// The stride of blocks of channels.
     block: usize,
     /// The stride of a tile's numbers.
@@ -34,7 +35,7 @@ struct Places {
 
 /// Returns the stride of a tile's numbers for `count` tiles, in elements. It is an odd number of
 /// blocks, so that the numbers of a tile do not compete for the same cache sets.
-const fn apart(count: usize, unit: usize) -> usize {
+const fn number_stride(count: usize, unit: usize) -> usize {
     ((count * unit).div_ceil(BLOCK) | 1) * BLOCK
 }
 
@@ -46,13 +47,16 @@ where
         let count = rows.count * tiles.across;
         let [numbers, unit] = [tiles.tile.numbers(), tiles.unit];
         if tiles.in_place() {
-            let places =
-                Places { block: count * numbers * BLOCK, number: BLOCK, tile: numbers * BLOCK };
-            return Part { tiles, rows, count, before: places, after: places };
+            let strides = TileStrides {
+                block: count * numbers * BLOCK,
+                number: BLOCK,
+                tile: numbers * BLOCK,
+            };
+            return Part { tiles, rows, count, before: strides, after: strides };
         }
-        let [from, to] = [unit, BLOCK].map(|unit| apart(count, unit));
-        let before = Places { block: numbers * from, number: from, tile: unit };
-        let after = Places { block: to, number: tiles.filters * to, tile: BLOCK };
+        let [from, to] = [unit, BLOCK].map(|unit| number_stride(count, unit));
+        let before = TileStrides { block: numbers * from, number: from, tile: unit };
+        let after = TileStrides { block: to, number: tiles.filters * to, tile: BLOCK };
         Part { tiles, rows, count, before, after }
     }
 
