@@ -1,4 +1,4 @@
-//! The error that a compiled model returns for inputs that it cannot run on.
+//! The error that a compiled model returns if it cannot run on its inputs.
 
 use core::fmt;
 
@@ -26,7 +26,7 @@ pub enum Error {
         /// The actual length.
         found: usize,
     },
-    /// Two sizes inside the model must be equal, or broadcast, but do not.
+    /// Two sizes inside the model that must be equal, or broadcast, do not match.
     Mismatch {
         /// The node's name in the model.
         node: &'static str,
@@ -87,7 +87,7 @@ impl fmt::Display for Error {
         match self {
             Error::Size { input, axis, wanted, expected, found } => {
                 write!(f, "input `{input}`: expected size {expected}")?;
-                // A number adds nothing to `expected`, a dimension's name does.
+                // Only a dimension's name adds to `expected`.
                 if wanted.parse() != Ok(*expected) {
                     write!(f, " (`{wanted}`)")?;
                 }

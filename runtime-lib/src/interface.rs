@@ -12,8 +12,8 @@ pub const INTERFACE_VERSION: u32 = 1;
 ///
 /// # Panics
 ///
-/// `generated` is not [`INTERFACE_VERSION`]. A module calls it in a constant, so the panic is a
-/// compile error.
+/// Panics if `generated` is not [`INTERFACE_VERSION`]. A module calls it in a constant, so the
+/// panic is a compile error.
 #[doc(hidden)]
 pub const fn check_interface(generated: u32) {
     if generated != INTERFACE_VERSION {

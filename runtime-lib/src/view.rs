@@ -2,7 +2,8 @@
 
 use crate::{Error, Result};
 
-/// The longest axis of a tensor without elements: 2³¹ - 1, or 2¹⁵ - 1 on 32-bit machines.
+/// The maximum size of an axis of a tensor without elements: 2³¹ - 1, or 2¹⁵ - 1 on machines of at
+/// most 32 bits.
 const LONGEST_OF_NONE: usize = {
     let bits = if usize::BITS > 32 { 31 } else { 15 };
     usize::MAX >> (usize::BITS - bits)
@@ -29,9 +30,9 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     /// # Errors
     ///
     /// Returns an error if the length of `data` is not the product of `shape`. The sizes of a
-    /// tensor without elements are limited, too, so that size computations do not overflow: the
-    /// product of its nonzero sizes must fit the address space, and each must be below 2³¹ (2¹⁵ on
-    /// 32-bit machines and smaller).
+    /// tensor without elements are limited too, so that size computations do not overflow: the
+    /// product of its nonzero sizes must fit half the address space, and each size must be below
+    /// 2³¹ (2¹⁵ on machines of at most 32 bits).
     pub fn new(shape: [usize; R], data: &'a [T]) -> Result<View<'a, T, R>> {
         let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
         let fits = len.is_some_and(|len| len <= usize::MAX / 2);
@@ -170,7 +171,7 @@ pub fn check_size(
     Err(Error::Size { input, axis, wanted, expected, found })
 }
 
-/// Checks a size against the bound for which the memory is planned.
+/// Checks that a size is at most the bound for which memory is planned.
 ///
 /// # Errors
 ///

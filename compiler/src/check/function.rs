@@ -18,7 +18,7 @@ use crate::{
 use onnxc_proto::{AttributeProto, FunctionProto, NodeProto};
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
-/// The most functions of a model, and the greatest depth of calls: onnx's limits.
+/// The maximum number of functions of a model, and the maximum depth of calls: onnx's limits.
 const MOST: usize = 10_000;
 const DEEPEST: usize = 100;
 
@@ -42,7 +42,8 @@ pub(super) fn functions<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto]) -> 
     functions
 }
 
-/// Follows calls with an explicit stack, because chains may be long.
+/// Checks the calls between functions for cycles and depth. It keeps an explicit stack, because
+/// chains of calls may be long.
 fn calls<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto], functions: &Functions<'p>) {
     let address = |function: &FunctionProto| std::ptr::from_ref(function);
     // The call depth of each function; `None` while it is on the path.
@@ -84,7 +85,8 @@ fn calls<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto], functions: &Functi
     }
 }
 
-/// A function, the callees still to visit, and the depth of the others.
+/// A function on the path of calls: its callees that are still to visit, and the largest depth of
+/// the others.
 struct Caller<'p> {
     function: &'p FunctionProto,
     open: Vec<&'p FunctionProto>,
@@ -106,7 +108,7 @@ fn depth<'p>(cx: &mut Context<'p>, caller: &Caller<'p>) -> usize {
     }
     let message = format!("functions call each other more than {DEEPEST} deep");
     cx.within(Place::Function(caller.function), |cx| cx.fault(Code::FunctionLimit, message));
-    // The error is not one of the callers.
+    // The callers do not report the error again.
     0
 }
 
@@ -120,7 +122,7 @@ fn cycle<'p>(cx: &mut Context<'p>, caller: &'p FunctionProto, callee: &'p Functi
     cx.within(Place::Function(caller), |cx| cx.fault_with(Code::RecursiveFunction, message, help));
 }
 
-/// Adds the functions that nodes call, those in nested graphs included.
+/// Adds the functions that nodes call, including nodes of nested graphs.
 fn callees_of<'p>(
     nodes: &'p [NodeProto],
     functions: &Functions<'p>,
@@ -195,7 +197,7 @@ fn unique<'p>(cx: &mut Context<'_>, what: &str, names: impl Iterator<Item = &'p 
     }
 }
 
-/// Checks that no operator has different meanings in the function and the model.
+/// Checks that every operator has the same version in the function and in the model.
 fn contradictions(
     cx: &mut Context<'_>,
     model: &Model<'_>,

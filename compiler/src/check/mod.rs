@@ -1,8 +1,8 @@
-//! The checker: whether a model is valid, decided from the messages of the file before a graph
-//! exists.
+//! The checker: decides from the messages of the file whether a model is valid, before import
+//! builds a graph.
 //!
-//! The rules are those of the ONNX specification and of onnx's own checker, and some that both omit
-//! although a compiler must rely on them. One file per topic:
+//! The rules are those of the ONNX specification, those of onnx's own checker, and some that both
+//! omit although a compiler relies on them. There is one file per topic:
 //!
 //! | file | checks |
 //! |---|---|
@@ -18,16 +18,16 @@
 //! | `signature` | the signatures of operators, from `operators.txt` |
 //!
 //! The requirements of operators on types and values are checked later, when the graph is built.
-//! Import relies on the checker: it skips messages with an error, so that errors that follow from
-//! an error are not reported.
+//! Import relies on the checker: it skips messages with an error, so it does not report
+//! consequences of that error.
 //!
 //! Some violations of the specification occur in many files and do no harm, so they are accepted:
-//! names that are no C identifiers, nodes and graphs that share a name, inputs and initializers of
+//! names that are not C identifiers, nodes and graphs that share a name, inputs and initializers of
 //! nested graphs that shadow an outer name, an output that is listed twice, outputs of the model
 //! without a type (it is inferred), declared types of inner values with outdated sizes,
 //! quantization annotations of unknown tensors.
 //!
-//! Nothing here recurses deeper than the messages nest; the decoder limits their depth.
+//! Recursion is no deeper than the nesting of messages, which the decoder limits.
 
 mod attribute;
 mod attribute_types;
@@ -75,7 +75,7 @@ pub fn function(proto: &FunctionProto) -> Checked {
 ///
 /// # Errors
 ///
-/// The first violation.
+/// Returns the first violation.
 pub fn tensor(proto: &TensorProto) -> Result<(), Diagnostic> {
     let mut cx = Context::default();
     tensor::tensor(&mut cx, proto);

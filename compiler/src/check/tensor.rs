@@ -148,7 +148,7 @@ fn stored(
     }
 }
 
-/// Refuses booleans other than 0 and 1.
+/// Rejects booleans other than 0 and 1.
 ///
 /// # Errors
 ///

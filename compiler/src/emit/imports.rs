@@ -1,4 +1,4 @@
-//! The names that a module takes from the runtime library.
+//! The names that a module imports from the runtime library.
 
 use super::tokens;
 use crate::dtype::DType;
@@ -12,14 +12,14 @@ use std::{
 /// The `use` lines of a module. Of two items with the same name, the first is imported, and the
 /// other is named by its path.
 pub struct Imports {
-    /// The path of each name behind `onnxc_runtime`.
+    /// The path of each imported name, relative to `onnxc_runtime`.
     paths: RefCell<BTreeMap<String, String>>,
     /// The model's struct, whose name no import may have.
     model: String,
 }
 
 impl Imports {
-    /// Imports the geometries, whose source names them without paths.
+    /// Creates the imports of the geometries, which the module's source names without paths.
     pub fn new(model: String, geometries: &BTreeSet<&str>) -> Imports {
         let imports = Imports { paths: RefCell::default(), model };
         geometries.iter().for_each(|path| {
@@ -66,7 +66,7 @@ impl Imports {
         if self.model == name { quote!(::core::#module::#ident) } else { quote!(#ident) }
     }
 
-    /// Returns whether an item is imported.
+    /// Returns whether the item at `path` is imported.
     pub fn contains(&self, path: &str) -> bool {
         self.paths.borrow().get(split(path).1).is_some_and(|found| found == path)
     }
@@ -89,7 +89,7 @@ impl Imports {
         quote!(#(#uses)*)
     }
 
-    /// Imports an item, unless its name is taken.
+    /// Imports an item, unless its name is taken. Returns whether it is imported.
     fn import(&self, path: &str) -> bool {
         let name = split(path).1;
         if name == self.model {
@@ -100,7 +100,7 @@ impl Imports {
     }
 }
 
-/// The module of a path, which may be empty, and its last name.
+/// Splits a path into its module, which may be empty, and its last name.
 pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once("::").unwrap_or(("", path))
 }

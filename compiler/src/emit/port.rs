@@ -40,7 +40,7 @@ pub enum Values {
 }
 
 impl Form {
-    /// The form of an input.
+    /// Returns the form of an input.
     pub fn of_input(ty: &Type) -> Form {
         match (ty, ty.key()) {
             (Type::Optional(content), _) => Form::Optional(Form::of_input(content).into()),
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// The form of an output.
+    /// Returns the form of an output.
     pub fn of_output(plan: &Plan, port: &Port) -> Form {
         let on_heap = plan.buffers[port.operand.buffer].place == Place::Heap;
         if let (Type::Sequence(_), Some(key)) = (&port.ty, port.ty.key()) {
@@ -71,7 +71,7 @@ impl Form {
         }
     }
 
-    /// The form of the value itself, whether it may be absent or not.
+    /// Returns the form of the value, or of the content of an optional.
     pub fn content(&self) -> &Form {
         match self {
             Form::Optional(form) => form,
@@ -89,7 +89,7 @@ impl Form {
         self.borrows() || *self.content() == Form::Scalar
     }
 
-    /// Returns whether a value of the form is checked: its sizes may not fit.
+    /// Returns whether a value of the form is checked, because its sizes may not fit.
     pub fn can_fail(&self) -> bool {
         matches!(self.content(), Form::View(_) | Form::Heap(_) | Form::Map(_))
     }
@@ -101,7 +101,7 @@ pub struct Spelling<'i> {
 }
 
 impl Spelling<'_> {
-    /// The type of an input.
+    /// Returns the type of an input.
     pub fn input(&self, form: &Form, dtype: DType) -> TokenStream {
         let element = self.imports.element(dtype);
         match form {
@@ -130,7 +130,7 @@ impl Spelling<'_> {
         }
     }
 
-    /// The type of an output.
+    /// Returns the type of an output.
     pub fn output(&self, form: &Form, dtype: DType, lifetime: &TokenStream) -> TokenStream {
         let element = self.imports.element(dtype);
         match form {
@@ -162,7 +162,7 @@ impl Spelling<'_> {
         }
     }
 
-    /// Maps whose keys are constants of the module.
+    /// Returns the type of maps whose keys are constants of the module.
     fn maps(&self, key: DType, element: &TokenStream, lifetime: &TokenStream) -> TokenStream {
         let maps = self.imports.item("map::Maps");
         let key =

@@ -24,7 +24,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// Errors of the file.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, file: &mut dyn std::io::Write) -> std::io::Result<()> {
         let mut at = 0;
         for (start, bytes) in &self.0 {

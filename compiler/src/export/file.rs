@@ -1,4 +1,4 @@
-//! Writing of model files.
+//! Writes model files.
 
 use super::{LARGEST_FILE, move_out};
 use crate::{
@@ -23,7 +23,8 @@ use std::{fs, path::Path};
 ///
 /// # Errors
 ///
-/// Where the system refuses, and where weights of their own have no place beside `to`.
+/// Returns an error if a file cannot be written, or if `to` cannot have a file of weights beside
+/// it.
 pub fn write(mut model: ModelProto, to: &Path) -> Result {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(file::refused(to))?;

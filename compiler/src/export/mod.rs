@@ -1,7 +1,7 @@
 //! Converts a graph back to a model of ONNX's own operators.
 //!
 //! Operators are written in their newest form. The model imports the oldest operator set that has
-//! everything that is written, but none older than the one that was read. Names are kept where they
+//! all of these forms, but none older than that of the original model. Names are kept where they
 //! are unique; functions stay inlined. Operators that only passes create have no form in ONNX and
 //! are errors.
 
@@ -25,7 +25,7 @@ use onnxc_proto::{GraphProto, ModelProto, OperatorSetIdProto};
 ///
 /// # Errors
 ///
-/// Nodes that ONNX has no operator for.
+/// Returns an error for each node that has no operator in ONNX.
 pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
     let diagnostics = DiagnosticSink::default();
     let mut writer = Writer::new(graph, diagnostics.clone());

@@ -34,7 +34,7 @@ use std::{
 ///
 /// # Errors
 ///
-/// Inputs that do not match the plan, and errors of kernels.
+/// Returns an error if the inputs do not match the plan, or if a kernel returns one.
 pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
     Session::new(plan).run(inputs)
 }
@@ -44,7 +44,7 @@ pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
 ///
 /// # Errors
 ///
-/// An exhausted budget, and errors of kernels.
+/// Returns an error if the budget is exhausted, or if a kernel returns one.
 pub fn run_within(plan: &Plan, work: &mut u64) -> Result<Vec<Value>> {
     let mut session = Session { work: Some(*work), ..Session::new(plan) };
     let outputs = session.run(&[]);
@@ -73,7 +73,7 @@ impl<'p> Session<'p> {
     ///
     /// # Errors
     ///
-    /// Inputs that do not match the plan, and errors of kernels.
+    /// Returns an error if the inputs do not match the plan, or if a kernel returns one.
     pub fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         let plan = self.plan;
         let mut interpreter = Interpreter {
@@ -519,7 +519,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Refuses a buffer that is larger than any memory.
+    /// Rejects a buffer that is larger than any memory.
     fn check_size(&self, operand: &Operand) -> Result {
         const MOST: usize = 1 << 40;
         let buffer = &self.plan.buffers[operand.buffer];

@@ -17,7 +17,7 @@ pub struct OutputError {
 ///
 /// # Errors
 ///
-/// Errors of either run.
+/// Returns the error of either run.
 pub fn measure_errors(
     exact: &Plan,
     approximate: &Plan,

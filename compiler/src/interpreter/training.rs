@@ -35,7 +35,7 @@ impl<'t> Learner<'t> {
     ///
     /// # Errors
     ///
-    /// Errors of an initialization graph.
+    /// Returns the error of an initialization graph.
     pub fn init(&mut self) -> Result {
         self.reset();
         run(&mut self.init, &mut self.variables, &[]).map(drop)
@@ -45,7 +45,7 @@ impl<'t> Learner<'t> {
     ///
     /// # Errors
     ///
-    /// Inputs that do not match the algorithm. The variables are then unchanged.
+    /// Returns an error if the inputs do not match the algorithm. The variables are then unchanged.
     pub fn step(&mut self, algorithm: usize, inputs: &[Value]) -> Result<Vec<Value>> {
         let session = self.steps.get_mut(algorithm);
         let session = session.ok_or(Error::Value("the model has no algorithm of that number"))?;
@@ -56,7 +56,7 @@ impl<'t> Learner<'t> {
     ///
     /// # Errors
     ///
-    /// Inputs that do not match the model.
+    /// Returns an error if the inputs do not match the model.
     pub fn infer(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         run(&mut self.infer, &mut self.variables, inputs)
     }
@@ -70,7 +70,7 @@ impl<'t> Learner<'t> {
     ///
     /// # Errors
     ///
-    /// An unknown name; a tensor of another type or shape.
+    /// Returns an error for an unknown name, or a tensor of another type or shape.
     pub fn load_state(&mut self, name: &str, tensor: Tensor) -> Result {
         let at = self.training.variables().position(|port| port.name == name);
         let at = at.ok_or(Error::Value("the model has no variable of that name"))?;

@@ -121,7 +121,8 @@ impl<'g> Edit<'g> {
     ///
     /// # Errors
     ///
-    /// Nodes of the new graph that are invalid, and values that are used before they are defined.
+    /// Returns an error for invalid nodes of the new graph, and for values that are used before
+    /// they are defined.
     pub fn finish(self) -> std::result::Result<Graph, Diagnostics> {
         let made = copy_with(self.graph, &self)?;
         // The second copy drops values that only dropped nodes inside of regions used.

@@ -38,7 +38,7 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
     Ok(types)
 }
 
-/// Refuses steps, and buffers after the first `before`, with sizes that are too long.
+/// Rejects steps, and buffers after the first `before`, with sizes that are too long.
 pub(super) fn lowered(steps: &[Step], buffers: &Arena<BufferId, Buffer>, before: usize) -> Result {
     let mut is_long = false;
     let mut see = |size: &Dim| is_long |= size.is_too_long();

@@ -53,7 +53,7 @@ impl Tape {
     ///
     /// # Errors
     ///
-    /// The first error of a formula.
+    /// Returns the first error of a formula.
     pub fn finish(self) -> Result<Graph> {
         match self.diagnostic.into_inner() {
             Some(diagnostic) => Err(diagnostic),

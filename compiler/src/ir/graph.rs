@@ -443,7 +443,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// The value has another type, or its number of axes is not known.
+    /// Returns an error if the value has another type, or if its rank is unknown.
     pub(super) fn tensor_type(&self, id: ValueId) -> Result<&TensorType> {
         let value = &self[id];
         value.ty.as_tensor().ok_or_else(|| {

@@ -27,7 +27,7 @@ static COPY_SEQUENCE: Kernel = kernel!(ANY_IR4 T, sequence::identity::<T>,
 ///
 /// # Errors
 ///
-/// Operators that cannot be lowered, each with its node.
+/// Returns an error for each operator that cannot be lowered, with its node.
 pub fn plan(
     graph: &Graph,
     optimize: Optimize,
@@ -173,7 +173,7 @@ impl State<'_> {
         self.port(name, id, Some(found))
     }
 
-    /// Refuses a map whose keys are not constants, because a module stores keys as text.
+    /// Rejects a map whose keys are not constants, because a module stores keys as text.
     fn says_keys(&mut self, name: &str, id: ValueId) -> Result {
         let ty = &self.graph[id].ty;
         let Some(keys) = ty.key().and_then(|_| self.companion(id)) else { return Ok(()) };

@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// Attributes that were not read.
+    /// Returns an error for attributes that were not read.
     pub fn finish(mut self) -> Result<(Vec<Option<ValueId>>, Vec<usize>)> {
         // The attributes of the first operator sets about memory have no meaning since version 6.
         if self.version < 6 {

@@ -67,7 +67,7 @@ pub struct Rewrite<'a> {
 ///
 /// # Errors
 ///
-/// Invalid nodes of the new graph.
+/// Returns an error for invalid nodes of the new graph.
 pub fn rewrite(old: &Graph, hook: Hook<'_>, rules: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
     let mut cx = Rewrite::new(old, hook, rules);
     cx.body();
@@ -151,7 +151,7 @@ pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
 ///
 /// # Errors
 ///
-/// What is wrong with the nodes of the new graph.
+/// Returns an error for invalid nodes of the new graph.
 pub fn replace(
     old: &Graph,
     rule: &dyn Fn(&mut Site<'_>, &Node) -> Option<Outputs>,

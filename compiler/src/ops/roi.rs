@@ -38,7 +38,7 @@ fn checked_size(name: &str, size: i64) -> Result<usize> {
     checked.ok_or_else(|| Diagnostic::new(Code::BadAttribute, message()))
 }
 
-/// Bilinear samples of regions, pooled. Inputs: images, regions, the index of each region's image.
+/// Pools bilinear samples of regions. Inputs: images, regions, the index of each region's image.
 #[derive(Clone)]
 pub struct RoiAlign {
     /// Whether the result is the largest weighted corner of the samples, instead of their mean.
@@ -75,7 +75,7 @@ impl RoiAlign {
         })
     }
 
-    /// Reads the attributes of versions that have `coordinate_transformation_mode`.
+    /// Reads the attributes of a version that has `coordinate_transformation_mode`.
     fn read_mode(node: &mut Reader<'_>) -> Result<RoiAlign> {
         let modes = [("half_pixel", true), ("output_half_pixel", false)];
         let half_pixel = node.choice("coordinate_transformation_mode", &modes)?;
@@ -83,7 +83,7 @@ impl RoiAlign {
     }
 }
 
-/// Infers the output of both operators. A region has `numbers` elements.
+/// Infers the output of `RoiAlign` or `MaxRoiPool`. A region has `numbers` elements.
 fn infer_pooled(cx: &mut Infer<'_>, numbers: i64, out: [usize; 2]) -> Inferred {
     let dtype = cx.of(0, FLOATS)?.dtype;
     let (x, rois) = (cx.ranked(0, 4)?, cx.ranked(1, 2)?);
@@ -134,8 +134,8 @@ impl Op for RoiAlign {
         cx.call(kernel, (regions(cx, self.out, self.scale)?, sampling))
     }
 
-    /// Differentiates a formula for the result: products with the mean weights of an element's
-    /// samples along each axis, or a gather of the largest corners.
+    /// Differentiates a formula of the output: matrix products with the mean weights of an output
+    /// element's samples along each axis, or a gather of the largest corners.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, rois) = (g.x(0), g.x(1));
         if self.largest {
@@ -162,7 +162,7 @@ impl RoiAlign {
     /// output element: `[regions, elements, size]`.
     fn weights<'t>(&self, x: Expr<'t>, rois: Expr<'t>, axis: usize) -> Expr<'t> {
         let shift = if self.half_pixel { 0.5 } else { 0.0 };
-        // A region holds x before y.
+        // A region stores x before y.
         let corner = |last: i64| {
             let column = rois.tape.ints(&[2 * last + 1 - axis as i64]);
             rois.gather(column, 1) * f64::from(self.scale) - shift
@@ -226,8 +226,8 @@ impl Op for RoiAlignWeights {
         cx.call_on(&WEIGHTS, cx.ty(1)?.dtype, vec![rois], vec![y], formula)
     }
 
-    /// Only the images' sizes matter, so they have no gradient. The regions also determine the
-    /// number of samples.
+    /// Rejects a gradient by the regions, which determine the number of samples. The images have
+    /// none, because only their sizes matter.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if g.wants(1) {
             return Err(g.unsupported("by the regions of a `RoiAlign` without `sampling_ratio`"));
@@ -236,7 +236,7 @@ impl Op for RoiAlignWeights {
     }
 }
 
-/// The maximum of each part of a region. A region begins with the index of its image.
+/// Computes the maximum of each part of a region. A region begins with the index of its image.
 #[derive(Clone)]
 pub struct MaxRoiPool {
     /// The height and width of the output.
@@ -278,7 +278,7 @@ impl Op for MaxRoiPool {
         cx.call(&MAX_ROI_POOL, regions(cx, self.out, self.scale)?)
     }
 
-    /// Differentiates a gather of the maxima, whose indices are taken as constants.
+    /// Differentiates a gather of the maxima, with constant indices.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (x, rois) = (g.x(0), g.x(1));
         let op = Rc::new(MaxRoiPlaces { pool: self.clone() });
@@ -287,14 +287,15 @@ impl Op for MaxRoiPool {
     }
 }
 
-/// Gathers elements of `x` by their index among all elements. The index after the last gives zero.
+/// Gathers elements of `x` by their index in the flattened tensor. The index after the last gives
+/// zero.
 fn gather_or_zero<'t>(x: Expr<'t>, places: Expr<'t>) -> Expr<'t> {
     let nothing = x.number(0.0).reshape_to(&[1]);
     x.reshape_to(&[-1]).concat(&[nothing], 0).gather(places, 0)
 }
 
-/// The index of each element of [`MaxRoiPool`] among all elements of the images: the first of the
-/// largest of its part. An empty part has the index after the last.
+/// The index in the flattened images of each output element of [`MaxRoiPool`]: the first largest
+/// element of its part. An empty part has the index after the last.
 pub struct MaxRoiPlaces {
     /// The operator.
     pub pool: MaxRoiPool,
@@ -330,8 +331,8 @@ impl Op for MaxRoiPlaces {
     }
 }
 
-/// The index among all elements of the images, and the weight, of each element of a [`RoiAlign`]
-/// that takes the largest corner: the first of equals.
+/// For each output element of a [`RoiAlign`] in mode `max`: the index in the flattened images, and
+/// the weight, of the first largest corner.
 pub struct RoiAlignPlaces {
     /// The operator.
     pub align: RoiAlign,
@@ -368,7 +369,7 @@ impl Op for RoiAlignPlaces {
         cx.call_for_input(&ALIGN_PLACES, formula)
     }
 
-    /// The indices are taken as constants.
+    /// Treats the indices as constants.
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if g.wants(1) {
             return Err(g.unsupported("by the regions of a `RoiAlign` in mode `max`"));

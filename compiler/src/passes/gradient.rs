@@ -50,7 +50,7 @@ fn expand_all(graph: &Graph, expand: Hook<'_>) -> std::result::Result<Graph, Dia
 ///
 /// # Errors
 ///
-/// Diagnostics of the rewrite.
+/// Returns the diagnostics of the rewrite.
 pub fn separate_dropout_masks(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
     rewrite(graph, &copy_node, &[&separate_mask])
 }
@@ -208,7 +208,7 @@ fn differentiate(
 ///
 /// # Errors
 ///
-/// An operator on a path that has no gradient.
+/// Returns an error if an operator on a path has no gradient.
 pub fn find_zero_gradients(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
     let expanded = expand_composites(graph)?;
     let graph = expanded.as_ref().unwrap_or(graph);
@@ -302,7 +302,7 @@ fn live(graph: &Graph, nodes: &[NodeId], xs: &[ValueId]) -> HashSet<ValueId> {
     live
 }
 
-/// Refuses a node with inputs or outputs whose types are not known as tensors.
+/// Rejects a node with inputs or outputs whose types are not known as tensors.
 fn require_known_types(tape: &Tape, node: &Node) -> Result {
     let values = node.inputs.iter().chain(&node.outputs).flatten();
     let is_unknown = |&&id: &&ValueId| tape.look(|graph| !graph[id].ty.is_tensor());

@@ -93,7 +93,7 @@ pub fn pipeline(optimize: Optimize) -> impl Iterator<Item = &'static Pass> {
 ///
 /// # Errors
 ///
-/// Diagnostics of a pass; a graph of a caller's pass that [`verify`] refuses.
+/// Returns the diagnostics of a pass, or of [`verify`] for the graph of a caller's pass.
 pub fn run(
     graph: Graph,
     own: &[OwnPass],

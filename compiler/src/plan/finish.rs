@@ -8,7 +8,7 @@ use crate::diag::Diagnostic;
 ///
 /// # Errors
 ///
-/// No order of the calls needs as little memory as `max_arena`, or a buffer does not fit the
+/// Returns an error if no order of the calls fits in `max_arena`, or a buffer does not fit the
 /// address space.
 pub fn finish(plans: &mut [&mut Plan], max_arena: Option<usize>) -> Result<(), Diagnostic> {
     for plan in &mut *plans {

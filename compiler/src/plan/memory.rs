@@ -24,7 +24,7 @@ pub const ALIGNMENT: usize = 64;
 ///
 /// # Errors
 ///
-/// A buffer does not fit the address space.
+/// Returns an error if a buffer does not fit the address space.
 pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     for plan in &mut *plans {
         fits(plan)?;
@@ -38,7 +38,7 @@ pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Refuses buffers that exceed the address space, alone or in total, so that no sum of sizes below
+/// Rejects buffers that exceed the address space, alone or in total, so that no sum of sizes below
 /// overflows.
 fn fits(plan: &Plan) -> Result<(), Diagnostic> {
     let mut all = 0_usize;

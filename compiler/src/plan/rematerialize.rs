@@ -38,7 +38,7 @@ const MOST_TRIED: usize = 24;
 ///
 /// # Errors
 ///
-/// An arena that stays larger; the diagnostic states the smallest size.
+/// Returns an error if the arena stays larger; the diagnostic states the smallest size.
 pub fn fit<'p>(
     plans: impl IntoIterator<Item = &'p mut Plan>,
     most: usize,

@@ -34,8 +34,8 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// A `Gradient` by an intermediate value of the model's graph: an optimized graph may not
-    /// compute that value.
+    /// Returns an error for a `Gradient` by an intermediate value of the model's graph, because an
+    /// optimized graph may not compute that value.
     pub fn taken(model: &mut ModelProto) -> Result<Kept, Diagnostics> {
         let infos = std::mem::take(&mut model.training_info);
         let graph = model.graph.get_or_insert_default();
@@ -68,7 +68,8 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// Nodes whose meaning would change, because the model imports newer versions of operator sets.
+    /// Returns an error for nodes whose meaning would change, because the model imports newer
+    /// versions of operator sets.
     pub fn put_back(self, model: &mut ModelProto) -> Result<(), Diagnostics> {
         let graph = model.graph.get_or_insert_default();
         graph.input.retain(|input| !self.inputs.contains(input.name()));
@@ -103,7 +104,7 @@ fn is_main(a: &str, b: &str) -> bool {
     canonical(a) == canonical(b)
 }
 
-/// Refuses a node whose operator changed between two versions.
+/// Rejects a node whose operator changed between two versions.
 fn same_operator(node: &NodeProto, before: i64, now: i64) -> Result<(), Diagnostic> {
     let Some(domain) = Domain::from_name(node.domain()) else { return Ok(()) };
     let since = |version| ops::find(domain, node.op_type(), version).map_or(0, |entry| entry.since);
@@ -122,7 +123,7 @@ fn same_operator(node: &NodeProto, before: i64, now: i64) -> Result<(), Diagnost
         .help(format!("convert the model to version {now}, or optimize it before `train-prep`")))
 }
 
-/// Refuses gradients by values that nodes of the model compute.
+/// Rejects gradients by values that nodes of the model compute.
 fn cuts(infos: &[TrainingInfoProto], made: &HashSet<String>) -> Result<(), Diagnostics> {
     let diagnostics = DiagnosticSink::default();
     for names in infos.iter().flat_map(all_nodes).filter_map(GradientNames::of) {

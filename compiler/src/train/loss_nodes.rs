@@ -50,7 +50,8 @@ pub struct Written {
 ///
 /// # Errors
 ///
-/// Where the operator set is too old for the loss, and the number of classes is not known.
+/// Returns an error if the operator set is too old for the loss, and the number of classes is
+/// unknown.
 pub fn write(
     draft: &mut Draft,
     loss: Loss,

@@ -28,7 +28,7 @@ pub struct Subject {
 ///
 /// # Errors
 ///
-/// No such output, or an output whose type does not fit the loss.
+/// Returns an error if there is no such output, or if its type does not fit the loss.
 pub fn find(
     graph: &Graph,
     proto: &GraphProto,

@@ -149,7 +149,7 @@ impl Prepare {
     ///
     /// # Errors
     ///
-    /// All errors of the model, or else of the settings.
+    /// Returns all errors of the model, or else of the settings.
     pub fn bytes(&self, model: Bytes) -> Result<ModelProto, Diagnostics> {
         self.model(import::decode(model)?)
     }
@@ -158,7 +158,7 @@ impl Prepare {
     ///
     /// # Errors
     ///
-    /// As [`Prepare::bytes`].
+    /// Returns the errors of [`Prepare::bytes`].
     pub fn model(&self, mut model: ModelProto) -> Result<ModelProto, Diagnostics> {
         let settings = Settings { directory: self.directory.clone(), ..Settings::default() };
         let imported = import::graph(&model, &check::model(&model), &settings)?;

@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 ///
 /// # Errors
 ///
-/// Nodes that cannot be put into training mode.
+/// Returns an error for nodes that cannot be put into training mode.
 pub fn write(
     draft: &mut Draft,
     (model, main): (&ModelProto, &GraphProto),
@@ -49,11 +49,11 @@ pub fn write(
     Ok((value, second.statistics))
 }
 
-/// Refuses variables that are also statistics.
+/// Checks that no variable is also a statistic.
 ///
 /// # Errors
 ///
-/// The first such variable.
+/// Returns an error for the first of these variables.
 pub fn hold_apart(variables: &[Variable], statistics: &[Statistic]) -> Result {
     let is_statistic = |x: &&Variable| statistics.iter().any(|known| known.variable == x.name);
     let Some(both) = variables.iter().find(is_statistic) else { return Ok(()) };

@@ -157,7 +157,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// A setting that the method does not have, or a value that is not allowed.
+    /// Returns an error for a setting that the method does not have, or a value that is not
+    /// allowed.
     pub fn with(mut self, setting: Setting, value: f64) -> Result<Optimizer> {
         let name = setting.word();
         let known: Vec<String> =

@@ -140,7 +140,7 @@ impl<'g> Survey<'g> {
     ///
     /// # Errors
     ///
-    /// Patterns that match nothing that looks like a weight.
+    /// Returns an error for patterns that match no weight.
     pub fn chosen(&self, patterns: &[String]) -> std::result::Result<Vec<usize>, Diagnostics> {
         let all = || 0..self.names.len();
         if patterns.is_empty() {

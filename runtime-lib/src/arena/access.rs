@@ -175,8 +175,8 @@ pub trait Slots<'a> {
 ///
 /// # Panics
 ///
-/// A slot is outside the arena, or a slot that is written overlaps with another. The slots of a
-/// generated module are constants, so the optimizer removes the checks.
+/// Panics if a slot is outside the arena, or a slot that is written overlaps with another. The
+/// slots of a generated module are constants, so the optimizer removes the checks.
 #[inline(always)]
 pub fn borrow<'a, S: Slots<'a>>(arena: &'a mut [Block], slots: S) -> S::Slices {
     slots.borrow_from(arena)

@@ -89,7 +89,8 @@ impl<T: Plain> Slot<T> {
     ///
     /// # Panics
     ///
-    /// `offset` is not a multiple of the element's size, or the slot ends beyond the address space.
+    /// Panics if `offset` is not a multiple of the element's size, or the slot ends beyond the
+    /// address space.
     pub const fn new(offset: usize, len: usize) -> Slot<T> {
         assert!(offset.is_multiple_of(size_of::<T>()), "a slot starts at an element");
         assert!(len <= (usize::MAX - offset) / size_of::<T>(), "a slot ends in memory");
@@ -100,7 +101,7 @@ impl<T: Plain> Slot<T> {
     ///
     /// # Panics
     ///
-    /// The elements are outside the slot.
+    /// Panics if the elements are outside the slot.
     #[inline(always)]
     pub const fn part(self, start: usize, len: usize) -> Slot<T> {
         let inside = start <= self.len && len <= self.len - start;
@@ -248,7 +249,8 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// `bytes` is not `expected` bytes long, or not aligned to [`Self::ALIGNMENT`].
+    /// Returns an error if `bytes` is not `expected` bytes long, or not aligned to
+    /// [`Self::ALIGNMENT`].
     pub fn from_bytes(bytes: &'static [u8], expected: usize) -> Result<Weights> {
         if bytes.len() != expected {
             return Err(Error::Weights { expected, found: bytes.len() });
@@ -263,8 +265,8 @@ impl Weights {
     ///
     /// # Panics
     ///
-    /// The slot is outside the weights, or the bytes are not valid elements. Neither happens to a
-    /// generated module with the model's own weights.
+    /// Panics if the slot is outside the weights, or the bytes are not valid elements. Neither
+    /// happens to a generated module with the model's own weights.
     #[inline(always)]
     pub fn get<T: Plain>(&self, slot: Slot<T>) -> &'static [T] {
         let (start, end) = slot.range();
@@ -293,7 +295,7 @@ pub fn heap<T: crate::Elem>(len: usize) -> alloc::vec::Vec<T> {
 ///
 /// # Errors
 ///
-/// There is not enough memory.
+/// Returns an error if there is not enough memory.
 #[cfg(feature = "alloc")]
 pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec<T>> {
     let len = sizes.iter().try_fold(1usize, |len, &size| len.checked_mul(size));

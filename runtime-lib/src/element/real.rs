@@ -10,9 +10,9 @@ pub trait Real: Elem + Copy {
     /// Returns the element nearest to `x`.
     ///
     /// Ties round to even. A number that is too large becomes infinite, or the largest number of a
-    /// type without infinities. Integers round toward zero; integer types of a byte or more
-    /// saturate for numbers with a fraction, and keep the low bits of an integer. A nonzero number
-    /// becomes `true`.
+    /// type without infinity. Integers round toward zero; integer types of a byte or more saturate
+    /// for numbers with a fraction, and keep the low bits of an integer. A nonzero number becomes
+    /// `true`.
     fn nearest(x: Exact) -> Self;
 }
 
@@ -57,7 +57,7 @@ impl Exact {
 
 #[inline(always)]
 fn sticky_f64(x: u64) -> f64 {
-    /// The bits that a 64-bit integer has beyond a mantissa.
+    /// The number of bits by which a 64-bit integer exceeds the mantissa of an `f64`.
     const LOST: u32 = u64::BITS - f64::MANTISSA_DIGITS;
     let lost = (x & ((1 << LOST) - 1) != 0) && x >> f64::MANTISSA_DIGITS != 0;
     let kept = if lost { x >> LOST << LOST | 1 << LOST } else { x };

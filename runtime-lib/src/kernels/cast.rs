@@ -64,7 +64,7 @@ pub fn cast_to_strings<A: Real>(x: &[A], y: &mut [String]) {
 ///
 /// # Errors
 ///
-/// A string that is not a number.
+/// Returns an error for a string that is not a number.
 #[cfg(feature = "alloc")]
 pub fn cast_from_strings<B: Real>(x: &[String], y: &mut [B]) -> Result {
     for (y, x) in y.iter_mut().zip(x) {

@@ -20,7 +20,7 @@ pub fn split<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
 ///
 /// # Errors
 ///
-/// Sizes that are negative, or whose sum is not `len`.
+/// Returns an error for sizes that are negative, or whose sum is not `len`.
 pub fn split_sizes(sizes: &mut [usize], split: &[i64], len: usize) -> Result {
     let mut left = len;
     for (size_of, &part) in sizes.iter_mut().zip(split) {

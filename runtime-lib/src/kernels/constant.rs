@@ -13,7 +13,7 @@ pub fn constant_of_shape<T: Elem>(y: &mut [T], value: T) {
 ///
 /// # Errors
 ///
-/// A negative size.
+/// Returns an error for a negative size.
 pub fn constant_of_shape_sizes(sizes: &mut [usize], shape: &[i64]) -> Result {
     for (into, &from) in sizes.iter_mut().zip(shape) {
         *into = size(from)?;
@@ -60,7 +60,7 @@ pub fn range<T: Real>(start: &[T], delta: &[T], y: &mut [T]) {
 ///
 /// # Errors
 ///
-/// A `delta` of zero; too many elements.
+/// Returns an error for a `delta` of zero, or too many elements.
 pub fn range_sizes<T: Real>(sizes: &mut [usize], start: &[T], limit: &[T], delta: &[T]) -> Result {
     /// More elements than any tensor has.
     const TOO_MANY: u64 = 1 << 53;

@@ -53,7 +53,7 @@ fn repeat<T: Elem>(y: &mut [T], once: usize) {
 ///
 /// # Errors
 ///
-/// Sizes that do not broadcast.
+/// Returns an error for sizes that do not broadcast.
 pub fn expand_sizes(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Result {
     let missing = sizes.len() - shape.len();
     sizes[..missing].fill(1);
@@ -73,7 +73,7 @@ pub fn expand_sizes(sizes: &mut [usize], shape: &[i64], from: &[usize]) -> Resul
 ///
 /// # Errors
 ///
-/// A negative number of repeats.
+/// Returns an error for a negative number of repeats.
 pub fn tile_sizes(sizes: &mut [usize], repeats: &[i64], from: &[usize]) -> Result {
     for (size_of, (&from, &repeats)) in sizes.iter_mut().zip(from.iter().zip(repeats)) {
         *size_of = from.saturating_mul(size(repeats)?);

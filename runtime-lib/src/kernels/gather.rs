@@ -9,7 +9,7 @@ use crate::{Elem, Integer};
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn gather<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T], geometry: Axis) -> Result {
     let Axis { outer, len, inner } = geometry;
     debug_assert_eq!(y.len(), outer * indices.len() * inner, "each index gives a slice");
@@ -44,7 +44,7 @@ fn gather_single<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T], len: 
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn gather_elements<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -58,7 +58,7 @@ pub fn gather_elements<T: Elem, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn gather_nd<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],

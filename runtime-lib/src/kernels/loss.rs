@@ -29,7 +29,7 @@ impl<'a, T: Float, I: Integer> Targets<'a, T, I> {
     ///
     /// # Errors
     ///
-    /// A class out of range.
+    /// Returns an error for a class out of range.
     #[inline(always)]
     fn get(self, sample: usize, count: usize) -> Result<Option<(usize, T::Wide)>> {
         let wanted = self.classes[sample].to_i64();
@@ -112,7 +112,7 @@ impl Total {
 ///
 /// # Errors
 ///
-/// A class out of range.
+/// Returns an error for a class out of range.
 pub fn negative_log_likelihood_loss<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -129,7 +129,7 @@ pub fn negative_log_likelihood_loss<T: Float, I: Integer>(
 ///
 /// # Errors
 ///
-/// A class out of range.
+/// Returns an error for a class out of range.
 pub fn negative_log_likelihood_loss_sum<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -148,7 +148,7 @@ pub fn negative_log_likelihood_loss_sum<T: Float, I: Integer>(
 ///
 /// # Errors
 ///
-/// A class out of range.
+/// Returns an error for a class out of range.
 pub fn negative_log_likelihood_loss_mean<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -168,7 +168,7 @@ pub fn negative_log_likelihood_loss_mean<T: Float, I: Integer>(
 ///
 /// # Errors
 ///
-/// A class out of range.
+/// Returns an error for a class out of range.
 pub fn softmax_cross_entropy_loss<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -186,7 +186,7 @@ pub fn softmax_cross_entropy_loss<T: Float, I: Integer>(
 ///
 /// # Errors
 ///
-/// A class out of range.
+/// Returns an error for a class out of range.
 pub fn softmax_cross_entropy_loss_sum<T: Float, I: Integer>(
     x: &[T],
     target: &[I],
@@ -207,7 +207,7 @@ pub fn softmax_cross_entropy_loss_sum<T: Float, I: Integer>(
 ///
 /// # Errors
 ///
-/// A class out of range.
+/// Returns an error for a class out of range.
 pub fn softmax_cross_entropy_loss_mean<T: Float, I: Integer>(
     x: &[T],
     target: &[I],

@@ -72,7 +72,7 @@ pub fn pad_wrap_dynamic<T: Elem>(x: &[T], pads: &[i64], y: &mut [T], sizes: &[us
 ///
 /// # Errors
 ///
-/// A negative size.
+/// Returns an error for a negative size.
 pub fn pad_sizes(sizes: &mut [usize], pads: &[i64], from: &[usize]) -> Result {
     check_pads(pads, from)?;
     for (axis, size) in sizes.iter_mut().enumerate() {
@@ -85,7 +85,7 @@ pub fn pad_sizes(sizes: &mut [usize], pads: &[i64], from: &[usize]) -> Result {
 ///
 /// # Errors
 ///
-/// An axis out of range.
+/// Returns an error for an axis out of range.
 pub fn pad_axes<I: Integer>(pads: &[i64], axes: &[I], all: &mut [i64]) -> Result {
     let rank = all.len() / 2;
     check_axes(axes, rank)?;
@@ -118,7 +118,7 @@ pub fn center_crop_pad<T: Elem>(x: &[T], y: &mut [T], geometry: Shapes<'_>) {
 ///
 /// # Errors
 ///
-/// An axis or a size out of range.
+/// Returns an error for an axis or a size out of range.
 pub fn center_crop_pad_sizes<I: Integer>(sizes: &mut [usize], shape: &[I]) -> Result {
     for (size_of, &wanted) in sizes.iter_mut().zip(shape) {
         *size_of = size(wanted)?;

@@ -26,7 +26,7 @@ pub fn size_of(y: &mut [i64], sizes: &[usize]) {
 ///
 /// # Errors
 ///
-/// Sizes with another number of elements; the error names the `node`.
+/// Returns an error for sizes with another number of elements; the error names the `node`.
 pub fn reshape_sizes(
     sizes: &mut [usize],
     shape: &[i64],
@@ -47,7 +47,7 @@ pub fn reshape_sizes(
 ///
 /// # Errors
 ///
-/// Sizes with another number of elements; the error names the `node`.
+/// Returns an error for sizes with another number of elements; the error names the `node`.
 pub fn reshape_sizes_allowing_zero(
     sizes: &mut [usize],
     shape: &[i64],
@@ -82,7 +82,7 @@ fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize], node: &'static
 ///
 /// # Errors
 ///
-/// An axis out of range, or of another size than one.
+/// Returns an error for an axis out of range, or of another size than one.
 pub fn squeeze_sizes(sizes: &mut [usize], axes: Option<&[i64]>, from: &[usize]) -> Result {
     check_axes(axes.unwrap_or_default(), from.len())?;
     let stays = |axis: usize| match axes {
@@ -107,7 +107,7 @@ pub fn squeeze_sizes(sizes: &mut [usize], axes: Option<&[i64]>, from: &[usize]) 
 ///
 /// # Errors
 ///
-/// An axis out of range, or given twice.
+/// Returns an error for an axis out of range, or given twice.
 pub fn unsqueeze_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     let rank = sizes.len();
     check_axes(axes, rank)?;

@@ -33,7 +33,7 @@ pub struct Sampling {
 ///
 /// # Errors
 ///
-/// A region of an image that does not exist.
+/// Returns an error for a region of an image that does not exist.
 pub fn roi_align_average<T: Float>(
     x: &[T],
     rois: &[T],
@@ -53,7 +53,7 @@ pub fn roi_align_average<T: Float>(
 ///
 /// # Errors
 ///
-/// A region of an image that does not exist.
+/// Returns an error for a region of an image that does not exist.
 pub fn roi_align_max<T: Float>(
     x: &[T],
     rois: &[T],
@@ -76,7 +76,7 @@ pub fn roi_align_max<T: Float>(
 ///
 /// # Errors
 ///
-/// A region of an image that does not exist.
+/// Returns an error for a region of an image that does not exist.
 pub fn roi_align_places<T: Float>(
     x: &[T],
     rois: &[T],

@@ -342,7 +342,7 @@ fn sums<T: Elem + Copy, C: Float>(
 ///
 /// # Errors
 ///
-/// Another batch or number of axes; a negative size.
+/// Returns an error for another batch or number of axes, or a negative size.
 pub fn affine_grid_sizes(sizes: &mut [usize], size: &[i64], batch: usize) -> crate::Result {
     if size[0] != crate::loops::index::signed(batch) {
         return Err(crate::Error::Value("there must be one matrix for each image"));

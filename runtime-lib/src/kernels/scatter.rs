@@ -10,7 +10,7 @@ use crate::{Elem, Integer, Number};
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_elements<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -40,7 +40,7 @@ pub fn scatter_elements_in_place<T: Elem, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_elements_add<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -70,7 +70,7 @@ pub fn scatter_elements_add_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_elements_mul<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -100,7 +100,7 @@ pub fn scatter_elements_mul_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_elements_max<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -130,7 +130,7 @@ pub fn scatter_elements_max_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_elements_min<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -160,7 +160,7 @@ pub fn scatter_elements_min_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_nd<T: Elem, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -190,7 +190,7 @@ pub fn scatter_nd_in_place<T: Elem, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_nd_add<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -220,7 +220,7 @@ pub fn scatter_nd_add_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_nd_mul<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -250,7 +250,7 @@ pub fn scatter_nd_mul_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_nd_max<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -280,7 +280,7 @@ pub fn scatter_nd_max_in_place<T: Number, I: Integer>(
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 pub fn scatter_nd_min<T: Number, I: Integer>(
     x: &[T],
     indices: &[I],
@@ -353,7 +353,7 @@ pub struct Caches {
 ///
 /// # Errors
 ///
-/// An update that exceeds its cache.
+/// Returns an error for an update that exceeds its cache.
 pub fn tensor_scatter<T: Elem>(
     x: &[T],
     update: &[T],

@@ -80,7 +80,7 @@ pub fn one_hot<T: Elem, I: Number>(
 ///
 /// # Errors
 ///
-/// A negative depth.
+/// Returns an error for a negative depth.
 pub fn one_hot_sizes<D: Number>(sizes: &mut [usize], depth: &[D]) -> Result {
     let &[depth] = depth else { return Err(Error::Value("OneHot wants one depth")) };
     sizes.fill(size(i64::from_f64(depth.to_f64()))?);

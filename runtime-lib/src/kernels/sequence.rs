@@ -15,7 +15,7 @@ const PARTS_DIFFER: Error = Error::Value("the parts of SplitToSequence do not ad
 ///
 /// # Errors
 ///
-/// A position out of range.
+/// Returns an error for a position out of range.
 fn place(position: &[i64], size: usize, len: usize) -> Result<usize> {
     let index = position.first().copied().unwrap_or(0);
     let from_end = i64::try_from(len).unwrap_or(i64::MAX);
@@ -44,7 +44,7 @@ pub fn sequence_push<T: Elem>(y: &mut Sequence<T>, x: &[T], shape: &[usize]) {
 ///
 /// # Errors
 ///
-/// A position out of range.
+/// Returns an error for a position out of range.
 pub fn sequence_insert<T: Elem>(
     y: &mut Sequence<T>,
     x: &[T],
@@ -60,7 +60,7 @@ pub fn sequence_insert<T: Elem>(
 ///
 /// # Errors
 ///
-/// A position out of range.
+/// Returns an error for a position out of range.
 pub fn sequence_erase<T: Elem>(y: &mut Sequence<T>, position: Option<&[i64]>) -> Result {
     let at = place(position.unwrap_or(&[-1]), y.len(), y.len())?;
     y.remove(at);
@@ -76,7 +76,7 @@ pub fn sequence_length<T: Elem>(x: &Sequence<T>, y: &mut [i64]) {
 ///
 /// # Errors
 ///
-/// A position out of range.
+/// Returns an error for a position out of range.
 pub fn sequence_at<T: Elem>(x: &Sequence<T>, position: &[i64], y: &mut [T]) -> Result {
     let at = place(position, x.len(), x.len())?;
     let (_, data) = x.get(at).ok_or(OTHER_SIZES)?;
@@ -91,7 +91,7 @@ pub fn sequence_at<T: Elem>(x: &Sequence<T>, position: &[i64], y: &mut [T]) -> R
 ///
 /// # Errors
 ///
-/// A position out of range; sizes that contradict `shape`.
+/// Returns an error for a position out of range, or sizes that contradict `shape`.
 pub fn sequence_at_sizes<T: Elem>(
     sizes: &mut [usize],
     x: &Sequence<T>,
@@ -149,7 +149,7 @@ pub fn concat_from_sequence<T: Elem>(x: &Sequence<T>, y: &mut [T], outer: usize)
 ///
 /// # Errors
 ///
-/// Tensors that do not fit together, or that contradict `shape`.
+/// Returns an error for tensors that do not fit together, or that contradict `shape`.
 pub fn concat_from_sequence_sizes<T: Elem>(
     sizes: &mut [usize],
     x: &Sequence<T>,
@@ -177,7 +177,7 @@ pub fn concat_from_sequence_sizes<T: Elem>(
 ///
 /// # Errors
 ///
-/// Tensors that differ in shape, or that contradict `shape`.
+/// Returns an error for tensors that differ in shape, or that contradict `shape`.
 pub fn stack_sequence_sizes<T: Elem>(
     sizes: &mut [usize],
     x: &Sequence<T>,
@@ -199,7 +199,7 @@ pub fn stack_sequence_sizes<T: Elem>(
 ///
 /// # Errors
 ///
-/// Sizes that are negative, or whose sum is not that of the axis.
+/// Returns an error for sizes that are negative, or whose sum is not that of the axis.
 pub fn split_to_sequence<T: Elem>(
     x: &[T],
     parts: &[i64],
@@ -223,7 +223,7 @@ pub fn split_to_sequence<T: Elem>(
 ///
 /// # Errors
 ///
-/// A size that is not positive.
+/// Returns an error for a size that is not positive.
 pub fn split_to_sequence_evenly<T: Elem>(
     x: &[T],
     size: &[i64],
@@ -273,7 +273,7 @@ fn push_part<T: Elem>(
 ///
 /// # Errors
 ///
-/// An empty optional.
+/// Returns an error for an empty optional.
 pub fn optional_get_element(given: &[bool]) -> Result {
     if given[0] { Ok(()) } else { Err(Error::Value("an optional value is absent")) }
 }

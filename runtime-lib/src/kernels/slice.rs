@@ -37,7 +37,7 @@ pub fn slice_dynamic<T: Elem, I: Integer>(
 ///
 /// # Errors
 ///
-/// A step of zero; an axis out of range.
+/// Returns an error for a step of zero, or an axis out of range.
 pub fn slice_sizes<I: Integer>(
     sizes: &mut [usize],
     starts: &[I],
@@ -229,7 +229,7 @@ fn rows<'a, T>(
 ///
 /// # Errors
 ///
-/// A length out of range.
+/// Returns an error for a length out of range.
 pub fn scan_iterations(sizes: &mut [usize], lens: Option<&[i64]>, most: usize) -> Result {
     sizes[0] = lens.map_or(Ok(most), |lens| crate::loops::index::size(lens[0]))?;
     if sizes[0] <= most {

@@ -57,7 +57,7 @@ fn add_blocks<T: Summand>(
 ///
 /// # Errors
 ///
-/// Sizes that do not fit together.
+/// Returns an error for sizes that do not fit together.
 pub fn col2im_sizes(
     sizes: &mut [usize],
     image: &[i64],

@@ -157,7 +157,7 @@ pub fn broadcast_strides(strides: &mut [usize], sizes: &[usize]) {
 ///
 /// # Errors
 ///
-/// Sizes that do not broadcast.
+/// Returns an error for sizes that do not broadcast.
 pub fn broadcast_sizes(sizes: &mut [usize], a: &[usize], b: &[usize]) -> Result {
     let rank = sizes.len();
     debug_assert_eq!(rank, a.len().max(b.len()), "the result has the axes of the longer operand");

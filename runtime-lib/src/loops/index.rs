@@ -9,7 +9,7 @@ use crate::{Integer, Number};
 ///
 /// # Errors
 ///
-/// An index out of range.
+/// Returns an error for an index out of range.
 #[inline(always)]
 pub(crate) fn index<I: Integer>(index: I, size: usize) -> Result<usize> {
     let signed = index.to_i64();
@@ -24,7 +24,7 @@ pub(crate) fn index<I: Integer>(index: I, size: usize) -> Result<usize> {
 ///
 /// # Errors
 ///
-/// A negative size.
+/// Returns an error for a negative size.
 #[inline]
 pub(crate) fn size<I: Integer>(size: I) -> Result<usize> {
     usize::try_from(size.to_i64()).map_err(|_| Error::Value("a size is negative"))
@@ -42,7 +42,7 @@ pub(crate) fn position<I: Integer>(axes: Option<&[I]>, axis: usize, rank: usize)
 ///
 /// # Errors
 ///
-/// An axis out of range, or given twice.
+/// Returns an error for an axis out of range, or given twice.
 pub(crate) fn check_axes<I: Integer>(axes: &[I], rank: usize) -> Result {
     for (i, &axis) in axes.iter().enumerate() {
         let axis = index(axis, rank)?;
@@ -57,7 +57,7 @@ pub(crate) fn check_axes<I: Integer>(axes: &[I], rank: usize) -> Result {
 ///
 /// # Errors
 ///
-/// Another number of elements.
+/// Returns an error for another number of elements.
 pub(crate) fn check_length(found: usize, sizes: impl Iterator<Item = usize>) -> Result {
     let expected = sizes.fold(1, usize::saturating_mul);
     if found == expected { Ok(()) } else { Err(Error::Length { expected, found }) }
@@ -86,7 +86,7 @@ impl Elements<'_> {
     ///
     /// # Errors
     ///
-    /// An index out of range.
+    /// Returns an error for an index out of range.
     #[inline(always)]
     pub(crate) fn each<I: Integer>(
         self,
@@ -120,7 +120,7 @@ impl Points<'_> {
     ///
     /// # Errors
     ///
-    /// An index out of range.
+    /// Returns an error for an index out of range.
     #[inline(always)]
     pub(crate) fn each<I: Integer>(
         self,

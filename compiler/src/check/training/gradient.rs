@@ -1,4 +1,4 @@
-//! `Gradient`, which names tensors of the graph around it in attributes.
+//! Checks `Gradient` nodes, whose attributes name tensors of the enclosing graph.
 
 use super::super::{
     context::{Context, Place, node_name},

@@ -43,7 +43,7 @@ pub fn mel_weight_matrix<T: Real>(
 ///
 /// # Errors
 ///
-/// A negative number.
+/// Returns an error for a negative number.
 pub fn mel_sizes(sizes: &mut [usize], bands: &[i64], length: &[i64]) -> Result {
     for (into, from) in sizes.iter_mut().zip([bands, length]) {
         *into = from.first().map_or(Ok(0), |&n| size(n))?;

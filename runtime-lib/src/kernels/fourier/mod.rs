@@ -229,7 +229,7 @@ fn multiply<W: Float>(x: &mut Pair<'_, W>, by: stages::Roots<'_, W>, lanes: usiz
 ///
 /// # Errors
 ///
-/// An axis or a length out of range.
+/// Returns an error for an axis or a length out of range.
 pub fn dft_sizes(
     sizes: &mut [usize],
     axis: Option<&[i64]>,
@@ -281,7 +281,8 @@ pub struct Ends {
 ///
 /// # Errors
 ///
-/// A length that differs from that of the window; a step or length out of range.
+/// Returns an error for a length that differs from that of the window, or a step or length out of
+/// range.
 pub fn frame_sizes(
     sizes: &mut [usize],
     step: &[i64],

@@ -22,7 +22,7 @@ pub fn window<T: Real>(y: &mut [T], cosines: [f64; 3], symmetric: bool) {
 ///
 /// # Errors
 ///
-/// A negative length.
+/// Returns an error for a negative length.
 pub fn window_sizes<I: Integer>(sizes: &mut [usize], length: &[I]) -> Result {
     for into in sizes {
         *into = length.first().map_or(Ok(0), |&length| size(length))?;

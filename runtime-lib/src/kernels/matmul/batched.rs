@@ -1,4 +1,4 @@
-//! `MatMul`: products of batches of matrices, which are broadcast against each other.
+//! `MatMul`: matrix products of two batches that are broadcast to one shape.
 
 use super::{Gemm, Layout, gemm, gemm_float, gemm_scratch, product_f32, product_f64};
 use crate::loops::epilogue::Activation;
@@ -28,7 +28,7 @@ pub const fn matmul_scratch(geometry: &MatMul<'_>) -> usize {
         matrix.m *= geometry.sizes[axis];
         axis += 1;
     }
-    // A batch that becomes one product and a batch of many products need the same amount.
+    // The size for one tall product also suffices for a batch of many products.
     gemm_scratch(&matrix)
 }
 
@@ -118,13 +118,13 @@ pub fn matmul_float<T: Float>(
 }
 
 impl MatMul<'_> {
-    /// The rows of all results, in the form of [`Gemm::rows`].
+    /// Returns the rows of all results, in the form of [`Gemm::rows`].
     fn rows(&self) -> [usize; 3] {
         let [rows, cols, stride] = self.matrix.rows();
         [self.sizes.iter().product::<usize>() * rows, cols, stride]
     }
 
-    /// Calls `f` with the offsets of `a`, `b`, `c` and `y` of each product.
+    /// Calls `f` with the offsets of `a`, `b`, `c` and `y`, and the geometry, of each product.
     fn each(&self, mut f: impl FnMut([usize; 4], Gemm)) {
         let stack: usize = self.sizes.iter().product();
         if stack > 0 && self.is_tall() {
@@ -137,8 +137,8 @@ impl MatMul<'_> {
         }
     }
 
-    /// Returns whether the batch is one product with more rows: all products have the same right
-    /// operand, and the rows of left operands and of biases are contiguous.
+    /// Returns whether one product with more rows computes the batch: whether all products have the
+    /// same right operand, and the rows of left operands and of biases have one stride.
     fn is_tall(&self) -> bool {
         let Gemm { m, a, c: [c_row, _], .. } = self.matrix;
         let Layout::Strides(a_row, _) = a else { return false };
@@ -148,7 +148,7 @@ impl MatMul<'_> {
     }
 }
 
-/// Returns whether the matrices of a batch follow each other with this stride.
+/// Returns whether consecutive matrices of a batch are `distance` elements apart.
 fn is_sequence(sizes: &[usize], strides: &[usize], distance: usize) -> bool {
     let mut next = distance;
     sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
@@ -158,7 +158,7 @@ fn is_sequence(sizes: &[usize], strides: &[usize], distance: usize) -> bool {
     })
 }
 
-/// The offset of matrix number `at` of a batch.
+/// Returns the offset of matrix `at` of a batch.
 fn offset(mut at: usize, sizes: &[usize], strides: &[usize]) -> usize {
     let mut offset = 0;
     for (&size, &stride) in sizes.iter().zip(strides).rev() {

@@ -50,7 +50,7 @@ pub fn one_hot(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) {
 ///
 /// # Errors
 ///
-/// An index without a column.
+/// Returns an error for an index without a column.
 pub fn one_hot_checked(x: &[i64], columns: &[i64], y: &mut [f32], width: usize) -> Result {
     if x.iter().any(|&x| usize::try_from(x).map_or(true, |x| x >= columns.len())) {
         return Err(Error::Value("an element is none of the categories"));

@@ -1,19 +1,20 @@
-//! `DictVectorizer`, `CastMap` and `ZipMap`: keys of maps, and their values.
+//! Kernels of `DictVectorizer`, `CastMap` and `ZipMap`, which look up and sort the keys of maps.
 
 use crate::Elem;
 use alloc::{string::String, vec::Vec};
 
-/// The index of a missing key.
+/// The index that stands for a missing key.
 const NOWHERE: i64 = -1;
 
-/// Writes the index of each wanted key among the keys of a map.
+/// Writes the index of each wanted key among the keys of a map, or -1 for a missing key.
 pub fn find_keys<K: Elem>(keys: &[K], wanted: &[K], places: &mut [i64]) {
     for (place, wanted) in places.iter_mut().zip(wanted) {
         *place = position(keys, |key| key == wanted);
     }
 }
 
-/// [`find_keys`] for string keys that are concatenated to one text, with the end offset of each.
+/// Computes [`find_keys`] for wanted strings that are concatenated to `text`, with the end of each
+/// in `ends`.
 pub fn find_text_keys(keys: &[String], text: &[u8], ends: &[u32], places: &mut [i64]) {
     let mut start = 0;
     for (place, &end) in places.iter_mut().zip(ends) {
@@ -24,7 +25,7 @@ pub fn find_text_keys(keys: &[String], text: &[u8], ends: &[u32], places: &mut [
 }
 
 fn position<K>(keys: &[K], is_wanted: impl Fn(&K) -> bool) -> i64 {
-    // The last of equal keys counts, as if the map were filled in order.
+    // The last of equal keys wins, as if the keys were inserted in order.
     keys.iter().rposition(is_wanted).and_then(|at| i64::try_from(at).ok()).unwrap_or(NOWHERE)
 }
 

@@ -3,7 +3,8 @@
 use crate::Float;
 use crate::loops::index::{number, signed};
 
-/// The RBF kernel `e^(-gamma · |x - s|²)` of each row of features and each support vector.
+/// Computes the RBF kernel `e^(-gamma · |x - s|²)` of each row `x` of features and each support
+/// vector `s`.
 pub fn svm_rbf<T: Float>(x: &[T], support: &[T], y: &mut [T], features: usize, gamma: f32) {
     let gamma = T::from_f64(f64::from(-gamma));
     let vectors = support.len().checked_div(features).unwrap_or(0);
@@ -22,7 +23,7 @@ pub fn svm_rbf<T: Float>(x: &[T], support: &[T], y: &mut [T], features: usize, g
     }
 }
 
-/// Writes the class with the most votes, the first of equal ones. A row has a score per pair of
+/// Writes the class with the most votes; the first in a tie. A row has a score for each pair of
 /// classes, positive if the first class wins.
 pub fn svm_votes<T: Float>(x: &[T], y: &mut [i64], classes: usize) {
     let pairs = classes * classes.saturating_sub(1) / 2;
@@ -48,8 +49,8 @@ fn duels(classes: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Writes the probability of each class from pairwise scores, by the second method of Wu, Lin and
-/// Weng (2004). Platt scaling with `a` and `b` makes probabilities of the scores; `scratch` holds
-/// two squares of the number of classes and a row.
+/// Weng (2004). Platt scaling with `a` and `b` converts the scores to pairwise probabilities.
+/// `scratch` has `classes · (2 · classes + 1)` elements.
 pub fn svm_probabilities<T: Float>(
     x: &[T],
     a: &[T],
@@ -79,7 +80,8 @@ pub fn svm_probabilities<T: Float>(
     }
 }
 
-/// Minimizes `pᵀ q p` over `p` with sum 1, to a tolerance of 0.005.
+/// Minimizes `pᵀ q p` over `p` with sum 1, to a tolerance of 0.005 / `classes`. `qp` is scratch
+/// memory.
 fn couple<T: Float>(q: &[T], qp: &mut [T], p: &mut [T]) {
     const ROUNDS: usize = 100;
     let classes = p.len();
@@ -118,7 +120,7 @@ pub fn svm_choose<T: Float>(x: &[T], y: &mut [i64], threshold: f32) {
     }
 }
 
-/// 1 if a score is positive, else -1.
+/// Writes 1 if a score is positive, else -1.
 pub fn svm_one_class<T: Float>(x: &[T], y: &mut [T]) {
     y.copy_from_slice(x);
     svm_one_class_in_place(y);
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn probabilities_of_duels_are_coupled() {
-        // The pairwise probabilities of 0.5, 0.3 and 0.2, from which these follow again.
+        // The pairwise probabilities of classes with probabilities 0.5, 0.3 and 0.2.
         let duels = [0.5 / 0.8, 0.5 / 0.7, 0.3 / 0.5f64];
         let x = duels.map(|p| (p / (1.0 - p)).ln());
         let (mut y, mut scratch) = ([0.0; 3], [0.0; 21]);

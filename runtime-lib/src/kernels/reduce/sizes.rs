@@ -7,7 +7,7 @@ use crate::loops::index::{check_axes, position};
 ///
 /// # Errors
 ///
-/// An axis out of range.
+/// Returns an error for an axis out of range.
 pub fn kept_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     let rank = from.len();
     check_axes(axes, rank)?;
@@ -21,7 +21,7 @@ pub fn kept_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
 ///
 /// # Errors
 ///
-/// An axis out of range.
+/// Returns an error for an axis out of range.
 pub fn kept_or_all_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     if axes.is_empty() {
         sizes.fill(1);
@@ -34,7 +34,7 @@ pub fn kept_or_all_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> R
 ///
 /// # Errors
 ///
-/// An axis out of range.
+/// Returns an error for an axis out of range.
 pub fn pruned_sizes(sizes: &mut [usize], axes: &[i64], from: &[usize]) -> Result {
     let (kept, pruned) = sizes.split_at_mut(from.len());
     kept_sizes(kept, axes, from)?;

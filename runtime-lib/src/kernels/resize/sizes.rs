@@ -23,7 +23,7 @@ const LARGEST: f32 = 4e9;
 ///
 /// # Errors
 ///
-/// A scale or size out of range.
+/// Returns an error for a scale or size out of range.
 pub fn scaled_size(from: usize, scale: f32) -> Result<usize> {
     let size = Float::floor(number::<f32>(from) * scale);
     if !(scale > 0.0 && size <= LARGEST) {
@@ -36,7 +36,7 @@ pub fn scaled_size(from: usize, scale: f32) -> Result<usize> {
 ///
 /// # Errors
 ///
-/// A scale or size out of range.
+/// Returns an error for a scale or size out of range.
 pub fn scaled_sizes(sizes: &mut [usize], scales: &[f32], from: &[usize], at: &[usize]) -> Result {
     check_scales(scales)?;
     for ((into, &from), &at) in sizes.iter_mut().zip(from).zip(at) {
@@ -54,7 +54,7 @@ fn check_scales(scales: &[f32]) -> Result {
 ///
 /// # Errors
 ///
-/// A negative size.
+/// Returns an error for a negative size.
 pub fn given_sizes(sizes: &mut [usize], wanted: &[i64]) -> Result {
     check_length(wanted.len(), core::iter::once(sizes.len()))?;
     for (into, &wanted) in sizes.iter_mut().zip(wanted) {
@@ -77,7 +77,7 @@ pub fn fitted_scale(wanted: &[i64], from: &[usize], fit: Fit) -> f64 {
 ///
 /// # Errors
 ///
-/// A negative size.
+/// Returns an error for a negative size.
 pub fn fitted_sizes(sizes: &mut [usize], wanted: &[i64], from: &[usize], fit: Fit) -> Result {
     check_length(wanted.len(), core::iter::once(from.len()))?;
     for &wanted in wanted {

@@ -14,10 +14,10 @@ pub(super) struct Scan {
     pub components: Vec<(usize, usize, usize)>,
     /// The range of coefficients of each block.
     band: RangeInclusive<usize>,
-    /// The number of low bits that the previous scan of these coefficients left open; 0 in the
-    /// first one.
+    /// The number of low bits that the previous scan of these coefficients did not read; 0 in the
+    /// first scan.
     before: u8,
-    /// The number of low bits that this scan leaves open.
+    /// The number of low bits that this scan does not read.
     low: u8,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Scan {
 struct State {
     /// The DC coefficient of the last block of each component.
     last: [i32; 4],
-    /// The number of following blocks without further coefficients.
+    /// The rest of an end-of-band run: the number of following blocks without further coefficients.
     empty: u32,
 }
 
@@ -107,8 +107,8 @@ impl Scan {
         Some(bits.after())
     }
 
-    /// Returns the number of units of the scan, vertically and horizontally: a scan of one
-    /// component only has blocks with samples.
+    /// Returns the number of units of the scan, vertically and horizontally. In a scan of one
+    /// component, a unit is a block, and blocks without samples are left out.
     fn units(&self, frame: &Frame) -> [usize; 2] {
         match self.components.as_slice() {
             [(place, ..)] => frame.components[*place].sizes.map(|size| size.div_ceil(8)),
@@ -204,7 +204,8 @@ impl Scan {
         Some(())
     }
 
-    /// Reads one more bit of the nonzero AC coefficients of a band, and those that become nonzero.
+    /// Reads one more bit of the nonzero AC coefficients of a band, and the coefficients that
+    /// become nonzero.
     fn refine_ac(
         &self,
         bits: &mut Bits<'_>,
@@ -263,12 +264,13 @@ impl Scan {
     }
 }
 
-/// Returns the number of blocks without further coefficients, including this one.
+/// Reads the length of an end-of-band run: the number of blocks without further coefficients,
+/// including this one.
 fn run(bits: &mut Bits<'_>, zeros: u8) -> Option<u32> {
     u32::try_from((1 << zeros) + bits.take(zeros)?).ok()
 }
 
-/// Sets coefficient `k` in the order of the file.
+/// Sets coefficient `k`, counted in zigzag order.
 fn set(block: &mut Block<i16>, k: usize, value: i32) -> Option<()> {
     // A file with more than 16 bits is invalid; other decoders also keep the low bits.
     block[usize::from(*ZIGZAG.get(k)?)] = value as i16;
