@@ -67,7 +67,7 @@ fn calls<'p>(cx: &mut Context<'p>, list: &'p [FunctionProto], functions: &Functi
                 }
                 Some(Some(depth)) => *depth,
                 Some(None) => {
-                    let caller = path.last().expect("who is on the path is called from there");
+                    let caller = path.last().expect("the path holds a callee that is still open");
                     cycle(cx, caller.function, callee);
                     0
                 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn sizes_are_equal_however_they_were_made() {
+fn equal_sizes_have_one_form() {
     let n = Dim::symbol("n");
     let square = (&n + 1) * (&n + 1);
     assert_eq!(square, &n * &n + &n * 2 + 1);
@@ -24,7 +24,7 @@ fn expressions_are_rust() {
 }
 
 #[test]
-fn a_part_with_a_name_is_that_name() {
+fn a_named_subexpression_is_printed_by_its_name() {
     let n = Dim::symbol("n");
     let half = (&n + 1).floor_div(&2.into());
     let names = |dim: &Dim| (*dim == half).then(|| "half".to_owned());

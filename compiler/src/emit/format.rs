@@ -85,7 +85,7 @@ mod tests {
     use quote::quote;
 
     #[test]
-    fn comments_and_blank_lines_come_back() {
+    fn comments_and_blank_lines_are_preserved() {
         let text = print(quote! {
             comment!("head \"quoted\"");
             fn f() {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_macro_gives_neither() {
+    fn stripping_removes_comments_and_blank_lines() {
         let tokens = strip_marks(quote! {
             comment!("head");
             fn f(comment: usize) -> bool {

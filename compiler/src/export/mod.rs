@@ -38,15 +38,15 @@ pub fn model(graph: &Graph) -> Result<ModelProto, Diagnostics> {
         domain: Some(domain.clone()),
         version: Some(*version),
     };
-    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let nonempty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(ModelProto {
         ir_version: Some(ir_version),
         opset_import: sets.iter().map(set).collect(),
         producer_name: Some(env!("CARGO_PKG_NAME").to_owned()),
         producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        domain: said(&info.domain),
+        domain: nonempty(&info.domain),
         model_version: Some(info.version).filter(|&version| version != 0),
-        doc_string: said(&info.doc),
+        doc_string: nonempty(&info.doc),
         metadata_props: entries(&info.metadata),
         graph: Some(body),
         ..ModelProto::default()

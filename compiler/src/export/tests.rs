@@ -64,7 +64,7 @@ fn outputs_keep_their_names_whatever_they_are() {
 }
 
 #[test]
-fn old_forms_become_new_ones() {
+fn old_forms_are_upgraded() {
     check(
         r#"<ir_version: 3, opset_import: ["" : 9]>
         g (float[2, 3, 4] x) => (float[2, 4] y) { y = ReduceSum <axes = [1], keepdims = 0> (x) }"#,
@@ -104,11 +104,11 @@ fn operators_that_stand_for_others_are_written_as_they_were_read() {
 fn nodes_keep_their_documentation_and_metadata() {
     let text =
         "<ir_version: 10, opset_import: [\"\" : 21]> g (float x) => (float y) { y = Abs (x) }";
-    let mut said = import::text::model(text).expect("the text is valid");
-    let graph = said.graph.as_mut().expect("the model has a graph");
+    let mut model_proto = import::text::model(text).expect("the text is valid");
+    let graph = model_proto.graph.as_mut().expect("the model has a graph");
     graph.node[0].doc_string = Some("why".into());
     graph.input[0].doc_string = Some("what".into());
-    let bytes = Bytes::from(said.encode_to_vec());
+    let bytes = Bytes::from(model_proto.encode_to_vec());
     let graph = Compiler::new(&Options::default()).optimize(bytes).expect("the model is valid");
     let written = model(&graph)
         .expect("every operator has a form in ONNX")

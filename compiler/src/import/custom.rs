@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_may_be_that_of_a_value_before() {
+    fn a_size_may_refer_to_an_earlier_value() {
         let text = r#"
             <ir_version: 10, opset_import: ["" : 21, "a" : 1]>
             g (float[past, 2] k, float[1, 2] x) => (float[total, 2] both, float[total, 2] y) {

@@ -170,7 +170,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_call_becomes_the_body() {
+    fn a_function_call_is_inlined() {
         let found = graph(&CALLS.replace("=> (float[6] a, float[3, 2] b)", "=> (a, b)"));
         let found =
             found.map_err(|diagnostics| diagnostics.to_string()).expect("the model is valid");

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_in_subgraphs_is_found_in_one_run() {
+    fn all_errors_in_subgraphs_are_reported_together() {
         let found = found(
             "r = Loop<body = b (int64 i, bool on, v) => (bool to, w) {
                 to = Identity(on)
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_is_wrong_does_harm_where_the_other_is_too() {
+    fn an_error_in_a_branch_is_reported_if_both_branches_have_one() {
         let nodes = |no: &str| {
             format!(
                 "r = If<then_branch = t () => (a) {{ a = Add(x, z) }},

@@ -147,7 +147,7 @@ mod tests {
     use super::{Axis, Size};
 
     #[test]
-    fn sizes_are_made_of_whole_numbers() {
+    fn sizes_are_integers() {
         let fixed = [Size::from(3), Size::from(3_i64), Size::from(3_u32), Size::from(3_usize)];
         assert_eq!(fixed, [Size::Fixed(3); 4]);
         assert_eq!(Size::from(1..=3), Size::Between(1, 3));

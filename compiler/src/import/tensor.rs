@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn six_bits_may_lie_in_two_bytes() {
+    fn a_6_bit_element_may_span_two_bytes() {
         let raw_data = Some(Bytes::from_static(&[0b0100_0001, 0b0011_0000, 0b1111_1100, 0b10]));
         let packed = TensorProto { raw_data, ..proto(DType::F6E2M3, &[5]) };
         let found =

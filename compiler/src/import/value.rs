@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn values_survive_the_way_through_a_file() {
+    fn values_survive_a_round_trip_through_a_file() {
         let tensor = || Value::Tensor(Tensor::from_ints(&[1, 2]));
         let keys = Tensor::from_strings(vec!["a".into(), "b".into()]);
         let map = || Value::Map(keys.clone(), Tensor::from_floats(&[0.5, 1.5]));

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_held_against_the_model() {
+    fn weights_are_checked_against_the_model() {
         static BYTES: &Aligned<[u8]> = &Aligned([0, 0, 128, 63, 0, 0, 0, 64]);
         let slot = Slot::<f32>::new(0, 2);
         assert_eq!(Weights::new(BYTES).get(slot), [1.0, 2.0]);

@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_never_panic() {
+    fn integer_operations_never_panic() {
         assert_eq!(Number::div(i8::MIN, -1), i8::MIN);
         assert_eq!(Number::rem(7i32, 0), 0);
         assert_eq!(Number::abs(i8::MIN), i8::MIN);

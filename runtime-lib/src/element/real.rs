@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_keep_their_low_bits() {
+    fn integer_conversions_keep_the_low_bits() {
         assert_eq!(i8::nearest(200i16.exact()), -56);
         assert_eq!(u32::nearest((-1i64).exact()), u32::MAX);
         assert_eq!(i64::nearest(u64::MAX.exact()), -1);

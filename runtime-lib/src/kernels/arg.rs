@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_largest_but_an_answer() {
+    fn arg_max_of_an_empty_axis_is_zero() {
         let mut y = [9; 2];
         arg_max::<i32>(&[], &mut y, Axis { outer: 2, len: 0, inner: 1 });
         assert_eq!(y, [0, 0]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_can_be_asked_for_than_there_is() {
+    fn top_k_beyond_the_axis_is_an_error() {
         let mut sizes = [0; 2];
         assert_eq!(top_k_sizes(&mut sizes, &[2], &[4, 3], 1), Ok(()));
         assert_eq!(sizes, [4, 2]);

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_become_the_nearest_of_another_type() {
+    fn casts_round_to_the_nearest() {
         let mut y = [0i32; 3];
         cast(&[1.9f64, -1.9, 1e300], &mut y);
         assert_eq!(y, [1, -1, i32::MAX]);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_lie_above_below_or_nearest() {
+    fn casts_to_powers_of_two_round_in_every_mode() {
         let (x, mut y) = ([2.5f32, 3.5, f32::INFINITY], [F8E8M0::MIN; 3]);
         let mut check = |kernel: fn(&[f32], &mut [F8E8M0]), expected: [u8; 3]| {
             kernel(&x, &mut y);

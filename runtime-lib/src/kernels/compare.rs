@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_compares_with_nan() {
+    fn comparisons_with_nan_are_false() {
         let (a, b) = ([f32::NAN, 1.0, f32::NAN, 0.0, 1.0], [f32::NAN, f32::NAN, 1.0, -0.0, 2.0]);
         check(equal, a, b, [false, false, false, true, false]);
         check(greater, a, b, [false; 5]);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_compare_by_their_own_signs() {
+    fn integers_of_different_signedness_compare() {
         check(greater, [u64::MAX, 0], [1, 0], [true, false]);
         check(less, [-1i8, 127], [1, -128], [true, false]);
         check(equal, [true, false], [true, true], [true, false]);
@@ -112,7 +112,7 @@ mod tests {
 
     #[cfg(feature = "alloc")]
     #[test]
-    fn strings_are_equal_letter_by_letter() {
+    fn strings_compare_by_their_characters() {
         use alloc::string::String;
         check(equal, ["a", "b"].map(String::from), ["a", "B"].map(String::from), [true, false]);
     }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_singular_matrix_has_none_and_nan_stays() {
+    fn a_singular_matrix_has_determinant_zero_and_nan_propagates() {
         let (mut y, mut work) = ([9.0f32], [0.0; 4]);
         det(&[1.0, 2.0, 2.0, 4.0], &mut y, &mut work, 2);
         assert_eq!(y, [0.0]);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn middles_and_sizes_are_boxes_too() {
+    fn boxes_may_be_centers_and_sizes() {
         let boxes = [0.5, 0.5, 1.0, 1.0, 0.5, 0.6, 1.0, 1.0, 3.0, 3.0, 1.0, 1.0];
         let (mut sizes, mut kept, mut order) = ([9], [9; 9], [0; 3]);
         let geometry = Boxes { images: 1, classes: 1, boxes: 3 };

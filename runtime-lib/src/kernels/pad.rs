@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_rest_goes_to_the_end() {
+    fn an_odd_remainder_is_padded_at_the_end() {
         let mut y = [9; 8];
         center_crop_pad(&[1, 2, 3, 4, 5], &mut y, Shapes { from: &[5], to: &[8] });
         assert_eq!(y, [0, 1, 2, 3, 4, 5, 0, 0]);

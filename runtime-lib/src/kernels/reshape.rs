@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_axes_of_size_one_come_and_go() {
+    fn only_axes_of_size_1_are_squeezed_and_unsqueezed() {
         let squeeze: Sizer = |sizes, axes, from| squeeze_sizes(sizes, Some(axes), from);
         let squeeze_all: Sizer = |sizes, _, from| squeeze_sizes(sizes, None, from);
         check(squeeze, &[0, -1], &[1, 3, 1], Some([3]));

@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn places_far_away_and_images_of_one_element_are_harmless() {
+    fn distant_positions_and_images_of_one_element_are_valid() {
         for padding in [Padding::Zeros, Padding::Border, Padding::Reflection] {
             for align_corners in [false, true] {
                 let images = Images { align_corners, ..images(&[1], 4, padding) };

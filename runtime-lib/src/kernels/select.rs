@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn each_element_is_there_once_in_either_order() {
+    fn every_element_occurs_once_in_both_orders() {
         let (n, Found { y, places, inverse, counts }) = find(unique, [3, 1, 3, 2, 1, 3]);
         assert_eq!((n, &y[..3], &places[..3]), (3, &[1, 2, 3][..], &[1, 3, 0][..]));
         assert_eq!((inverse, &counts[..3]), ([2, 0, 2, 1, 0, 2], &[2, 1, 3][..]));

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_back_together() {
+    fn split_parts_concatenate_to_the_original() {
         let x: Vec<u8> = (0..2 * 6 * 3).collect();
         for axis in 0..3 {
             let shape = [2, 6, 3];
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_held_against_the_model() {
+    fn sizes_are_checked_against_the_model() {
         let mut x = Sequence::new();
         assert_eq!(x.push(&[2, 1], &[1, 2]), Ok(()));
         assert!(x.push(&[2, 2], &[1, 2]).is_err());

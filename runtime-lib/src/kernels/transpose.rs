@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_pulled_apart_by_dilation_and_moved_by_stride() {
+    fn blocks_are_placed_by_dilation_and_stride() {
         // Blocks of 2 by 1, at rows 0 and 2 of the padded image, and of every second column.
         let geometry = Blocks {
             planes: 2,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_goes_to_space_by_a_transpose() {
+    fn depth_to_space_is_a_transpose() {
         // One image of 4 channels, 1 by 2, with blocks of 2 by 2: [1, 2, 2, 1, 1, 2].
         let (x, mut y) = ([0, 1, 2, 3, 4, 5, 6, 7], [9; 8]);
         let geometry = Strided { sizes: &[1, 1, 2, 2, 2], strides: &[8, 2, 4, 1, 2], start: 0 };

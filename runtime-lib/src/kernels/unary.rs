@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_are_told_from_numbers_and_apart() {
+    fn infinities_are_detected_with_their_sign() {
         let x = [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::NAN];
         check(is_inf, x, [true, true, false, false]);
         check(is_positive_inf, x, [true, false, false, false]);
@@ -409,7 +409,7 @@ mod tests {
 
     #[cfg(feature = "half")]
     #[test]
-    fn half_types_round_once() {
+    fn half_precision_types_round_once() {
         use half::f16;
         check(exp, [f16::from_f32(3.3)], [f16::from_f32(f16::from_f32(3.3).to_f32().exp())]);
         check(sin, [f16::from_f32(100.0)], [f16::from_f32(libm::sinf(100.0))]);

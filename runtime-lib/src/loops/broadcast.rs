@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_take_the_fast_way_to_the_same_result() {
+    fn the_fast_path_gives_the_same_result() {
         let x = X.map(|x| x as f32);
         shapes(|sizes, [a, b, _]| {
             let geometry = Broadcast { sizes: &sizes, a: &a, b: &b };

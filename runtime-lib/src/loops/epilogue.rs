@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn not_a_number_stays_but_where_it_is_beyond_no_threshold() {
+    fn nan_propagates_except_through_thresholds() {
         each_level(|level| {
             for f in ALL {
                 let stays = !matches!(f, Activation::ThresholdedRelu { .. });

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_may_count_from_the_end_and_no_farther() {
+    fn a_negative_index_counts_from_the_end() {
         assert_eq!([-3, -1, 0, 2].map(|i| index(i, 3)), [Ok(0), Ok(2), Ok(0), Ok(2)]);
         for wrong in [-4, 3, i64::MIN, i64::MAX] {
             assert_eq!(index(wrong, 3), Err(Error::Index { index: wrong, size: 3 }));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_is_named_once() {
+    fn axes_must_be_distinct_and_in_range() {
         assert_eq!(check_axes(&[0i64, -1], 2), Ok(()));
         assert!(check_axes(&[1, -1], 2).is_err());
         assert!(check_axes(&[2], 2).is_err());

@@ -132,7 +132,7 @@ mod tests {
     use super::Overlap;
 
     #[test]
-    fn neighbors_are_told_from_others() {
+    fn adjacent_taps_are_detected() {
         assert_eq!(Overlap::of(&[0, 1, 2, 34, 35, 36]), Some(Overlap::Three));
         assert_eq!(Overlap::of(&[7, 8, 9, 10, 11]), Some(Overlap::Five));
         // The columns of one phase follow those of the other.

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_goes_on_at_the_level_that_was_fastest() {
+    fn the_fastest_level_is_kept() {
         let granularity = &mut Granularity::new();
         assert_eq!(settled(granularity, [100, 90, 120, 95]), 1);
         assert_eq!(settled(granularity, [100, 99, 120, 98]), 1, "no other is faster by much");

@@ -14,7 +14,7 @@ fn pool(threads: usize) -> &'static Pool {
 }
 
 #[test]
-fn each_part_is_done_once() {
+fn each_part_is_computed_once() {
     let pool = pool(3);
     for parts in [1, 2, 3, 4, 7, 100] {
         for _ in 0..200 {
@@ -71,7 +71,7 @@ fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
 }
 
 #[test]
-fn all_parts_are_done_before_a_panic_reaches_the_caller() {
+fn all_parts_finish_before_a_panic_propagates() {
     struct Left;
     impl Drop for Left {
         fn drop(&mut self) {
@@ -145,7 +145,7 @@ fn pieces_are_whole_rows_and_cover_all() {
 }
 
 #[test]
-fn a_part_of_a_share_is_some_of_its_planes() {
+fn a_part_of_a_share_is_a_range_of_its_planes() {
     let mut y: Vec<usize> = (0..60).collect();
     let mut share = Share::of(&mut y, 12);
     let mut part = share.part(1..4, 2..7);

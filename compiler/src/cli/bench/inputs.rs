@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_drawn_from_the_classes_and_other_whole_numbers_of_a_step_are_asked_for() {
+    fn labels_are_drawn_from_the_classes_and_other_integers_are_required() {
         let text = "<ir_version: 8, opset_import: [\"\": 21]>
             g (float[40, 3] x, int64[40] label) => (float y) {
                 y = SoftmaxCrossEntropyLoss(x, label)

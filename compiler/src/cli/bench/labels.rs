@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_says_how_many_classes_its_label_has() {
+    fn a_loss_determines_the_number_of_classes() {
         let text = "<ir_version: 8, opset_import: [\"\": 21]>
             g (float[n, 7] a, int64[n] la, float[n, c, 4] b, int64[n, 4] lb, int64[n] k)
                 => (float x, float y) {

@@ -146,7 +146,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink, path::Path};
 
     #[test]
-    fn both_ways_stop_at_links_and_only_there() {
+    fn both_ways_to_open_a_file_reject_links() {
         let root = std::env::temp_dir().join(format!("onnxc-open-{}", std::process::id()));
         fs::create_dir_all(root.join("inside/deep"))
             .expect("the temporary directory can be written");

@@ -148,7 +148,7 @@ fn missing_data_is_an_error_that_says_how_to_get_it() {
 }
 
 #[test]
-fn nothing_outside_the_directory_is_read() {
+fn files_outside_the_directory_are_not_read() {
     let scratch = Scratch::new();
     let absolute = scratch.model("data").display().to_string();
     for location in [

@@ -56,7 +56,7 @@ fn refused(text: &str) -> Diagnostic {
 }
 
 #[test]
-fn a_model_is_read_in_all_its_parts() {
+fn all_fields_of_a_model_are_read() {
     let model = model(EVERYTHING).expect("the text follows the syntax");
     assert_eq!((model.ir_version(), model.producer_name()), (10, "by \"hand\""));
     assert_eq!(model.metadata_props[1].key(), "c\\");
@@ -112,7 +112,7 @@ fn documentation_is_printed_as_comments() {
 }
 
 #[test]
-fn values_say_their_kind() {
+fn attribute_values_determine_their_type() {
     for (text, kind) in [
         ("a = 1", AttributeType::Int),
         ("a = 1.", AttributeType::Float),

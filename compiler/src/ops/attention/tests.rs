@@ -114,7 +114,7 @@ fn the_update_rule_determines_the_inputs() {
 }
 
 #[test]
-fn there_is_one_angle_for_each_pair() {
+fn each_pair_has_one_angle() {
     let op = |num_heads, rotary_embedding_dim| RotaryEmbedding {
         interleaved: false,
         num_heads,

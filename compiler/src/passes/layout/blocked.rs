@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks_can_be_joined() {
+    fn whole_blocks_can_be_concatenated() {
         let joined = |first| {
             after_layout(16, move |graph, x| {
                 let (a, b) = (conv(graph, x, [first, 16], 3), conv(graph, x, [20, 16], 3));

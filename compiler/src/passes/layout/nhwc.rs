@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_go_last_and_come_back_once() {
+    fn channels_move_to_the_last_axis_and_back_once() {
         let graph = after_layout(5, |graph, x| {
             let a = conv(graph, x, [24, 5], 1);
             let b = conv(graph, a, [24, 1], 24);

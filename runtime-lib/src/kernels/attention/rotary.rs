@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_rotates_alike() {
+    fn every_simd_level_rotates_the_same() {
         crate::simd::each_level(|_| check(rotary_embedding::<f32>, |i| [i, 21 + i]));
     }
 }

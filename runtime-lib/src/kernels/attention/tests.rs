@@ -209,7 +209,7 @@ fn heads_share_keys() {
 }
 
 #[test]
-fn rows_of_values_may_be_as_far_apart_as_lines_of_a_cache() {
+fn rows_of_values_may_have_a_padded_stride() {
     check(sizes(1, [4, 1], [20, 30], [3, 128]), &nothing());
 }
 
@@ -299,7 +299,7 @@ fn keys_that_are_not_attended_may_be_nan() {
 }
 
 #[test]
-fn a_row_that_its_mask_leaves_nothing_of_is_zero_whatever_its_scores() {
+fn a_fully_masked_row_is_zero() {
     let g = sizes(1, [1, 1], [1, 9], [3, 2]);
     let (q, k, v) = ([1e30; 3], [1e30; 27], [1e30; 18]);
     let mask = [f32::NEG_INFINITY; 9];
@@ -325,7 +325,7 @@ fn a_row_that_its_mask_leaves_nothing_of_is_zero_whatever_its_scores() {
 }
 
 #[test]
-fn nothing_is_attended_where_there_are_no_keys() {
+fn attention_without_keys_is_zero() {
     check(sizes(2, [2, 2], [3, 0], [4, 5]), &nothing());
     check(sizes(2, [2, 2], [0, 3], [4, 5]), &nothing());
     check(Attention { scale: Some(1.0), ..sizes(2, [2, 2], [3, 3], [0, 5]) }, &nothing());
@@ -334,7 +334,7 @@ fn nothing_is_attended_where_there_are_no_keys() {
 
 #[cfg(feature = "half")]
 #[test]
-fn half_precision_is_near() {
+fn half_precision_attention_is_close() {
     use half::{bf16, f16};
     let one = Attention { rows: 4, ..sizes(2, [2, 2], [9, 40], [16, 20]) };
     for g in [one, rows_first(one), Attention { softcap: 2.0, right: Some(3), ..one }] {
@@ -355,7 +355,7 @@ fn half_precision_is_near() {
 }
 
 #[test]
-fn new_rows_stand_behind_those_before() {
+fn new_rows_follow_the_cached_rows() {
     let past: Vec<i32> = (0..2 * 2 * 3 * 2).collect();
     let x: Vec<i32> = (100..100 + 2 * 2 * 2).collect();
     let mut y = vec![0; 2 * 2 * 4 * 2];

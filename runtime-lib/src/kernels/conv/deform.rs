@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_moved_by_whole_elements_are_windows_elsewhere() {
+    fn shifting_a_window_by_whole_elements_moves_it() {
         let (size, out) = ([5, 6], [5, 3]);
         let (x, w) = (numbers(2 * 4 * 30, 1), numbers(6 * 2 * 6, 2));
         let bias = numbers(6, 3);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn between_elements_is_interpolated_and_outside_is_nothing() {
+    fn samples_are_interpolated_inside_and_zero_outside() {
         let conv = Conv {
             batch: 1,
             groups: 1,

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_lie_on_the_circle_as_exactly_as_can_be() {
+    fn roots_of_unity_are_accurate() {
         assert_eq!(
             [0, 1, 2, 3].map(|k| root(k, 4)),
             [(1.0, -0.0), (0.0, -1.0), (-1.0, -0.0), (-0.0, 1.0)]

@@ -95,7 +95,7 @@ mod tests {
     const FILE: &[u8] = b"P6 2 1 255\n\xff\0\0\xc8\xc8\xc8";
 
     #[test]
-    fn colors_stand_in_the_order_wanted() {
+    fn colors_have_the_requested_order() {
         let mut sizes = [9; 2];
         decode_sizes(&mut sizes, FILE);
         assert_eq!(sizes, [1, 2]);

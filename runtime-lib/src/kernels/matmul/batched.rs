@@ -126,12 +126,12 @@ impl MatMul<'_> {
 
     /// Calls `f` with the offsets of `a`, `b`, `c` and `y`, and the geometry, of each product.
     fn each(&self, mut f: impl FnMut([usize; 4], Gemm)) {
-        let stack: usize = self.sizes.iter().product();
-        if stack > 0 && self.is_tall() {
-            return f([0; 4], Gemm { m: stack * self.matrix.m, ..self.matrix });
+        let batch: usize = self.sizes.iter().product();
+        if batch > 0 && self.is_tall() {
+            return f([0; 4], Gemm { m: batch * self.matrix.m, ..self.matrix });
         }
         let len = self.matrix.m * self.matrix.y_row;
-        for at in 0..stack {
+        for at in 0..batch {
             let start = |strides| offset(at, self.sizes, strides);
             f([start(self.a), start(self.b), start(self.c), at * len], self.matrix);
         }
@@ -204,12 +204,12 @@ mod tests {
         };
         let geometry =
             MatMul { sizes: &sizes, a: &a_strides, b: &b_strides, c: &c_strides, matrix };
-        let stack = sizes[0] * sizes[1];
+        let batch = sizes[0] * sizes[1];
         let cast = |x: Vec<f64>| -> Vec<f32> { x.iter().map(|&x| x as f32).collect() };
-        let a = cast(numbers(stack * M * K, 1));
-        let b = cast(numbers(stack * K * N, 2));
-        let c = cast(numbers(stack * M * N, 3));
-        let mut truth = vec![0.0; stack * M * N];
+        let a = cast(numbers(batch * M * K, 1));
+        let b = cast(numbers(batch * K * N, 2));
+        let c = cast(numbers(batch * M * N, 3));
+        let mut truth = vec![0.0; batch * M * N];
         for (at, y) in truth.iter_mut().enumerate() {
             let (s, i, j) = (at / (M * N), at / N % M, at % N);
             let [a0, b0, c0] = [a_strides, b_strides, c_strides]
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_are_broadcast() {
+    fn batches_are_broadcast() {
         let axes = [[false, false], [false, true], [true, false], [true, true]];
         for sizes in [[1, 1], [2, 3], [3, 1], [0, 2]] {
             for a in axes {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_with_one_right_factor_is_one_product() {
+    fn a_batch_with_one_right_operand_is_one_product() {
         let matrix = Gemm {
             m: 2,
             n: 2,

@@ -175,7 +175,7 @@ fn small_products_of_every_size_and_order() {
 }
 
 #[test]
-fn tiles_end_anywhere() {
+fn tiles_may_be_incomplete() {
     for m in (1..=27).chain([200]) {
         for n in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 49] {
             check_both(Case { m, n, k: 5, a: Plain, b: Plain, c: Some([n, 1]), f: RELU });
@@ -210,7 +210,7 @@ fn long_products_are_cut_in_blocks() {
 }
 
 #[test]
-fn whole_numbers_wrap_around() {
+fn integers_wrap_around() {
     let geometry = Gemm {
         m: 2,
         n: 18,

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_score_says_the_class_and_the_other_score() {
+    fn a_score_determines_the_class_and_the_other_score() {
         let mut classes = [9; 3];
         above(&[9.0, 0.5, 9.0, 0.6, 9.0, f32::NAN], &mut classes, 2, 1, 0.5);
         assert_eq!(classes, [0, 1, 0]);

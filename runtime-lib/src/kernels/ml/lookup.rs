@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_found_and_nothing_else() {
+    fn only_existing_keys_are_found() {
         let keys = [-2.5, 0.0, 7.0, f32::NAN];
         let mut y = [9; 7];
         index_of(&[0.0, -0.0, 7.0, f32::NAN, -2.5, 8.0, f32::NEG_INFINITY], &keys, &mut y);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn places_say_elements() {
+    fn indices_select_elements() {
         let mut y = [9.0; 4];
         element_at(&[2, 0, -1, 3], &[1.0, 2.0, 3.0], &mut y);
         assert_eq!(y, [3.0, 1.0, 9.0, 9.0]);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "alloc")]
-    fn strings_are_found_and_said() {
+    fn strings_are_looked_up_and_returned() {
         let (text, ends) = (b"abz\xc3\xbc".as_slice(), [0, 1, 3, 5]);
         let x = ["a", "", "bz", "ü", "b", "abz"].map(alloc::string::String::from);
         let mut y = [9; 6];

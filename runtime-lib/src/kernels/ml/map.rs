@@ -4,7 +4,7 @@ use crate::Elem;
 use alloc::{string::String, vec::Vec};
 
 /// The index that stands for a missing key.
-const NOWHERE: i64 = -1;
+const MISSING: i64 = -1;
 
 /// Writes the index of each wanted key among the keys of a map, or -1 for a missing key.
 pub fn find_keys<K: Elem>(keys: &[K], wanted: &[K], places: &mut [i64]) {
@@ -26,7 +26,7 @@ pub fn find_text_keys(keys: &[String], text: &[u8], ends: &[u32], places: &mut [
 
 fn position<K>(keys: &[K], is_wanted: impl Fn(&K) -> bool) -> i64 {
     // The last of equal keys wins, as if the keys were inserted in order.
-    keys.iter().rposition(is_wanted).and_then(|at| i64::try_from(at).ok()).unwrap_or(NOWHERE)
+    keys.iter().rposition(is_wanted).and_then(|at| i64::try_from(at).ok()).unwrap_or(MISSING)
 }
 
 /// Writes the indices that sort the keys of a map.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_follow_the_keys_wanted() {
+    fn values_follow_the_order_of_the_wanted_keys() {
         let (keys, values) = ([3, -1, 7], [30.0, 10.0, 70.0]);
         let (mut places, mut y) = ([0; 4], [9.0; 4]);
         find_keys(&keys, &[7, 8, 3, 0], &mut places);
@@ -61,6 +61,6 @@ mod tests {
         pick_values(&values, &places[..3], &mut y[..3]);
         assert_eq!(y[..3], [10.0, 30.0, 70.0]);
         find_text_keys(&["x".into(), "yz".into()], b"yzwx", &[2, 3, 4], &mut places[..3]);
-        assert_eq!(places[..3], [1, NOWHERE, 0]);
+        assert_eq!(places[..3], [1, MISSING, 0]);
     }
 }

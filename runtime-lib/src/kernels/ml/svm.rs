@@ -29,8 +29,8 @@ pub fn svm_votes<T: Float>(x: &[T], y: &mut [i64], classes: usize) {
     let pairs = classes * classes.saturating_sub(1) / 2;
     for (x, y) in x.chunks_exact(pairs.max(1)).zip(y) {
         let wins = |class: usize| {
-            let duels = duels(classes).zip(x);
-            duels.filter(|&((a, b), &x)| class == if x > T::ZERO { a } else { b }).count()
+            let pairs = class_pairs(classes).zip(x);
+            pairs.filter(|&((a, b), &x)| class == if x > T::ZERO { a } else { b }).count()
         };
         let mut best = (0, wins(0));
         for class in 1..classes {
@@ -44,7 +44,7 @@ pub fn svm_votes<T: Float>(x: &[T], y: &mut [i64], classes: usize) {
 }
 
 /// Returns every pair of classes, in the order of the scores.
-fn duels(classes: usize) -> impl Iterator<Item = (usize, usize)> {
+fn class_pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..classes).flat_map(move |a| (a + 1..classes).map(move |b| (a, b)))
 }
 
@@ -63,7 +63,7 @@ pub fn svm_probabilities<T: Float>(
     let (q, qp) = scratch.split_at_mut(classes * classes);
     let least = T::from_f64(1e-7);
     for (x, p) in x.chunks_exact(a.len().max(1)).zip(y.chunks_exact_mut(classes.max(1))) {
-        for ((((i, j), &x), &a), &b) in duels(classes).zip(x).zip(a).zip(b) {
+        for ((((i, j), &x), &a), &b) in class_pairs(classes).zip(x).zip(a).zip(b) {
             let first = T::ONE.div(T::ONE.add(x.mul(a).add(b).exp()));
             let first = first.maximum(least).minimum(T::ONE.sub(least));
             (r[i * classes + j], r[j * classes + i]) = (first, T::ONE.sub(first));
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn likeness_falls_with_the_distance() {
+    fn the_rbf_kernel_falls_with_the_distance() {
         let mut y = [0.0f64; 4];
         svm_rbf(&[0.0, 0.0, 1.0, 1.0], &[0.0, 0.0, 3.0, 1.0], &mut y, 2, 0.5);
         let expected = [0.0, -5.0, -1.0, -2.0].map(f64::exp);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_of_most_wins_is_chosen() {
+    fn the_class_with_the_most_votes_is_chosen() {
         let mut y = [9; 4];
         // The pairs are 0-1, 0-2 and 1-2.
         let x = [1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 1.0, -1.0, 1.0f32];
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_of_duels_are_coupled() {
+    fn pairwise_probabilities_are_coupled() {
         // The pairwise probabilities of classes with probabilities 0.5, 0.3 and 0.2.
-        let duels = [0.5 / 0.8, 0.5 / 0.7, 0.3 / 0.5f64];
-        let x = duels.map(|p| (p / (1.0 - p)).ln());
+        let pairwise = [0.5 / 0.8, 0.5 / 0.7, 0.3 / 0.5f64];
+        let x = pairwise.map(|p| (p / (1.0 - p)).ln());
         let (mut y, mut scratch) = ([0.0; 3], [0.0; 21]);
         svm_probabilities(&x, &[-1.0; 3], &[0.0; 3], &mut y, &mut scratch, 3);
         assert!(y.iter().zip([0.5, 0.3, 0.2]).all(|(y, e)| (y - e).abs() < 2e-3), "{y:?}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_class_is_inside_or_outside() {
+    fn one_class_scores_become_1_or_minus_1() {
         let mut y = [0.5, 0.0, -1.0, f32::NAN];
         svm_one_class_in_place(&mut y);
         assert_eq!(y, [1.0, -1.0, -1.0, -1.0]);

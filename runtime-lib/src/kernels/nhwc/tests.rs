@@ -222,7 +222,7 @@ fn convolutions_of_single_channels_are_sums() {
 }
 
 #[test]
-fn images_of_several_bands_are_those_of_one() {
+fn images_of_several_bands_match() {
     each_level(|_| {
         for (seed, stride) in [1, 2, 3].into_iter().enumerate() {
             check_window(&[41, 50], &[3, 3], [stride, 1, 1], [80, 1, 1], seed);
@@ -231,7 +231,7 @@ fn images_of_several_bands_are_those_of_one() {
 }
 
 #[test]
-fn channels_go_and_come_back() {
+fn channels_survive_a_round_trip_to_blocks() {
     each_level(|_| {
         for channels in [1, 2, 3, 4, 5, 8, 31] {
             for pixels in [1, 7, 64, 130] {

@@ -325,7 +325,7 @@ mod tests {
 
     #[cfg(feature = "half")]
     #[test]
-    fn half_numbers_are_rounded_once() {
+    fn half_precision_results_are_rounded_once() {
         use half::f16;
         let mut y: [f16; 20] = from_fn(|i| f16::from_f32(i as f32));
         let one = [f16::ONE];

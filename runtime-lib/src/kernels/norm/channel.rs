@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_mean_keeps_a_share() {
+    fn a_running_mean_keeps_its_momentum() {
         let mut y = [9.0f32; 2];
         running_mean(&[1.0, 2.0], &[5.0, -2.0], &mut y, 0.75);
         assert_eq!(y, [2.0, 1.0]);

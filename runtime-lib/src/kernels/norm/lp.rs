@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_has_the_norm_of_one() {
+    fn every_lane_is_normalized() {
         let x = [3.0f32, -4.0, 0.0, 0.0, 6.0, 8.0];
         let mut y = [9.0; 6];
         lp_normalization_l2(&x, &mut y, Axis { outer: 3, len: 2, inner: 1 });

@@ -120,7 +120,7 @@ fn windows_of_every_kind() {
 }
 
 #[test]
-fn one_axis_three_axes_and_none() {
+fn pooling_supports_zero_one_and_three_axes() {
     for (size, kernel, stride) in
         [(200, 3, 2), (150, 2, 1), (701, 2, 2), (700, 300, 3), (90, 90, 1)]
     {

@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_of_whole_numbers_are_not_rounded_twice() {
+    fn quotients_of_integers_are_rounded_once() {
         // Next to 2.5, closer than any `f32` but 2.5.
         let scale = f64::from(i32::MAX - 1);
         let (x, mut y) = ([scale * 2.5 - 1.0, scale * 2.5, scale * 2.5 + 1.0], [0u8; 3]);

@@ -53,7 +53,7 @@ fn normal_numbers_have_their_tails() {
 }
 
 #[test]
-fn truths_have_their_probabilities() {
+fn booleans_are_true_with_their_probability() {
     for p in [0.0, 0.1, 0.5, 1.0] {
         let mut y = [false; MANY];
         bernoulli(&[p as f32; MANY], &mut y, stream(3));
@@ -64,7 +64,7 @@ fn truths_have_their_probabilities() {
 }
 
 #[test]
-fn classes_are_drawn_as_often_as_they_are_likely() {
+fn classes_are_drawn_with_their_probability() {
     let shares = [[0.5, 0.25, 0.125, 0.125], [0.0, 0.1, 0.0, 0.9]];
     let x = shares.as_flattened().iter().map(|&p| libm::logf(p as f32) + 3.0);
     let mut logits = [0.0f32; 8];
@@ -81,7 +81,7 @@ fn classes_are_drawn_as_often_as_they_are_likely() {
 }
 
 #[test]
-fn dropped_elements_are_made_up_for() {
+fn kept_elements_are_scaled_by_the_dropout_rate() {
     let (x, mut y, mut mask) = ([3.0f32; MANY], [0.0; MANY], [false; MANY]);
     dropout_mask(&[0.75], &[true], &mut mask, stream(5));
     dropout(&x, &mask, &[0.75], &[true], &mut y);
@@ -167,7 +167,7 @@ fn drawn_classes_have_their_frequencies() {
 }
 
 #[test]
-fn each_iteration_and_each_seed_gives_other_numbers() {
+fn each_iteration_and_each_seed_draws_different_numbers() {
     let mut draws = Draws::<2>::new(0);
     let mut first = [[0.0f32; 4]; 6];
     let streams = [

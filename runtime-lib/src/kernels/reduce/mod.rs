@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_of_axes_is_reduced_the_fast_way() {
+    fn every_set_of_axes_takes_the_fast_path() {
         let x: [f32; 125] = from_fn(|i| ((i * 37) % 101) as f32 - 50.0);
         let root = |x: &[f32]| libm::sqrt(x.iter().map(|&x| f64::from(x * x)).sum()) as f32;
         cases(|case, n| {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_a_sum_a_product_and_bounds() {
+    fn an_empty_reduction_has_a_sum_a_product_and_bounds() {
         const NONE: [f32; 0] = [];
         assert_eq!(one_axis(reduce_sum, NONE), 0.0);
         assert_eq!(one_axis(reduce_l2, NONE), 0.0);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_wrap_in_sums_and_truncate_in_functions() {
+    fn integer_sums_wrap_and_integer_functions_truncate() {
         assert_eq!(one_axis(reduce_sum, [200u8, 100]), 44);
         assert_eq!(one_axis(reduce_mean, [-3i32, -4]), -3);
         assert_eq!(one_axis(reduce_l2, [3i64, 5]), 5);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_values_reduce_to_any_and_all() {
+    fn booleans_reduce_to_any_and_all() {
         let geometry =
             Reduction { kept: &[3], kept_strides: &[2], reduced: &[2], reduced_strides: &[1] };
         let (x, mut y) = ([false, false, true, false, true, true], [false; 3]);

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_must_be_there_and_named_once() {
+    fn axes_must_be_in_range_and_distinct() {
         let mut sizes = [9; 3];
         assert!(kept_sizes(&mut sizes[..2], &[2], &[4, 5]).is_err());
         assert!(kept_sizes(&mut sizes[..2], &[1, -1], &[4, 5]).is_err());

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_rounded_and_the_outside_is_the_value() {
+    fn integers_are_rounded_and_positions_outside_get_the_value() {
         let geometry =
             Resample { planes: 1, from: &[2], to: &[4], axes: &[0], taps: &[2], inner: 1 };
         let (places, weights) = ([0, 0, -1, 0], [1.0, 0.0, 0.5, 0.5, 0.0, 0.0, -1.0, 1.0]);

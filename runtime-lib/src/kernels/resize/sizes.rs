@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn proportions_are_kept() {
+    fn the_aspect_ratio_is_preserved() {
         let mut sizes = [0; 2];
         assert_eq!(fitted_sizes(&mut sizes, &[7, 8], &[2, 4], Fit::NotLarger), Ok(()));
         assert_eq!(sizes, [4, 8]);

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_outside_belong_to_the_ends() {
+    fn weights_outside_are_added_to_the_edges() {
         let (mut places, mut weights) = ([9; 8], [9.0f64; 16]);
         filter_table(None, None, &mut places, &mut weights, LINE, LINEAR);
         assert_eq!(places, [0, 0, 0, 1, 1, 2, 2, 2]);

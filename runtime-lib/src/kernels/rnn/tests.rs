@@ -306,7 +306,7 @@ const NETS: [Net; 5] = [
 ];
 
 #[test]
-fn every_network_in_every_way() {
+fn every_network_matches_in_every_configuration() {
     for net in NETS {
         for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
             for order in [Order::StepsFirst, Order::BatchFirst] {
@@ -324,7 +324,7 @@ fn every_network_in_every_way() {
 
 /// More steps than one product takes, and full stripes and panels.
 #[test]
-fn long_sequences_in_every_way() {
+fn long_sequences_match_in_every_configuration() {
     for (steps, depth, hidden) in [(50, 16, 32), (67, 5, 64), (96, 40, 32), (130, 9, 96)] {
         for net in NETS {
             for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
@@ -339,7 +339,7 @@ fn long_sequences_in_every_way() {
 }
 
 #[test]
-fn halves_are_near() {
+fn half_precision_results_are_close() {
     for net in NETS {
         let case = Case { net, batch: 2, optional: true, direction: Direction::Both, ..CASE };
         let truth = case.truth(&case.inputs());

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_sums_to_one_however_large_its_numbers() {
+    fn a_softmax_row_sums_to_one_for_large_inputs() {
         for softmax in [softmax_in_place::<f32>, softmax_by_number] {
             let mut y = [3e38f32, 3e38, -3e38, f32::NEG_INFINITY];
             softmax(&mut y, Axis { outer: 1, len: 4, inner: 1 });
@@ -435,7 +435,7 @@ mod tests {
 
     #[cfg(feature = "half")]
     #[test]
-    fn a_sum_of_many_short_numbers_goes_on_growing() {
+    fn a_long_sum_of_16_bit_numbers_keeps_growing() {
         let mut y = [half::bf16::ONE; 1000];
         softmax_in_place(&mut y, Axis { outer: 1, len: 1000, inner: 1 });
         assert!(y.iter().all(|y| (y.to_f64() * 1000.0 - 1.0).abs() < 0.01), "{}", y[0]);

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_string_may_go_behind_many() {
+    fn one_suffix_is_broadcast_to_many_strings() {
         let (a, b) = (["ä", "", "c"].map(String::from), ["-"].map(String::from));
         let mut y = ["old"; 3].map(String::from);
         string_concat(&a, &b, &mut y, Broadcast { sizes: &[3], a: &[1], b: &[0] });

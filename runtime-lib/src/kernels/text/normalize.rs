@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_word_stands_for_none() {
+    fn an_empty_string_stands_for_no_words() {
         check(string_normalizer_lower, &["the", "an"], false, false, &[""]);
         check(string_normalizer, &[], false, false, &[""]);
     }

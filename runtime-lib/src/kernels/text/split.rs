@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn delimiters_next_to_each_other_divide_empty_parts() {
+    fn adjacent_delimiters_enclose_empty_parts() {
         check(
             &["a,b", ",c,,"],
             Some(","),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn white_spaces_next_to_each_other_are_one() {
+    fn adjacent_whitespace_is_one_delimiter() {
         check(&["  a \t b\n", ""], None, usize::MAX, &["a", "b", "", ""], &[2, 0]);
         check(&[" a  b c "], None, 1, &["a", "b c"], &[2]);
         check(&["a\u{2003}b"], None, usize::MAX, &["a", "b"], &[2]);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn multipliers_round_alike_near_bytes() {
+    fn multipliers_round_the_same_near_bytes() {
         for factor in factors() {
             let Some(multiplier) = Multiplier::of(factor) else { continue };
             for sum in sums() {

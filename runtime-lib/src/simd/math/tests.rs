@@ -64,7 +64,7 @@ fn zeros_keep_their_sign() {
 }
 
 #[test]
-fn slices_of_every_length_are_mapped_whole() {
+fn slices_of_every_length_are_mapped_completely() {
     each_level(|level| {
         for n in 0..40 {
             let x: Vec<f32> = (0..n).map(|i| i as f32 / 8.0).collect();

@@ -232,7 +232,7 @@ mod tests {
     /// More rows than all vectors have, with several targets, at each level.
     #[cfg(feature = "std")]
     #[test]
-    fn many_rows_are_followed_at_once() {
+    fn many_rows_are_evaluated_together() {
         let all = rows();
         let x: std::vec::Vec<f32> = all.iter().cycle().take(150).flatten().copied().collect();
         let trees = [0, 1, 5, 0, 0, 0];
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn many_trees_are_followed_at_once() {
+    fn many_trees_are_evaluated_together() {
         let trees: [u32; 38] = core::array::from_fn(|i| if i % 4 == 2 { 5 } else { 0 });
         let mut y = [0.0];
         let geometry = Trees { divisor: 19, ..ONE };
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_say_different_results_and_leaves_several() {
+    fn trees_have_different_targets_and_leaves_several() {
         let geometry = Trees { targets: 2, ..ONE };
         let (x, trees) = ([1.0, 1.0], [0, 0, 5, 1]);
         let mut y = [0.0; 2];

@@ -216,7 +216,7 @@ fn windows_overlap_in_tiles_of_every_width() {
 }
 
 #[test]
-fn a_few_pixels_of_many_channels() {
+fn few_pixels_of_many_channels_match() {
     for cols in 1..6 {
         let row = Over { size: [1, cols], kernel: [1, 1], pads: [0, 0], ends: [0, 0], ..SQUARE };
         row.check(&NCHWC, 2, 1, 20, 90);
@@ -236,7 +236,7 @@ fn each_channel_alone() {
 }
 
 #[test]
-fn groups_that_end_anywhere() {
+fn groups_may_be_incomplete() {
     for over in windows() {
         for (groups, channels, filters) in [(1, 17, 24), (2, 16, 32), (3, 5, 7), (4, 9, 34)] {
             over.check(&GROUPS, 2, groups, channels, filters);
@@ -322,7 +322,7 @@ fn channels_are_read_as_if_they_were_dealt_out() {
 }
 
 #[test]
-fn an_image_of_many_parts() {
+fn an_image_of_many_parts_matches() {
     let over = Over { size: [70, 70], ..SQUARE };
     over.check(&NCHWC, 1, 1, 33, 16);
     over.check(&TO_BLOCKS, 1, 1, 17, 16);
