@@ -3,8 +3,8 @@
 //! [`Prepare`] writes what ONNX calls training information: an algorithm, which computes a loss
 //! from an output and a label, its gradient by the weights, and new weights; the variables of the
 //! optimizer; and a graph that initializes all variables. It changes neither the model's own graph
-//! nor its operator set: a loss that needs a newer operator set is written in older operators, or is
-//! an error.
+//! nor its operator set: a loss that needs a newer operator set is written in older operators, or
+//! is an error.
 //!
 //! The optimizer's counter, `step`, is the number of previous steps. `Adagrad` and `Momentum`
 //! receive it as `T`; `Adam` receives one more, so that the bias is corrected in the first step, as
