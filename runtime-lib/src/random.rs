@@ -147,7 +147,7 @@ mod tests {
 
     /// The test vectors that the authors of the generator publish.
     #[test]
-    fn bits_are_those_of_philox() {
+    fn bits_match_philox() {
         let cases = [
             ([0; 4], [0; 2], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]),
             ([!0; 4], [!0; 2], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_the_model_is_no_markup() {
+    fn text_of_the_model_is_escaped() {
         for (text, shown) in [
             ("a *b* [c](d) <e>", "a \\*b\\* \\[c\\](d) \\<e\\>"),
             ("    let x = 1;", "let x = 1;"),

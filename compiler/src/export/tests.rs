@@ -50,7 +50,7 @@ fn equal_constants_are_written_once() {
 }
 
 #[test]
-fn outputs_keep_their_names_whatever_they_are() {
+fn outputs_keep_their_names() {
     check(
         r#"<ir_version: 10, opset_import: ["" : 21]>
         g (float[2] x) => (float[2] a, float[2] b, float[2] c, float[1] d) <float[1] w = {1}>

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_inside_each_other_are_built_as_often_as_they_are_deep() {
+    fn nested_loops_cost_the_square_of_their_depth() {
         // A body has two nodes. The outermost is built twice, the next one once more, and so on.
         for depth in [1, 2, 8, 20] {
             let built: usize = (1..=depth).map(|level| 2 * (level + 1)).sum();

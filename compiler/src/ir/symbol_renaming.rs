@@ -52,7 +52,7 @@ mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
     #[test]
-    fn sizes_are_those_that_they_were_when_they_were_simplified() {
+    fn simplified_sizes_are_unchanged() {
         // Simplification replaces shapes by sizes, so the inner loop matters for its size only, and
         // each copy defines another symbol.
         let model = "<ir_version: 10, opset_import: [\"\" : 21]>

@@ -144,7 +144,7 @@ mod tests {
     use DType::F32;
 
     #[test]
-    fn an_optional_knows_whether_it_has_a_value() {
+    fn an_optional_has_a_flag_for_its_value() {
         let optional = |content| Given::Value(Type::Optional(Box::new(content)));
         let some = || optional(Type::tensor(F32, [2, 3]));
         check(Optional { ty: None }, &[tensor(F32, [2, 3])], 1, "optional(float[2, 3]) = [1]");

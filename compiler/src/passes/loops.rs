@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_inside_each_other_and_sequences_are_written_out() {
+    fn nested_loops_and_loops_of_sequences_are_unrolled() {
         let (ops, found) = run(
             "y",
             "none = SequenceEmpty()

@@ -95,7 +95,7 @@ fn enlarge(image: &[f32; 64]) -> Vec<f32> {
 }
 
 #[test]
-fn the_last_layers_learn_what_was_new() -> onnxc_runtime::Result {
+fn the_last_layers_learn_new_classes() -> onnxc_runtime::Result {
     let mut model = Box::new(Mobilenet::new());
     let digits: Vec<Digit> = training().take(640).collect();
     let before = Right::of(&mut model)?;

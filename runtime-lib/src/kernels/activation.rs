@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_opens_the_other_operand() {
+    fn a_gate_multiplies_the_other_operand() {
         let a: [f64; 5] = [-3.0, -0.5, 0.0, 0.5, 3.0];
         let b: [f64; 5] = [2.0, -1.0, 7.0, 4.0, 0.5];
         let (mut y, mut narrow) = ([0.0; 5], [0.0; 5]);

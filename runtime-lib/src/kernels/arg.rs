@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn every_small_top_is_a_sorted_beginning() {
+    fn every_small_top_k_is_the_start_of_the_sorted_elements() {
         let x: [f32; 14] =
             [3.0, 1.0, 3.0, f32::NAN, -1.0, 3.0, 0.0, -0.0, 1.0, f32::INFINITY, 2.0, 2.0, 5.0, 4.0];
         let falling = |a: f32, b: f32| match (a.is_nan(), b.is_nan()) {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_stay_when_the_type_changes() {
+    fn bitcast_preserves_bits() {
         let mut y = [0u32; 2];
         bit_cast(&[1.0f32, -0.0], &mut y);
         assert_eq!(y, [0x3f80_0000, 0x8000_0000]);

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_taken_and_joined() {
+    fn split_parts_can_be_concatenated() {
         let x: [u8; 54] = core::array::from_fn(|i| i as u8);
         for code in 0..4 * 4 * 27 {
             let (outer, inner) = (code & 3, code >> 2 & 3);

@@ -152,7 +152,7 @@ mod tests {
     type Kernel = fn(&[i32], &mut [i32], Axis);
 
     #[test]
-    fn every_element_gathers_those_on_its_side() {
+    fn every_element_accumulates_those_before_or_after_it() {
         let kernels: [(Kernel, Kernel); 4] = [
             (cum_sum, cum_prod),
             (cum_sum_exclusive, cum_prod_exclusive),
@@ -184,7 +184,7 @@ mod tests {
 
     #[cfg(feature = "half")]
     #[test]
-    fn sums_of_half_numbers_do_not_stall() {
+    fn half_precision_sums_do_not_stagnate() {
         use half::bf16;
         let mut y = [bf16::ZERO; 1000];
         cum_sum(&[bf16::ONE; 1000], &mut y, Axis { outer: 1, len: 1000, inner: 1 });

@@ -87,7 +87,7 @@ mod tests {
     use core::array::from_fn;
 
     #[test]
-    fn every_small_tile_repeats() {
+    fn every_small_tensor_is_tiled() {
         let x: [u16; 27] = from_fn(|i| i as u16 + 1);
         for code in 0..64 * 64 {
             let from: [usize; 3] = from_fn(|axis| code >> (2 * axis) & 3);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_picked_in_their_own_places() {
+    fn indices_may_cover_fewer_columns_than_the_data() {
         // `x` is [3, 2]; the indices have fewer columns.
         let (x, mut y) = ([0, 1, 2, 3, 4, 5], [9; 4]);
         let geometry = Elements { sizes: &[4, 1], strides: &[0, 1], len: 3, step: 2 };

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_between_elements_of_a_line_is_on_it() {
+    fn linear_data_is_interpolated_exactly() {
         let x: [f32; 32] = core::array::from_fn(|i| (i % 8 * 3 + i / 8) as f32);
         let images = images(&[4, 8], 1, Padding::Border);
         let mut y = [0.0; 1];

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_stay_in_their_own_places() {
+    fn indices_may_cover_fewer_columns_than_the_target() {
         // `y` is [2, 3]; the updates cover two of its columns.
         let mut y = [0; 6];
         let geometry = Elements { sizes: &[1, 2], strides: &[0, 1], len: 2, step: 3 };

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_differ_if_any_element_does() {
+    fn slices_with_a_different_element_are_distinct() {
         // The columns are (1, 3), (0, 2), (1, 2), (1, 3).
         let x = [1, 0, 1, 1, 3, 2, 2, 3];
         let (mut sizes, mut order) = ([0], [0; 4]);

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_iteration_around_up_to_their_length() {
+    fn sequences_are_reversed_up_to_their_length() {
         let x = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
         let mut y = [0; 12];
         let geometry = Axis { outer: 3, len: 4, inner: 1 };
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn triangles_share_their_diagonal() {
+    fn upper_and_lower_triangles_include_the_diagonal() {
         let x = [1; 24];
         for k in (-5..6).chain([i64::MIN, i64::MAX]) {
             let geometry = BatchedMatrices { count: 2, rows: 3, columns: 4 };

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_round_to_even() {
+    fn ties_round_to_even() {
         check(round, [0.5, 1.5, 2.5, -0.5, -1.5, 2.6f32], [0.0, 2.0, 2.0, -0.0, -2.0, 3.0]);
     }
 
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_meet_their_values() {
+    fn functions_match_reference_values() {
         check(exp, [0.0f64, f64::NEG_INFINITY, 800.0], [1.0, 0.0, f64::INFINITY]);
         check(log, [1.0f32, 0.0], [0.0, f32::NEG_INFINITY]);
         check(reciprocal, [4.0f32, 0.0, -0.0], [0.25, f32::INFINITY, f32::NEG_INFINITY]);

@@ -365,7 +365,7 @@ mod tests {
     };
 
     #[test]
-    fn two_operands_meet_in_every_small_shape() {
+    fn two_operands_broadcast_for_every_small_shape() {
         shapes(|sizes, [a, b, _]| {
             let geometry = Broadcast { sizes: &sizes, a: &a, b: &b };
             let mut y = [0; 27];
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn three_operands_meet_in_every_small_shape() {
+    fn three_operands_broadcast_for_every_small_shape() {
         shapes(|sizes, [a, b, c]| {
             let geometry = Broadcast3 { sizes: &sizes, a: &a, b: &b, c: &c };
             let mut y = [0; 27];

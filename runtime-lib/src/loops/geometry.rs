@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_meet_from_the_last_axis() {
+    fn sizes_broadcast_from_the_last_axis() {
         let mut sizes = [9; 3];
         assert_eq!(broadcast_sizes(&mut sizes, &[2, 1, 3], &[4, 1]), Ok(()));
         assert_eq!(sizes, [2, 4, 3]);

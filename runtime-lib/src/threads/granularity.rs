@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_other_models_in_between_do_not_count() {
+    fn interleaved_runs_of_other_models_do_not_count() {
         let (mut one, mut other) = (Granularity::new(), Granularity::new());
         super::super::start(4);
         one.start();

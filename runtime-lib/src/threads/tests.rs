@@ -41,7 +41,7 @@ fn threads_that_went_to_sleep_are_woken() {
 }
 
 #[test]
-fn work_within_work_and_of_several_callers_is_done() {
+fn nested_work_and_work_of_several_callers_completes() {
     let pool = pool(2);
     let sum = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -61,7 +61,7 @@ fn work_within_work_and_of_several_callers_is_done() {
 }
 
 #[test]
-fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+fn a_panic_propagates_to_the_caller_and_the_pool_survives() {
     let pool = pool(2);
     for guilty in 0..4 {
         let run = || pool.run(4, &|i| assert_ne!(i, guilty));

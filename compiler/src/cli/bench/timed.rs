@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn several_algorithms_want_a_name() {
+    fn several_algorithms_require_a_name() {
         let plan = training().infer;
         let algorithm = |name: &str| Algorithm { name: name.into(), plan: plan.clone() };
         let steps = [algorithm("fit"), algorithm("average")];

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_falls_into_words() {
+    fn a_text_is_split_into_words() {
         let text = "y_1=Op<a=-1.5e-3,b=[-7, 2.]># y\n(\"a \\\"b\\\\\")=>@c -inf";
         let expected = [
             Token::Name("y_1"),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn learned_numbers_stay_in_blocks() {
+    fn variable_parameters_stay_in_blocks() {
         let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             last(graph, norm(false), &[x, scale, bias, mean, variance], 1);
         });

@@ -252,7 +252,7 @@ fn weights_may_be_calculated_in_double_precision() {
 }
 
 #[test]
-fn masks_are_added_or_allow() {
+fn masks_are_additive_or_boolean() {
     let one = sizes(2, [2, 2], [5, 19], [6, 7]);
     for mask_len in [19, 11] {
         for mask in [[0, 0, mask_len], [0, 0, 0], [4 * 5 * mask_len, 5 * mask_len, mask_len]] {

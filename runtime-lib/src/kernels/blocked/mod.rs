@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_dealt_out() {
+    fn channels_are_shuffled() {
         let geometry = Channels { batch: 2, channels: 34, pixels: 3 };
         let x: Vec<f32> = (0..2 * 34 * 3).map(|i| i as f32).collect();
         let [mut blocks, mut dealt] = [(); 2].map(|()| vec![f32::NAN; 2 * 48 * 3]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn each_channel_has_its_factor_and_addend() {
+    fn each_channel_has_its_factor_and_shift() {
         let geometry = Channels { batch: 2, channels: 20, pixels: 3 };
         let numbers = |n: usize| (0..n).map(|i| i as f32 - 9.0).collect::<Vec<f32>>();
         let (x, scale, shift) = (numbers(2 * 32 * 3), numbers(32), numbers(32));

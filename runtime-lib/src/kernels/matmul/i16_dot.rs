@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_go_to_even_before_the_zero_point_is_added() {
+    fn ties_round_to_even_before_the_zero_point_is_added() {
         let found = [-5, -3, -1, 0, 1, 3, 5].map(|sum| requantized(sum, 0.5, 1u8));
         assert_eq!(found, [0, 0, 1, 1, 1, 3, 3]);
         assert_eq!([-1000, 1000].map(|sum| requantized(sum, 1.0, 3i8)), [-128, 127]);

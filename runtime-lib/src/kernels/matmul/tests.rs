@@ -184,7 +184,7 @@ fn tiles_may_be_incomplete() {
 }
 
 #[test]
-fn addends_are_broadcast() {
+fn biases_are_broadcast() {
     let orders = [(Plain, Plain), (Plain, Transposed), (Packed, Packed)];
     for (m, n) in [(30, 50), (1, 50), (30, 1), (1, 1), (5, 17)] {
         for c in [[n, 1], [0, 1], [1, 0], [0, 0]] {

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_take_no_share() {
+    fn zeros_are_skipped() {
         let geometry = Axis { outer: 3, len: 3, inner: 1 };
         let mut y = [0.0f32; 9];
         softmax_zero(&[-0.25, 0.0, 0.0, 0.0, 0.75, 0.1, 0.0, 0.0, 0.0], &mut y, geometry);

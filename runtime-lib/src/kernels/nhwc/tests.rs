@@ -291,7 +291,7 @@ fn pools_fold_windows() {
 }
 
 #[test]
-fn windows_before_an_image_panic() {
+fn windows_that_start_before_the_image_panic() {
     let geometry = Conv {
         batch: 1,
         groups: 1,

@@ -345,7 +345,7 @@ fn check_gradient(geometry: Pool<'_>) {
 }
 
 #[test]
-fn derivatives_go_to_the_first_of_the_largest() {
+fn the_gradient_of_a_maximum_goes_to_its_first_occurrence() {
     for (kernel, strides, dilations, pads) in [
         ([2, 2], [2, 2], [1, 1], [0, 0]),
         ([3, 2], [1, 2], [1, 1], [1, 0]),

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_back_to_where_they_were() {
+    fn unpooling_restores_positions() {
         let mut y = [9.0; 12];
         let wide = max_unpool(&[5.0, 6.0], &[1, 5], &mut y, &[1, 2, 3], &[1, 3, 4]);
         assert_eq!(wide, Ok(()));

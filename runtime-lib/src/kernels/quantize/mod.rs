@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_has_the_scale_of_its_place() {
+    fn every_element_has_the_scale_of_its_block() {
         crate::simd::each_level(|_| {
             check::<f32, u8>(|i| 1.5 + i as f64 / 8.0);
             check::<f32, i16>(|i| 2.0 - (i % 16) as f64 / 16.0);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_go_to_even_and_the_rest_to_the_limits() {
+    fn ties_round_to_even_and_large_values_saturate() {
         let x = [-5.0f32, -3.0, -1.0, 1.0, 3.0, 5.0, 1e30, f32::NEG_INFINITY, f32::NAN];
         let (mut y, mut z) = ([9i8; 9], [U4::MIN; 9]);
         quantize_linear(&x, &[2.0], Some(&[1]), &mut y, one(9));

@@ -334,7 +334,7 @@ fn sums_and_products_of_elements_are_those_of_real_numbers() {
 }
 
 #[test]
-fn a_table_starts_with_the_least_byte() {
+fn a_table_starts_with_the_smallest_byte() {
     let entries: Vec<u8> = (0..=255).rev().collect();
     let mut y = [0; 4];
     table(&[0u8, 1, 254, 255], &entries, &mut y);

@@ -86,7 +86,7 @@ mod tests {
 
     /// The first and the 10 000th output of the generator's reference seed.
     #[test]
-    fn bits_are_those_of_the_twister() {
+    fn bits_match_the_mersenne_twister() {
         let mut source = MersenneTwister::new(5489);
         assert_eq!(source.bits(), 3_499_211_612);
         (2..10_000).for_each(|_| {

@@ -286,7 +286,7 @@ mod tests {
 
     #[cfg(feature = "half")]
     #[test]
-    fn sums_of_half_numbers_do_not_stall() {
+    fn half_precision_sums_do_not_stagnate() {
         use half::bf16;
         // A sum accumulated in bf16 would stay at 256.
         assert_eq!(one_axis(reduce_sum, [bf16::ONE; 1000]), bf16::from_f32(1000.0));

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reduced_axes_stay_with_size_one_or_go() {
+    fn reduced_axes_have_size_1_or_are_removed() {
         let from = [2, 3, 0, 5];
         let mut sizes = [9; 4];
         assert_eq!(kept_sizes(&mut sizes, &[-1, 1], &from), Ok(()));

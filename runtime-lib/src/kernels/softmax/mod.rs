@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_spoils_its_lane_alone() {
+    fn a_nan_affects_only_its_lane() {
         for (geometry, spoiled) in [
             (Axis { outer: 2, len: 3, inner: 1 }, [true, true, true, false, false, false]),
             (Axis { outer: 1, len: 3, inner: 2 }, [true, false, true, false, true, false]),

@@ -121,7 +121,7 @@ mod tests {
     type Kernel = fn(&[i64], &[u32], &[i64], &[i64], &[f32], &mut [f32], Grams);
 
     #[test]
-    fn known_grams_are_counted() {
+    fn n_grams_of_the_vocabulary_are_counted() {
         check(count_grams, &[2, 1, 1, 2, 1, 1], [1, 3, 0], [4.0, 2.0, 2.0, 1.0, 2.0]);
         check(count_grams, &[2, 1, 1, 2, 1, 1], [2, 2, 0], [0.0, 0.0, 2.0, 1.0, 0.0]);
         check(find_grams, &[2, 1, 1, 2, 1, 1], [1, 3, 0], [1.0; 5]);

@@ -350,7 +350,7 @@ mod tests {
     /// Each line has the instruction in assembly and its machine code. Register `r` is `(r + 1) <<
     /// 32`.
     #[test]
-    fn instructions_are_read_as_assemblers_write_them() {
+    fn instruction_encodings_match_those_of_assemblers() {
         let rows = |at, apart| Rows { at, apart };
         for (code, instruction) in [
             // ldtilecfg [rax]
@@ -417,7 +417,7 @@ mod tests {
     /// The products of first and of second numbers are accumulated separately, and subnormal
     /// numbers are zeros.
     #[test]
-    fn pairs_are_summed_up_as_the_manual_tells() {
+    fn pairs_are_accumulated_as_the_manual_specifies() {
         if !std::is_x86_feature_detected!("avx512f") {
             return;
         }

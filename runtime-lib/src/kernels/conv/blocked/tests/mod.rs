@@ -249,7 +249,7 @@ fn groups_may_be_incomplete() {
 
 /// An infinity in a group does not affect the others.
 #[test]
-fn groups_keep_to_themselves() {
+fn groups_do_not_mix() {
     SQUARE.with([1, 3, 6, 6], |geometry| {
         let of = channels(1, 18, &SQUARE.size);
         let mut x = some(18 * of.pixels, 1);
@@ -279,7 +279,7 @@ fn groups_keep_to_themselves() {
 }
 
 #[test]
-fn channels_are_read_as_if_they_were_dealt_out() {
+fn channels_are_read_as_if_shuffled() {
     for (groups, depth, filters, shuffled) in [(1, 34, 20, 2), (4, 34, 34, 4), (3, 10, 7, 5)] {
         SQUARE.with([2, groups, depth, filters], |geometry| {
             let of = channels(1, groups * depth, &SQUARE.size);
