@@ -19,15 +19,9 @@ pub fn print(tokens: TokenStream) -> String {
         if text == "blank!();" {
             blank(&mut lines);
         } else if let Some(literal) = text.strip_prefix("comment!(") {
-            // A long comment stands on a line of its own, between the parentheses.
-            let literal = match literal.strip_suffix(");") {
-                Some(literal) => literal.to_owned(),
-                None => given.by_ref().take_while(|line| line.trim() != ");").collect(),
-            };
-            comment(&literal, indent, &mut lines);
+            comment(&argument(literal, &mut given), indent, &mut lines);
         } else if let Some(literal) = text.strip_prefix("note!(") {
-            let literal = literal.strip_suffix(");").expect("a note fits one line");
-            note(literal, &mut lines);
+            note(&argument(literal, &mut given), &mut lines);
         } else {
             lines.push(line.to_owned());
         }
@@ -57,6 +51,15 @@ pub fn strip_marks(tokens: TokenStream) -> TokenStream {
     plain
 }
 
+/// Returns the argument of a mark, which starts with `first`. A long argument is on the lines
+/// between the parentheses.
+fn argument<'t>(first: &str, following: &mut impl Iterator<Item = &'t str>) -> String {
+    match first.strip_suffix(");") {
+        Some(argument) => argument.to_owned(),
+        None => following.take_while(|line| line.trim() != ");").collect(),
+    }
+}
+
 /// Adds an empty line, unless there is one already or a block begins.
 fn blank(lines: &mut Vec<String>) {
     if lines.last().is_some_and(|before| !before.is_empty() && !before.ends_with('{')) {
@@ -72,7 +75,7 @@ fn comment(literal: &str, indent: &str, lines: &mut Vec<String>) {
     lines.extend(comment.value().lines().map(|line| format!("{indent}// {line}")));
 }
 
-/// A comment at the end of the line before.
+/// Adds a comment at the end of the line before.
 fn note(literal: &str, lines: &mut [String]) {
     let note: syn::LitStr = syn::parse_str(literal).expect("`note!` has a string literal");
     let line = lines.last_mut().expect("a note follows an item");
@@ -113,6 +116,16 @@ mod tests {
         ];
         let expected = expected.join("\n");
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_long_note_stays_on_the_line_of_its_item() {
+        let note = format!("[{}]", ["1"; 40].join(", "));
+        let text = print(quote! {
+            const A: usize = 1;
+            note!(#note);
+        });
+        assert_eq!(text, format!("const A: usize = 1; // {note}\n"));
     }
 
     #[test]
