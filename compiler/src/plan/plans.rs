@@ -35,4 +35,13 @@ impl Plans {
             Plans::Training(training) => training.plans().collect(),
         }
     }
+
+    /// Returns whether a plan calls kernels of a module of the runtime library, such as `image`.
+    pub fn call_kernels_of(&self, module: &str) -> bool {
+        let mut found = false;
+        for plan in self.all() {
+            plan.calls(&mut |call| found |= call.kernel.split("::").next() == Some(module));
+        }
+        found
+    }
 }

@@ -119,7 +119,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     let values = inputs(options, &timed, &labels)?;
     let source = root.join("src");
     fs::create_dir_all(&source).map_err(|error| io_diagnostic(&source, &error))?;
-    let images = module.code.contains("image_decoder::");
+    let images = plans.call_kernels_of("image");
     write_if_changed(&root.join("Cargo.toml"), manifest(options, images).as_bytes())?;
     write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
     write_if_changed(&source.join("runner_io.rs"), include_bytes!("../test/runner_io.rs"))?;

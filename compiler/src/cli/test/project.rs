@@ -108,7 +108,7 @@ impl Project {
         let style = options.style(plan, &format!("model_{number}"))?;
         let signature = emit::signature(plan, &style);
         let directory = self.crate_of(number).join("src");
-        self.images |= module.code.contains("image_decoder::");
+        self.images |= plans.call_kernels_of("image");
         module.code += &match plans.training() {
             Some(training) if learns => {
                 glue::run_training(&signature.model, training, &emit::signatures(training, &style))
