@@ -1,15 +1,19 @@
 """Writes ONNX's operator schemas in the form that onnxc's checker and `onnxc ops` read.
 
-    pip install onnx==1.23.2
+    pip install onnx==1.23.2 onnxruntime==1.31.1
     python operators.py > compiler/src/check/operators.txt
+    python operators.py --runtime > compiler/src/check/microsoft.txt
 
-`tests/conformance/run` compares the file with the output of this program.
+With `--runtime`, writes the operators that ONNX Runtime adds to those of ONNX.
+`tests/conformance/run` compares the files with the output of this program.
 """
 
 import re
 import sys
+from importlib.metadata import version
 
 import onnx.defs
+import runtime_schemas
 
 HEAD = """\
 # The operators of ONNX {version}: name, versions, inputs, outputs, attributes, types.
@@ -17,6 +21,10 @@ HEAD = """\
 # types may differ; `!` marks a required attribute. A type is that of a constraint, or one of
 # ONNX's. The sets of types that constraints allow come first, by number. Written by
 # tests/conformance/operators.py.
+"""
+RUNTIME_HEAD = """\
+# The operators that ONNX Runtime {version} adds to those of ONNX, in the form of operators.txt.
+# Written by tests/conformance/operators.py --runtime.
 """
 DOMAINS = ["", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"]
 Option = onnx.defs.OpSchema.FormalParameterOption
@@ -50,30 +58,35 @@ def signature(schema, number):
     return " ".join(words).removesuffix(" |")
 
 
-def main():
-    schemas = onnx.defs.get_all_schemas_with_history()
+def table(schemas, domains):
+    """Formats the table: the sets of types, then the operators of each domain."""
     sets, text = {}, ""
 
     def number(types):
         return sets.setdefault(" ".join(sorted(map(spelled, types))), len(sets))
 
-    for domain in DOMAINS:
+    for domain in domains:
         text += f"\n[{domain or 'ai.onnx'}]\n"
-        ours = (s for s in schemas if s.domain == domain)
-        ours = sorted(ours, key=lambda s: (s.name, s.since_version))
+        ours = sorted((s for s in schemas if s.domain == domain), key=lambda s: (s.name, s.since_version))
         lines = []
         for schema in ours:
-            said = signature(schema, number)
-            if lines and lines[-1][0] == schema.name and lines[-1][2] == said:
+            form = signature(schema, number)
+            if lines and lines[-1][0] == schema.name and lines[-1][2] == form:
                 lines[-1][1].append(schema.since_version)
             else:
-                lines.append((schema.name, [schema.since_version], said))
-        for name, versions, said in lines:
-            text += f"{name} {','.join(map(str, versions))}: {said}\n"
-    print(HEAD.format(version=onnx.__version__))
-    for types, i in sets.items():
-        print(f"{i} = {types}")
-    print(text, end="")
+                lines.append((schema.name, [schema.since_version], form))
+        for name, versions, form in lines:
+            text += f"{name} {','.join(map(str, versions))}: {form}\n"
+    return "".join(f"{i} = {types}\n" for types, i in sets.items()) + text
+
+
+def main():
+    if "--runtime" in sys.argv[1:]:
+        print(RUNTIME_HEAD.format(version=version("onnxruntime")))
+        print(table([*runtime_schemas.schemas()], ["", runtime_schemas.DOMAIN]), end="")
+    else:
+        print(HEAD.format(version=onnx.__version__))
+        print(table(onnx.defs.get_all_schemas_with_history(), DOMAINS), end="")
     return 0
 
 

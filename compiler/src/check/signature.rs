@@ -1,4 +1,5 @@
-//! The signatures of all versions of ONNX's operators: inputs, outputs, attributes and types.
+//! The signatures of all versions of ONNX's operators, and of those that ONNX Runtime adds: inputs,
+//! outputs, attributes and types.
 
 use super::attribute_types::kind_of;
 use onnxc_proto::attribute_proto::AttributeType;
@@ -73,7 +74,12 @@ pub struct Attribute {
 /// The versions of each operator, by domain and name.
 type Operators = BTreeMap<&'static str, BTreeMap<&'static str, Vec<Signature>>>;
 
-static OPERATORS: LazyLock<Operators> = LazyLock::new(|| read(include_str!("operators.txt")));
+static OPERATORS: LazyLock<Operators> = LazyLock::new(|| {
+    let mut operators = Operators::new();
+    read(include_str!("operators.txt"), &mut operators);
+    read(include_str!("microsoft.txt"), &mut operators);
+    operators
+});
 
 /// Returns every version of every operator, by domain (`ai.onnx` is the empty string) and name;
 /// `None` where the operator was removed.
@@ -93,27 +99,15 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str, i64, Option<&'
     })
 }
 
-/// Returns whether ONNX specifies the operators of a domain; `ai.onnx` is the empty string.
+/// Returns whether the operators of a domain are specified; `ai.onnx` is the empty string.
 pub fn is_known(domain: &str) -> bool {
-    matches!(domain, "" | "ai.onnx.ml" | "ai.onnx.preview" | "ai.onnx.preview.training")
+    OPERATORS.contains_key(domain)
 }
 
 /// Returns whether an operator is one of the first operator sets that was never specified. Old
 /// files use them.
 pub fn is_experiment(domain: &str, name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "ATen",
-        "Affine",
-        "ConstantFill",
-        "Crop",
-        "DynamicSlice",
-        "GRUUnit",
-        "GivenTensorFill",
-        "ImageScaler",
-        "ParametricSoftplus",
-        "Scale",
-        "ScaledTanh",
-    ];
+    const NAMES: &[&str] = &["ATen", "ConstantFill"];
     domain.is_empty() && NAMES.contains(&name)
 }
 
@@ -167,8 +161,8 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-fn read(text: &'static str) -> Operators {
-    let mut operators = Operators::new();
+/// Adds the operators of a table.
+fn read(text: &'static str, operators: &mut Operators) {
     let mut domain = "";
     let mut sets: Vec<Vec<&str>> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -186,7 +180,6 @@ fn read(text: &'static str) -> Operators {
         let names = operators.entry(domain).or_default();
         names.entry(name).or_default().push(signature);
     }
-    operators
 }
 
 /// The type sets of constraints, by index.
@@ -279,8 +272,8 @@ mod tests {
     fn a_version_means_the_newest_change_up_to_it() {
         assert_eq!(find("", "Relu", 13).map(|(since, _)| since), Some(13));
         assert_eq!(find("", "Relu", 9).map(|(since, _)| since), Some(6));
-        assert!(find("", "LayerNormalization", 16).is_none());
-        assert_eq!(first_version("", "LayerNormalization"), Some(17));
+        assert!(find("", "RMSNormalization", 22).is_none());
+        assert_eq!(first_version("", "RMSNormalization"), Some(23));
         assert!(find("", "Upsample", 10).is_some_and(|(_, signature)| signature.form.is_none()));
     }
 

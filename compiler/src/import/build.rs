@@ -252,6 +252,16 @@ impl GraphBuilder<'_> {
                 let function = self.operator_body(entry, text)?;
                 self.call(&function, node, inputs, &attributes, scope)
             }
+            Reading::Function(write) => {
+                let attributes = self.read_attributes(&attributes)?.0;
+                let (region, outputs) = (scope.region, node.output.len());
+                let mut reader =
+                    Reader::new(&mut self.graph, region, version, inputs, outputs, attributes);
+                let text = write(&mut reader)?;
+                let (inputs, _) = reader.finish()?;
+                let function = self.operator_body(entry, &text)?;
+                self.call(&function, node, inputs, &[], scope)
+            }
         }
     }
 

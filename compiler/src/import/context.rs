@@ -39,7 +39,7 @@ pub(super) struct GraphBuilder<'p> {
     pub(super) graph: Graph,
     pub(super) functions: HashMap<(&'p str, &'p str, &'p str), &'p FunctionProto>,
     /// The parsed bodies of operators, by their text.
-    pub(super) bodies: HashMap<&'static str, Rc<FunctionProto>>,
+    pub(super) bodies: HashMap<String, Rc<FunctionProto>>,
     pub(super) bindings: Bindings<'p>,
     /// The variables of a trainable model, until they become inputs of its graph.
     pub(super) variables: Vec<Variable>,

@@ -23,16 +23,12 @@ impl<'p> GraphBuilder<'p> {
     }
 
     /// The function that defines an operator, parsed once.
-    pub(super) fn operator_body(
-        &mut self,
-        entry: &Entry,
-        body: &'static str,
-    ) -> Result<Rc<FunctionProto>> {
+    pub(super) fn operator_body(&mut self, entry: &Entry, body: &str) -> Result<Rc<FunctionProto>> {
         if let Some(function) = self.bodies.get(body) {
             return Ok(function.clone());
         }
         let function = Rc::new(operator(entry, body)?);
-        self.bodies.insert(body, function.clone());
+        self.bodies.insert(body.to_owned(), function.clone());
         Ok(function)
     }
 
@@ -129,9 +125,10 @@ impl<'p> GraphBuilder<'p> {
 /// Parses the function that defines `entry`, over the newest operator sets.
 pub(super) fn operator(entry: &Entry, body: &str) -> Result<FunctionProto> {
     let mut function = text::function(&format!("{} {body}", entry.name))?;
-    function.opset_import = [("", Domain::Onnx), ("ai.onnx.ml", Domain::Ml)]
-        .map(|(name, domain)| OperatorSetIdProto {
-            domain: Some(name.to_owned()),
+    let domains = [Domain::Onnx, Domain::Ml, Domain::Microsoft];
+    function.opset_import = domains
+        .map(|domain| OperatorSetIdProto {
+            domain: Some(canonical(&domain.to_string()).to_owned()),
             version: Some(domain.newest()),
         })
         .to_vec();

@@ -180,7 +180,7 @@ impl Spec {
         })
     }
 
-    fn add_unlocated(self, graph: &mut Graph, region: RegionId) -> Result<Outputs> {
+    fn add_unlocated(mut self, graph: &mut Graph, region: RegionId) -> Result<Outputs> {
         let entry = self.entry()?;
         match entry.reading {
             Reading::Read(read) => {
@@ -210,6 +210,15 @@ impl Spec {
                     .help("write it to a model file, or in ONNX's textual syntax"))
             }
             Reading::Body(body) => self.inline_function(entry, body, graph, region),
+            Reading::Function(write) => {
+                let (version, wanted) = (self.set.version, self.outputs.len());
+                let attributes = std::mem::take(&mut self.attributes);
+                let inputs = self.inputs.clone();
+                let mut reader = Reader::new(graph, region, version, inputs, wanted, attributes);
+                let body = write(&mut reader)?;
+                self.inputs = reader.finish()?.0;
+                self.inline_function(entry, &body, graph, region)
+            }
         }
     }
 
@@ -231,7 +240,7 @@ impl Spec {
     fn inline_function(
         self,
         entry: &Entry,
-        body: &'static str,
+        body: &str,
         graph: &mut Graph,
         region: RegionId,
     ) -> Result<Outputs> {

@@ -102,6 +102,8 @@ pub enum Domain {
     Training,
     /// `ai.onnx.preview`.
     Preview,
+    /// `com.microsoft`: the operators that ONNX Runtime adds.
+    Microsoft,
     /// onnxc's own operators, which passes create.
     Internal,
 }
@@ -114,6 +116,7 @@ impl Domain {
             "ai.onnx.ml" => Domain::Ml,
             "ai.onnx.preview.training" | "ai.onnx.training" => Domain::Training,
             "ai.onnx.preview" => Domain::Preview,
+            "com.microsoft" => Domain::Microsoft,
             "internal" => Domain::Internal,
             _ => return None,
         })
@@ -124,7 +127,7 @@ impl Domain {
         match self {
             Domain::Onnx => 28,
             Domain::Ml => 5,
-            Domain::Training | Domain::Preview | Domain::Internal => 1,
+            Domain::Training | Domain::Preview | Domain::Microsoft | Domain::Internal => 1,
         }
     }
 }
@@ -175,6 +178,7 @@ impl fmt::Display for Domain {
             Domain::Ml => "ai.onnx.ml",
             Domain::Training => "ai.onnx.preview.training",
             Domain::Preview => "ai.onnx.preview",
+            Domain::Microsoft => "com.microsoft",
             Domain::Internal => "internal",
         })
     }

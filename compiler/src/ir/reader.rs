@@ -205,6 +205,11 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Whether input `i` is present.
+    pub fn has(&self, i: usize) -> bool {
+        self.inputs.get(i).is_some_and(Option::is_some)
+    }
+
     /// Returns the type of a value.
     pub fn type_of(&self, value: ValueId) -> &Type {
         &self.graph[value].ty

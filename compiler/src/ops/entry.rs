@@ -34,6 +34,9 @@ pub enum Reading {
     /// The body of a function in ONNX's textual syntax, over the newest operators, such as `<axis:
     /// int = 1> (X) => (Y) { ... }`.
     Body(&'static str),
+    /// A function returns the body, as in [`Reading::Body`], which depends on the node's attributes,
+    /// inputs and outputs.
+    Function(Function),
 }
 
 /// Reads a node as one [`Op`].
@@ -41,6 +44,9 @@ pub type Read = fn(&mut Reader<'_>) -> Result<Rc<dyn Op>>;
 
 /// Reads a node as several nodes, and returns the values of its outputs.
 pub type Nodes = fn(&mut Reader<'_>) -> Result<Vec<ValueId>>;
+
+/// Reads a node as the body of a function in ONNX's textual syntax.
+pub type Function = fn(&mut Reader<'_>) -> Result<String>;
 
 /// An operator of ONNX's main operator set.
 pub const fn entry(name: &'static str, since: i64, read: Read) -> Entry {
@@ -65,6 +71,21 @@ pub const fn ml(name: &'static str, since: i64, read: Read) -> Entry {
 /// An operator of classical machine learning that expands to other nodes.
 pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, reading: Reading::Nodes(read) }
+}
+
+/// An operator that ONNX Runtime adds to ONNX's main operator set, as a function.
+pub const fn function(name: &'static str, since: i64, write: Function) -> Entry {
+    Entry { domain: Domain::Onnx, name, since, reading: Reading::Function(write) }
+}
+
+/// An operator of ONNX Runtime.
+pub const fn microsoft(name: &'static str, read: Read) -> Entry {
+    Entry { domain: Domain::Microsoft, name, since: 1, reading: Reading::Read(read) }
+}
+
+/// An operator of ONNX Runtime, as a function.
+pub const fn microsoft_function(name: &'static str, write: Function) -> Entry {
+    Entry { domain: Domain::Microsoft, name, since: 1, reading: Reading::Function(write) }
 }
 
 /// An operator of ONNX's preview operator set.

@@ -49,6 +49,7 @@ pub(crate) mod image;
 pub(crate) mod linalg;
 pub(crate) mod loss;
 pub(crate) mod matmul;
+pub(crate) mod microsoft;
 pub(crate) mod ml;
 pub(crate) mod nhwc;
 pub(crate) mod nms;
@@ -84,8 +85,8 @@ mod weight_precision;
 pub(crate) mod window;
 
 pub use entry::{
-    Entry, Nodes, Read, Reading, body, entry, internal, ml, ml_nodes, nodes, preview, training,
-    training_of_names,
+    Entry, Function, Nodes, Read, Reading, body, entry, function, internal, microsoft,
+    microsoft_function, ml, ml_nodes, nodes, preview, training, training_of_names,
 };
 
 use crate::ir::Domain;
@@ -131,6 +132,14 @@ const FAMILIES: &[&[Entry]] = &[
     loss::OPS,
     matmul::OPS,
     matmul::integer::OPS,
+    microsoft::activation::OPS,
+    microsoft::attention::OPS,
+    microsoft::conv::OPS,
+    microsoft::legacy::OPS,
+    microsoft::matmul::OPS,
+    microsoft::norm::OPS,
+    microsoft::quantized::OPS,
+    microsoft::shape::OPS,
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,

@@ -7,6 +7,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+import runtime_schemas
+
 from . import oracle, registry
 from . import ops  # noqa: F401 (each family registers its operators)
 
@@ -52,8 +54,10 @@ def write(options, domain, op, version, until, number):
             print(f"{who:<12} {how:<8} {op} {version} case {number}: {what}")
         return
     again = f"{PROGRAM} --only {op} --since {version} --seed {options.seed} --case {number}"
+    # Some operators of `ai.onnx` and of ONNX Runtime have the same name.
+    name = f"{domain}.{op}" if domain == runtime_schemas.DOMAIN else op
     case.write(
-        options.out / op / f"v{version}_s{options.seed}_{number:03}", oracle.expected(case), again
+        options.out / name / f"v{version}_s{options.seed}_{number:03}", oracle.expected(case), again
     )
 
 

@@ -3,6 +3,7 @@
 import zlib
 
 import numpy as np
+import runtime_schemas
 from onnx import defs, helper
 
 from . import types
@@ -10,8 +11,18 @@ from .case import Case, as_value
 from .types import BOOL, I64, STRING
 
 # The newest version of each operator set.
-NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+NEWEST = {
+    "": 28,
+    "ai.onnx.ml": 5,
+    "ai.onnx.preview": 1,
+    "ai.onnx.preview.training": 1,
+    runtime_schemas.DOMAIN: 1,
+}
 WORDS = ("", "a", "A", "ab", "Zürich", "the", "cat", "CAT", "3", "-1.5", "日本", "a b", "x\ty")
+
+
+# The schemas of the operators that ONNX Runtime adds.
+RUNTIME_SCHEMAS = {(s.domain, s.name, s.since_version): s for s in runtime_schemas.schemas()}
 
 
 class Choices:
@@ -111,7 +122,7 @@ class Draw(Choices):
         super().__init__(np.random.default_rng([seed, name, version, number]))
         # Any operator set that contains this version.
         self.opset = self.int(version, until)
-        self.schema = defs.get_schema(op, version, domain)
+        self.schema = RUNTIME_SCHEMAS.get((domain, op, version)) or defs.get_schema(op, version, domain)
 
     # Attributes and types.
 

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import runtime_schemas
 from onnx.reference import ReferenceEvaluator
 
 from .case import as_value
@@ -11,7 +12,11 @@ from .types import is_float
 
 def expected(case):
     """Returns the expected outputs of a case."""
-    return by_reference(case) if case.reference else by_evaluator(case)
+    if case.reference:
+        return by_reference(case)
+    if case.domain == runtime_schemas.DOMAIN:
+        return [as_value(x) for x in by_runtime(case, case.model())]
+    return by_evaluator(case)
 
 
 def by_reference(case):
@@ -29,13 +34,14 @@ def by_evaluator(case):
     return [as_value(x) for x in results]
 
 
-def by_runtime(case):
+def by_runtime(case, model=None):
     """Returns the outputs of ONNX Runtime, if it is installed."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
+    model = model or case.model(expected(case))
     session = onnxruntime.InferenceSession(
-        case.model(expected(case)).SerializeToString(), providers=["CPUExecutionProvider"]
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     return session.run(None, case.feeds())
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from onnx import defs
 
-from .draw import NEWEST, Draw
+from .draw import NEWEST, RUNTIME_SCHEMAS, Draw
 
 # The function that generates cases of an operator, by domain and name.
 DRAWS = {}
@@ -39,6 +39,9 @@ def versions():
     for schema in defs.get_all_schemas_with_history():
         if schema.domain in NEWEST:
             found[schema.domain, schema.name].append(schema.since_version)
+    for domain, name, since in RUNTIME_SCHEMAS:
+        if (domain, name) in DRAWS:
+            found[domain, name].append(since)
     for key, since in sorted(found.items()):
         since.sort()
         until = [*(next - 1 for next in since[1:]), NEWEST[key[0]]]
@@ -47,7 +50,8 @@ def versions():
 
 def removed(domain, op, version):
     """Whether that version removes the operator from its set."""
-    return defs.get_schema(op, version, domain).deprecated
+    schema = RUNTIME_SCHEMAS.get((domain, op, version)) or defs.get_schema(op, version, domain)
+    return schema.deprecated
 
 
 def count(since):

@@ -172,7 +172,7 @@ fn implementation(version: &Version, plan: &Plan) -> &'static str {
     let domain = onnxc::ir::Domain::from_name(version.domain);
     let entry = domain.and_then(|domain| ops::find(domain, version.name, version.since));
     match entry.map(|entry| entry.reading) {
-        Some(Reading::Body(_)) => "function",
+        Some(Reading::Body(_) | Reading::Function(_)) => "function",
         Some(Reading::Nodes(_)) => "other nodes",
         _ if plan.steps.iter().any(|step| matches!(step, Step::If(_) | Step::Loop(_))) => {
             "control flow"

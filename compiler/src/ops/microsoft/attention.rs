@@ -1,0 +1,348 @@
+//! Attention with projections, biases and caches, over ONNX's `Attention`.
+//!
+//! Queries, keys and values become tensors of three axes, `[batch, length, heads · size]`, which
+//! ONNX's operator takes with their numbers of heads.
+
+use super::{
+    super::{Entry, microsoft_function},
+    in_angles,
+};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    ir::Reader,
+};
+
+pub const OPS: &[Entry] = &[
+    microsoft_function("Attention", self_attention),
+    microsoft_function("MultiHeadAttention", multi_head),
+    microsoft_function("QAttention", quantized),
+    microsoft_function("RotaryEmbedding", rotary),
+];
+
+/// The value of a masked score, unless the attribute `mask_filter_value` says another.
+const MASKED: f32 = -10_000.0;
+
+/// Returns the error for a part of an operator that is not implemented.
+fn refuse<T>(what: &str, help: &str) -> Result<T> {
+    Err(Diagnostic::new(Code::Unsupported, format!("{what} is not supported")).help(help))
+}
+
+/// The attributes that all attentions have.
+struct Attributes {
+    heads: i64,
+    causal: bool,
+    masked: f32,
+    scale: Option<f32>,
+}
+
+impl Attributes {
+    fn read(node: &mut Reader<'_>) -> Result<Attributes> {
+        Ok(Attributes {
+            heads: node.required_int("num_heads")?,
+            causal: node.flag("unidirectional", false)?,
+            masked: node.float("mask_filter_value", MASKED)?,
+            scale: node.maybe_float("scale")?,
+        })
+    }
+
+    /// Writes the node that attends `q`, `k` and `v` and gives `y` and the caches.
+    fn attention(&self, mask: &str, past: bool) -> String {
+        let heads = self.heads;
+        let mut attributes = vec![
+            format!("q_num_heads = {heads}"),
+            format!("kv_num_heads = {heads}"),
+            format!("is_causal = {}", i32::from(self.causal)),
+        ];
+        // A scale of 0 is none.
+        attributes.extend(self.scale.filter(|&s| s != 0.0).map(|s| format!("scale = {s:?}")));
+        let attributes = in_angles(&attributes);
+        let mask = if mask.is_empty() { "\"\"" } else { mask };
+        let past = if past { ", past_k, past_v" } else { "" };
+        format!("y, present_k, present_v = Attention {attributes} (q, k, v, {mask}{past})")
+    }
+}
+
+/// Writes the nodes that compute what is added to the scores, called `mask`, from the integers of
+/// input `i`, `given`, and from the input `bias`. Returns them with the name of the mask, which is
+/// empty without one. The keys count the cached ones.
+fn mask(
+    node: &Reader<'_>,
+    (i, bias): (usize, usize),
+    masked: f32,
+    total: &str,
+) -> Result<(String, &'static str)> {
+    let bias = node.has(bias);
+    if !node.has(i) {
+        return Ok((String::new(), if bias { "bias_of_scores" } else { "" }));
+    }
+    let ty = node.ty(i).and_then(|ty| ty.as_tensor()).ok_or_else(|| {
+        let message = format!("the number of axes of input {i} must be known");
+        Diagnostic::new(Code::UnknownShape, message)
+    })?;
+    let batch = node.ty(0).and_then(|ty| Some(ty.as_tensor()?.shape.first()?.clone()));
+    let is_kept = match ty.rank() {
+        1 if Some(&ty.shape[0]) == batch.as_ref() => {
+            "column = Unsqueeze (given, one) kept = Less (places, column)
+            axes = Constant <value_ints = [1, 2]> ()"
+        }
+        1 if batch.as_ref().is_some_and(|batch| ty.shape[0] == batch * 2) => {
+            "ends, starts = Split <axis = 0, num_outputs = 2> (given)
+            end = Unsqueeze (ends, one) start = Unsqueeze (starts, one)
+            before = Less (places, end) from = GreaterOrEqual (places, start)
+            kept = And (before, from)
+            axes = Constant <value_ints = [1, 2]> ()"
+        }
+        2 => {
+            "kept = Cast <to = 9> (given)
+            axes = Constant <value_ints = [1, 2]> ()"
+        }
+        3 => {
+            "kept = Cast <to = 9> (given)
+            axes = Constant <value_ints = [1]> ()"
+        }
+        _ => {
+            let what = format!("a mask of the shape of input {i}");
+            return refuse(
+                &what,
+                "give lengths `[batch]`, or a mask `[batch, keys]` or `[batch, queries, keys]`",
+            );
+        }
+    };
+    let sum = if bias { "mask = Add (filter, bias_of_scores)" } else { "mask = Identity (filter)" };
+    let nodes = format!(
+        "one = Constant <value_ints = [1]> ()
+        first = Constant <value_int = 0> () next = Constant <value_int = 1> ()
+        {total}
+        all_places = Range (first, total, next)
+        places = CastLike (all_places, given)
+        {is_kept}
+        kept_of_heads = Unsqueeze (kept, axes)
+        masked_float = Constant <value_float = {masked:?}> ()
+        zero_float = Constant <value_float = 0.0> ()
+        masked = CastLike (masked_float, q) zero = CastLike (zero_float, q)
+        filter = Where (kept_of_heads, zero, masked)
+        {sum}"
+    );
+    Ok((nodes, "mask"))
+}
+
+/// The nodes that count the keys, `total`: the new ones, and `past` where there are cached ones.
+fn count_keys(past: Option<&str>) -> String {
+    let new = "new_axis = Constant <value_int = 1> () of_keys = Shape (k)
+        new_keys = Gather (of_keys, new_axis)";
+    match past {
+        None => format!("{new} total = Identity (new_keys)"),
+        Some(past) => format!(
+            "{new} past_axis = Constant <value_int = 2> () of_past = Shape ({past})
+            past_keys = Gather (of_past, past_axis) total = Add (new_keys, past_keys)"
+        ),
+    }
+}
+
+/// The nodes that split the projections `all` into `q`, `k` and `v`.
+fn split(sizes: Option<Vec<i64>>) -> String {
+    match sizes.filter(|sizes| sizes.len() == 3) {
+        None => "q, k, v = Split <axis = -1, num_outputs = 3> (all)".to_owned(),
+        Some(sizes) => format!(
+            "sizes = Constant <value_ints = {sizes:?}> () q, k, v = Split <axis = -1> (all, sizes)"
+        ),
+    }
+}
+
+/// The nodes that split `past` into the caches of keys and of values.
+const SPLIT_PAST: &str =
+    "keys_at = Constant <value_int = 0> () values_at = Constant <value_int = 1> ()
+    past_k = Gather (past, keys_at) past_v = Gather (past, values_at)";
+
+/// The nodes that join the caches of keys and of values to `present`.
+const JOIN_PRESENT: &str = "at_front = Constant <value_ints = [0]> ()
+    front_k = Unsqueeze (present_k, at_front) front_v = Unsqueeze (present_v, at_front)
+    present = Concat <axis = 0> (front_k, front_v)";
+
+/// Writes an attention of the projections `all`. The mask is input `mask.0`, the bias of the scores
+/// input `mask.1`, and the cache input `past`.
+fn of_projections(
+    node: &mut Reader<'_>,
+    inputs: &str,
+    projections: &str,
+    masks: (usize, usize),
+    past: usize,
+) -> Result<String> {
+    let attributes = Attributes::read(node)?;
+    if node.flag("do_rotary", false)? {
+        return refuse("`do_rotary`", "apply `RotaryEmbedding` to queries and keys");
+    }
+    node.ignore("rotary_embedding_dim");
+    if node.flag("past_present_share_buffer", false)? {
+        return refuse("`past_present_share_buffer`", "export the model without shared buffers");
+    }
+    let split = split(node.maybe_ints("qkv_hidden_sizes")?);
+    let has_past = node.has(past);
+    let total = count_keys(has_past.then_some("past_k"));
+    let (nodes, mask) = mask(node, masks, attributes.masked, &total)?;
+    let past = if has_past { SPLIT_PAST } else { "" };
+    let attention = attributes.attention(mask, has_past);
+    let (outputs, present) =
+        if node.outputs > 1 { ("y, present", JOIN_PRESENT) } else { ("y", "") };
+    Ok(format!(
+        "({inputs}) => ({outputs}) {{
+            {projections} {split} {past} {nodes} {attention} {present}
+        }}"
+    ))
+}
+
+fn self_attention(node: &mut Reader<'_>) -> Result<String> {
+    let sum = if node.has(2) { "all = Add (products, bias)" } else { "all = Identity (products)" };
+    let inputs = "x, weights, bias, given, past, bias_of_scores, past_length";
+    of_projections(node, inputs, &format!("products = MatMul (x, weights) {sum}"), (3, 5), 4)
+}
+
+fn quantized(node: &mut Reader<'_>) -> Result<String> {
+    let inputs =
+        "x, weights, bias, x_scale, weight_scale, given, x_zero, weight_zero, past, bias_of_scores";
+    let projections = "integers = MatMulInteger (x, weights, x_zero, weight_zero)
+        factor = Mul (x_scale, weight_scale)
+        reals = CastLike (integers, factor)
+        products = Mul (reals, factor)
+        all = Add (products, bias)";
+    of_projections(node, inputs, projections, (5, 9), 8)
+}
+
+/// The nodes that take `count` tensors from the axis 3 of a packed tensor.
+fn unpack(packed: &str, names: &[&str]) -> String {
+    let count = names.len();
+    let parts: Vec<String> = names.iter().map(|name| format!("{name}_part")).collect();
+    let flat = names.iter().map(|name| {
+        format!(
+            "{name}_heads = Squeeze ({name}_part, packed_axis)
+            {name}_flat = Reshape ({name}_heads, three_axes)"
+        )
+    });
+    let flat: Vec<String> = flat.collect();
+    format!(
+        "packed_axis = Constant <value_ints = [3]> ()
+        three_axes = Constant <value_ints = [0, 0, -1]> ()
+        {} = Split <axis = 3, num_outputs = {count}> ({packed}) {}",
+        parts.join(", "),
+        flat.join(" ")
+    )
+}
+
+fn multi_head(node: &mut Reader<'_>) -> Result<String> {
+    let attributes = Attributes::read(node)?;
+    if node.has(8) || node.has(9) {
+        return refuse("a shared buffer of past and present", "export the model without it");
+    }
+    if node.outputs > 3 {
+        return refuse("the output `qk`", "remove the output");
+    }
+    let unpacked = match (node.rank(0)?, node.has(1)) {
+        (5, false) => unpack("query", &["q", "k", "v"]),
+        (3, true) => match node.rank(1)? {
+            5 => format!("q_flat = Identity (query) {}", unpack("key", &["k", "v"])),
+            4 => "three_axes = Constant <value_ints = [0, 0, -1]> ()
+                q_flat = Identity (query)
+                k_rows = Transpose <perm = [0, 2, 1, 3]> (key)
+                v_rows = Transpose <perm = [0, 2, 1, 3]> (value)
+                k_flat = Reshape (k_rows, three_axes) v_flat = Reshape (v_rows, three_axes)"
+                .to_owned(),
+            _ => "q_flat = Identity (query) k_flat = Identity (key) v_flat = Identity (value)"
+                .to_owned(),
+        },
+        _ => {
+            return refuse(
+                "a query of this number of axes",
+                "give queries, keys and values of three axes, or a packed query of five",
+            );
+        }
+    };
+    let biased = if node.has(3) { add_biases(node)? } else { UNBIASED.to_owned() };
+    let has_past = node.has(6);
+    let total = count_keys(has_past.then_some("past_k"));
+    let (nodes, mask) = mask(node, (4, 5), attributes.masked, &total)?;
+    let attention = attributes.attention(mask, has_past);
+    Ok(format!(
+        "(query, key, value, bias, given, bias_of_scores, past_k, past_v)
+            => (y, present_k, present_v)
+        {{ {unpacked} {biased} {nodes} {attention} }}"
+    ))
+}
+
+/// The nodes that name queries, keys and values without a bias.
+const UNBIASED: &str = "q = Identity (q_flat) k = Identity (k_flat) v = Identity (v_flat)";
+
+/// The nodes that add a part of the bias to queries, keys and values each. Cached keys have theirs.
+fn add_biases(node: &Reader<'_>) -> Result<String> {
+    let is_cache = node.has(1) && node.rank(1)? == 4;
+    let rest = if is_cache {
+        "k = Identity (k_flat) v = Identity (v_flat)"
+    } else {
+        "k = Add (k_flat, k_bias) v = Add (v_flat, v_bias)"
+    };
+    Ok(format!(
+        "bias_start = Constant <value_ints = [0]> () bias_axis = Constant <value_ints = [2]> ()
+        q_size = Shape <start = 2, end = 3> (q_flat) k_size = Shape <start = 2, end = 3> (k_flat)
+        v_size = Shape <start = 2, end = 3> (v_flat)
+        bias_sizes = Concat <axis = 0> (q_size, k_size, v_size)
+        q_bias, k_bias, v_bias = Split <axis = 0> (bias, bias_sizes)
+        q = Add (q_flat, q_bias) {rest}"
+    ))
+}
+
+/// ONNX's `RotaryEmbedding`, with another order of inputs, and positions that may be a first one.
+fn rotary(node: &mut Reader<'_>) -> Result<String> {
+    let interleaved = node.int("interleaved", 0)?;
+    let rotated = node.int("rotary_embedding_dim", 0)?;
+    let heads = node.int("num_heads", 0)?;
+    node.ignore("is_packed_batching");
+    let scale = node.float("scale", 1.0)?;
+    if scale != 1.0 {
+        return refuse("a `scale` other than 1", "multiply the result");
+    }
+    let mut attributes = vec![format!("interleaved = {interleaved}")];
+    if rotated > 0 {
+        attributes.push(format!("rotary_embedding_dim = {rotated}"));
+    }
+    let rank = node.rank(0)?;
+    if rank == 3 {
+        attributes.push(format!("num_heads = {}", heads_of_rows(node, heads)?));
+    }
+    let attributes = in_angles(&attributes);
+    let axis = if rank == 3 { 1 } else { 2 };
+    let positions = match node.rank(1)? {
+        2 => "positions = Identity (position_ids)".to_owned(),
+        _ => format!(
+            "first = Constant <value_int = 0> () next = Constant <value_int = 1> ()
+            sizes = Shape (x) at = Constant <value_int = {axis}> () length = Gather (sizes, at)
+            numbers = Range (first, length, next)
+            places = Add (numbers, position_ids)
+            front = Constant <value_ints = [0]> ()
+            row = Unsqueeze (places, front)
+            batch = Shape <start = 0, end = 1> (x)
+            rows = Unsqueeze (length, front)
+            shape = Concat <axis = 0> (batch, rows)
+            positions = Expand (row, shape)"
+        ),
+    };
+    Ok(format!(
+        "(x, position_ids, cos, sin) => (y) {{
+            {positions}
+            y = RotaryEmbedding {attributes} (x, cos, sin, positions)
+        }}"
+    ))
+}
+
+/// The number of heads of rows: the attribute, or what the number of cosines tells.
+fn heads_of_rows(node: &Reader<'_>, heads: i64) -> Result<i64> {
+    if heads > 0 {
+        return Ok(heads);
+    }
+    let last = |i: usize| node.ty(i)?.as_tensor()?.shape.last()?.known();
+    match (last(0), last(2)) {
+        (Some(row), Some(pairs)) if pairs > 0 => Ok(row / (2 * pairs)),
+        _ => Err(Diagnostic::new(
+            Code::UnknownShape,
+            "the sizes of a row and of `cos_cache` must be known without `num_heads`",
+        )),
+    }
+}

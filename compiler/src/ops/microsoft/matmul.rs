@@ -1,0 +1,86 @@
+//! Products of transposed matrices, with a factor and an activation, and products of 16-bit
+//! integers.
+
+use super::{
+    super::{Entry, microsoft_function},
+    Passed, apply_activation, in_angles, pass_attributes,
+};
+use crate::{diag::Result, ir::Reader};
+
+pub const OPS: &[Entry] = &[
+    microsoft_function("FusedGemm", fused_gemm),
+    microsoft_function("FusedMatMul", fused),
+    microsoft_function("MatMulInteger16", |_| {
+        let text = "(a, b) => (y) {
+            wide_a = Cast <to = 6> (a)
+            wide_b = Cast <to = 6> (b)
+            y = MatMul (wide_a, wide_b)
+        }";
+        Ok(text.to_owned())
+    }),
+    microsoft_function("TransposeMatMul", fused),
+];
+
+/// The order of the axes of a factor. `batch` moves the first axis to the rows and the others to the
+/// batch; `matrix` exchanges the last two axes. A vector is never transposed.
+fn order(rank: usize, batch: bool, matrix: bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rank).collect();
+    if rank < 2 {
+        return order;
+    }
+    if batch {
+        order[..rank - 1].rotate_left(1);
+    }
+    if matrix {
+        order.swap(rank - 2, rank - 1);
+    }
+    order
+}
+
+/// Writes the node that transposes input `i`, called `from`, to `to`.
+fn transpose(
+    node: &Reader<'_>,
+    i: usize,
+    [from, to]: [&str; 2],
+    [batch, matrix]: [bool; 2],
+) -> Result<String> {
+    if !batch && !matrix {
+        return Ok(format!("{to} = Identity ({from})"));
+    }
+    let order = order(node.rank(i)?, batch, matrix);
+    Ok(format!("{to} = Transpose <perm = {order:?}> ({from})"))
+}
+
+/// `alpha · A · B`, with transposed factors.
+fn fused(node: &mut Reader<'_>) -> Result<String> {
+    let a = [node.flag("transBatchA", false)?, node.flag("transA", false)?];
+    let b = [node.flag("transBatchB", false)?, node.flag("transB", false)?];
+    let alpha = node.float("alpha", 1.0)?;
+    let left = transpose(node, 0, ["a", "left"], a)?;
+    let right = transpose(node, 1, ["b", "right"], b)?;
+    let scale = if alpha == 1.0 {
+        "y = Identity (product)".to_owned()
+    } else {
+        format!(
+            "alpha = Constant <value_float = {alpha:?}> ()
+            factor = CastLike (alpha, product)
+            y = Mul (product, factor)"
+        )
+    };
+    Ok(format!("(a, b) => (y) {{ {left} {right} product = MatMul (left, right) {scale} }}"))
+}
+
+/// `Gemm` and an activation.
+fn fused_gemm(node: &mut Reader<'_>) -> Result<String> {
+    let (alpha, beta) = (node.float("alpha", 1.0)?, node.float("beta", 1.0)?);
+    let mut attributes = pass_attributes(node, &[Passed::Int("transA"), Passed::Int("transB")])?;
+    attributes.extend([format!("alpha = {alpha:?}"), format!("beta = {beta:?}")]);
+    let activation = node.string("activation", "")?;
+    let mut parameters = Vec::new();
+    for name in ["activation_alpha", "activation_beta", "activation_gamma"] {
+        parameters.extend(node.maybe_float(name)?);
+    }
+    let activation = apply_activation(&activation, &parameters)?;
+    let attributes = in_angles(&attributes);
+    Ok(format!("(a, b, c) => (y) {{ s = Gemm {attributes} (a, b, c) {activation} }}"))
+}

@@ -1,0 +1,624 @@
+"""Operators of ONNX Runtime, compared with it. Operators that it runs on other processors only have
+a reference."""
+
+import numpy as np
+
+from ..registry import operator
+from ..types import BOOL, F32, F64, I8, I32, I64, U8, onnx_type, wide
+
+DOMAIN = "com.microsoft"
+
+
+def ours(*names):
+    return operator(*names, domain=DOMAIN)
+
+
+def floats(d, shape, low=-2, high=2):
+    """Numbers in the type that ONNX Runtime computes in on a CPU."""
+    return d.tensor(F32, shape, low, high, extremes=0)
+
+
+def gelu(x):
+    from math import erf
+
+    return x * 0.5 * (1 + np.vectorize(erf, otypes=[F64])(x / np.sqrt(2)))
+
+
+def softmax(x, axis=-1):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+# Activations.
+
+
+@ours("BiasGelu")
+def bias_gelu(d):
+    shape = d.shape(least=1, empty=0)
+    return d.case([floats(d, shape), floats(d, shape[-1:])])
+
+
+@ours("BiasAdd")
+def bias_add(d):
+    shape = d.shape(least=3, most=3, empty=0)
+    inputs = [floats(d, shape), floats(d, shape[-1:]), floats(d, shape)]
+    return d.case(inputs, wide(lambda x, bias, skip: x + bias + skip))
+
+
+@ours("BiasDropout")
+def bias_dropout(d):
+    shape = d.shape(least=1, empty=0)
+    inputs = [floats(d, shape), floats(d, shape[-1:])]
+    inputs += [d.maybe(floats(d, shape)), d.maybe(np.array(0.3, F32))]
+
+    def reference(x, bias, residual, *_):
+        y = x + bias + (0 if residual is None else residual)
+        return y.astype(F32), np.ones(x.shape, BOOL)
+
+    outputs = d.int(1, 2)
+    first = lambda *inputs: reference(*inputs)[:outputs]
+    return d.case(inputs, first, outputs=outputs, attributes=d.attributes(seed=d.maybe(3)))
+
+
+@ours("BiasSoftmax")
+def bias_softmax(d):
+    shape = d.shape(least=2, empty=0)
+    axis = d.int(1, len(shape) - 1)
+    inner = d.chance(0.5)
+    bias = [1 if inner and 0 < i < axis else size for i, size in enumerate(shape)]
+    attributes = {"axis": axis, "is_inner_broadcast": int(inner)}
+
+    def reference(x, bias):
+        sums = x + bias
+        return softmax(sums.reshape(*sums.shape[:axis], -1)).reshape(sums.shape)
+
+    return d.case([floats(d, shape), floats(d, bias)], wide(reference), attributes=attributes)
+
+
+@ours("BiasSplitGelu")
+def bias_split_gelu(d):
+    shape = [d.int(1, 2), d.int(1, 4), 2 * d.int(1, 5)]
+
+    def reference(x, bias):
+        left, right = np.split(x + bias, 2, axis=-1)
+        return left * gelu(right)
+
+    return d.case([floats(d, shape), floats(d, shape[-1:])], wide(reference))
+
+
+@ours("FastGelu")
+def fast_gelu(d):
+    shape = d.shape(least=1, empty=0)
+    return d.case([floats(d, shape), d.maybe(floats(d, shape[-1:]))])
+
+
+@ours("Gelu", "QuickGelu")
+def gelus(d):
+    attributes = d.attributes(alpha=d.maybe(d.float(0.5, 2)))
+    return d.case([floats(d, d.shape(empty=0))], attributes=attributes)
+
+
+# Normalizations.
+
+
+@operator("SimplifiedLayerNormalization")
+def simplified_layer_normalization(d):
+    shape = d.shape(least=1, empty=0)
+    axis = d.axis(len(shape))
+    attributes = d.attributes(axis=axis, epsilon=d.maybe(d.float(1e-5, 1e-2)))
+    epsilon = attributes.get("epsilon", 1e-5)
+    outputs = d.int(1, 2)
+    axes = tuple(range(axis % len(shape), len(shape)))
+
+    def reference(x, scale):
+        x64 = x.astype(F64)
+        inverse = 1 / np.sqrt((x64 * x64).mean(axis=axes, keepdims=True) + epsilon)
+        return ((x64 * inverse * scale).astype(F32), inverse.astype(F32))[:outputs]
+
+    inputs = [floats(d, shape), floats(d, shape[axes[0] :])]
+    return d.case(inputs, reference, outputs=outputs, attributes=attributes)
+
+
+@ours("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def skip_layer_normalization(d):
+    simple = d.op == "SkipSimplifiedLayerNormalization"
+    shape = [d.int(1, 3), d.int(1, 4), 4 * d.int(1, 3)]
+    skip = shape if simple else d.one_of([shape, [1, *shape[1:]], shape[1:]])
+    width = shape[-1:]
+    inputs = [floats(d, shape), floats(d, skip), floats(d, width, 0.5, 2)]
+    if not simple:
+        inputs.append(d.maybe(floats(d, width)))
+    inputs.append(d.maybe(floats(d, width)))
+    attributes = d.attributes(epsilon=d.maybe(d.float(1e-5, 1e-2)))
+    outputs = [True, False, False, True] if d.chance(0.5) else 1
+    return d.case(inputs, outputs=outputs, attributes=attributes)
+
+
+@ours("EmbedLayerNormalization")
+def embed_layer_normalization(d):
+    batch, length, width, words = d.int(1, 3), d.int(1, 5), 4 * d.int(1, 3), d.int(2, 9)
+    ids = d.integers(I32, [batch, length], 0, words - 1)
+    segments = d.chance(0.5)
+    mask = d.maybe(d.integers(I32, [batch, length], 0, 1))
+    positions = d.maybe(d.integers(I32, [d.one_of([1, batch]), length], 0, 7))
+    inputs = [
+        ids,
+        d.integers(I32, [batch, length], 0, 1) if segments else None,
+        floats(d, [words, width]),
+        floats(d, [8, width]),
+        floats(d, [2, width]) if segments else None,
+        floats(d, [width]),
+        floats(d, [width]),
+        mask,
+        positions,
+    ]
+    attributes = d.attributes(epsilon=d.maybe(d.float(1e-5, 1e-2)))
+    # ONNX Runtime wants the sizes of the tables, and a second output.
+    return d.case(inputs, outputs=d.int(2, 3), constant=[2, 3, 4, 5, 6], attributes=attributes)
+
+
+@ours("GroupNorm", "SkipGroupNorm")
+def group_norm(d):
+    groups, last = d.int(1, 3), d.chance(0.6)
+    channels = groups * d.int(1, 3)
+    n, h, w = d.int(1, 2), d.int(1, 4), d.int(1, 4)
+    shape = [n, h, w, channels] if last else [n, channels, h, w]
+    inputs = [floats(d, shape), floats(d, [channels]), floats(d, [channels])]
+    skipped = d.op == "SkipGroupNorm"
+    if skipped:
+        narrow = [n, 1, 1, channels] if last else [n, channels, 1, 1]
+        inputs += [
+            floats(d, d.one_of([shape, narrow, [n, channels]])),
+            d.maybe(floats(d, [channels])),
+        ]
+    activation = d.int(0, 1)
+    attributes = d.attributes(
+        groups=groups, activation=activation, channels_last=int(last), epsilon=d.maybe(1e-3)
+    )
+    epsilon = attributes.get("epsilon", 1e-5)
+    outputs = d.int(1, 2) if skipped else 1
+
+    def reference(x, gamma, beta, skip=None, bias=None):
+        first = (lambda a: np.moveaxis(a, -1, 1)) if last else (lambda a: a)
+        back = (lambda a: np.moveaxis(a, 1, -1)) if last else (lambda a: a)
+        of_channels = lambda a: a.reshape(*a.shape, 1, 1)
+        x = first(x.astype(F64))
+        if skip is not None:
+            x = x + (of_channels(skip) if skip.ndim == 2 else first(skip))
+        if bias is not None:
+            x = x + of_channels(bias)
+        parts = x.reshape(n, groups, -1)
+        mean, variance = parts.mean(-1, keepdims=True), parts.var(-1, keepdims=True)
+        y = ((parts - mean) / np.sqrt(variance + epsilon)).reshape(x.shape)
+        y = y * of_channels(gamma) + of_channels(beta)
+        y = y / (1 + np.exp(-y)) if activation else y
+        return (back(y).astype(F32), back(x).astype(F32))[:outputs]
+
+    return d.case(inputs, reference, outputs=outputs, attributes=attributes)
+
+
+# Products and convolutions.
+
+
+@ours("FusedMatMul", "TransposeMatMul")
+def fused_matmul(d):
+    batch = [d.int(1, 3) for _ in range(d.int(0, 2))]
+    m, k, n = d.int(1, 5), d.int(1, 5), d.int(1, 5)
+
+    def factor(rows, columns):
+        matrix = d.chance(0.5)
+        moved = d.op == "FusedMatMul" and bool(batch) and d.chance(0.3)
+        size = [columns, rows] if matrix else [rows, columns]
+        shape = [*batch, *size]
+        # The rows come first, the batch between rows and columns.
+        if moved:
+            shape = [size[0], *batch, size[1]] if not matrix else [size[0], *batch, size[1]]
+        return floats(d, shape), int(matrix), int(moved)
+
+    (a, trans_a, batch_a), (b, trans_b, batch_b) = factor(m, k), factor(k, n)
+    attributes = d.attributes(
+        transA=trans_a,
+        transB=trans_b,
+        transBatchA=batch_a,
+        transBatchB=batch_b,
+        alpha=d.maybe(d.float(0.5, 2)),
+    )
+    return d.case([a, b], attributes=attributes)
+
+
+def activation(d, listed):
+    """An activation with its parameters."""
+    name = d.one_of(["Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"])
+    parameters = {"LeakyRelu": [0.1], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.75]}.get(name, [])
+    if listed:
+        return {"activation": name} | ({"activation_params": parameters} if parameters else {})
+    names = ["activation_alpha", "activation_beta"]
+    return {"activation": name} | dict(zip(names, parameters))
+
+
+@ours("FusedGemm")
+def fused_gemm(d):
+    m, k, n = d.int(1, 5), d.int(1, 5), d.int(1, 5)
+    trans_a, trans_b = d.int(0, 1), d.int(0, 1)
+    inputs = [
+        floats(d, [k, m] if trans_a else [m, k]),
+        floats(d, [n, k] if trans_b else [k, n]),
+        d.maybe(floats(d, d.broadcast([m, n]))),
+    ]
+    chosen = activation(d, listed=False)
+    while chosen["activation"] == "Clip":
+        chosen = activation(d, listed=False)
+    attributes = d.attributes(
+        transA=trans_a, transB=trans_b, alpha=d.maybe(d.float(0.5, 2)), beta=d.maybe(d.float(0.5, 2))
+    )
+    return d.case(inputs, attributes=attributes | chosen)
+
+
+@ours("MatMulInteger16")
+def matmul_integer_16(d):
+    m, k, n = d.int(1, 5), d.int(1, 5), d.int(1, 5)
+    inputs = [d.integers(d.type("T1"), [m, k], -99, 99), d.integers(d.type("T2"), [k, n], -99, 99)]
+    result = d.type("T3")
+    return d.case(inputs, lambda a, b: (a.astype(I64) @ b.astype(I64)).astype(result))
+
+
+def window(d, size):
+    """A kernel with its attributes, over images of this size."""
+    kernel = [d.int(1, min(3, side)) for side in size]
+    attributes = {"kernel_shape": kernel}
+    if d.chance(0.5):
+        attributes["strides"] = [d.int(1, 2) for _ in kernel]
+    if d.chance(0.5):
+        attributes["pads"] = [d.int(0, side - 1) for side in kernel * 2]
+    return kernel, attributes
+
+
+@ours("FusedConv")
+def fused_conv(d):
+    group, size = d.int(1, 2), [d.int(3, 6), d.int(3, 6)]
+    kernel, attributes = window(d, size)
+    channels, filters = group * d.int(1, 3), group * d.int(1, 3)
+    inputs = [
+        floats(d, [d.int(1, 2), channels, *size]),
+        floats(d, [filters, channels // group, *kernel]),
+        d.maybe(floats(d, [filters])),
+    ]
+    return d.case(inputs, attributes=attributes | {"group": group} | activation(d, listed=True))
+
+
+@ours("NhwcMaxPool")
+def nhwc_max_pool(d):
+    size = [d.int(3, 6), d.int(3, 6)]
+    _, attributes = window(d, size)
+    dtype = d.one_of([I8, U8])
+    x = d.integers(dtype, [d.int(1, 2), *size, d.int(1, 4)], -128, 255)
+    return d.case([x], attributes=attributes)
+
+
+@ours("NhwcConv")
+def nhwc_conv(d):
+    channels, filters = d.int(1, 3), d.int(1, 3)
+    size = [d.int(1, 5), d.int(1, 5)]
+    inputs = [
+        floats(d, [d.int(1, 2), *size, channels]),
+        floats(d, [filters, channels, 1, 1]),
+        d.maybe(floats(d, [filters])),
+    ]
+
+    def reference(x, w, b=None):
+        return x @ w[:, :, 0, 0].T + (0 if b is None else b)
+
+    return d.case(inputs, wide(reference))
+
+
+@ours("ConvTransposeWithDynamicPads")
+def conv_transpose_with_dynamic_pads(d):
+    channels, filters, kernel = d.int(1, 3), d.int(1, 3), [d.int(2, 3), d.int(2, 3)]
+    inputs = [
+        floats(d, [d.int(1, 2), channels, d.int(2, 4), d.int(2, 4)]),
+        floats(d, [channels, filters, *kernel]),
+        d.ints([d.int(0, 1) for _ in range(4)]),
+        d.maybe(floats(d, [filters])),
+    ]
+    attributes = d.attributes(strides=[d.int(1, 2), d.int(1, 2)])
+    return d.case(inputs, constant=[2], attributes=attributes)
+
+
+# Quantized tensors.
+
+
+def scale(d):
+    return np.array(d.float(0.05, 0.5), F32)
+
+
+def quantized(d, dtype, shape):
+    """A tensor, its scale and its zero point."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    zero = d.integers(dtype, [], low // 4, high // 4)
+    return [d.integers(dtype, shape, low, high), scale(d), zero]
+
+
+def byte(d):
+    return d.one_of([I8, U8])
+
+
+# A result may round to the number next to that of ONNX Runtime, which rounds after another product.
+ONE_OFF = (0, 1)
+
+
+@ours("QLinearAdd", "QLinearMul")
+def quantized_binary(d):
+    dtype, shape = byte(d), d.shape(least=1, empty=0)
+    inputs = quantized(d, dtype, shape) + quantized(d, dtype, d.broadcast(shape))
+    inputs += quantized(d, dtype, [])[1:]
+    return d.case(inputs, tolerance=ONE_OFF)
+
+
+@ours("QLinearSigmoid", "QLinearLeakyRelu")
+def quantized_unary(d):
+    dtype = byte(d)
+    inputs = quantized(d, dtype, d.shape(least=1, empty=0)) + quantized(d, dtype, [])[1:]
+    attributes = d.attributes(alpha=d.maybe(d.float(0.01, 0.5)))
+    return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
+
+
+@ours("QLinearSoftmax")
+def quantized_softmax(d):
+    dtype, shape = byte(d), d.shape(least=1, empty=0)
+    opset = d.one_of([12, 13])
+    axis = d.axis(len(shape)) if opset == 13 else d.int(0, len(shape) - 1)
+    zero = np.array(-128 if dtype == I8 else 0, dtype)
+    inputs = [*quantized(d, dtype, shape), np.array(1 / 256, F32), zero]
+    attributes = {"opset": opset, "axis": axis}
+    return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
+
+
+@ours("QLinearConcat")
+def quantized_concat(d):
+    dtype, shape = byte(d), list(d.shape(least=1, empty=0))
+    axis = d.axis(len(shape))
+    inputs = quantized(d, dtype, [])[1:]
+    for _ in range(d.int(1, 3)):
+        shape[axis] = d.int(1, 3)
+        inputs += quantized(d, dtype, shape)
+    scales = [i for i in range(len(inputs)) if i < 2 or i % 3 != 2]
+    return d.case(inputs, tolerance=ONE_OFF, constant=scales, attributes={"axis": axis})
+
+
+@ours("QLinearWhere")
+def quantized_where(d):
+    dtype, shape = byte(d), d.shape(least=1, empty=0)
+    inputs = [d.tensor(BOOL, d.broadcast(shape))]
+    inputs += quantized(d, dtype, shape) + quantized(d, dtype, d.broadcast(shape))
+    inputs += quantized(d, dtype, [])[1:]
+    return d.case(inputs, tolerance=ONE_OFF, constant=[2, 3, 5, 6, 7, 8])
+
+
+@ours("QLinearAveragePool")
+def quantized_average_pool(d):
+    dtype, size, last = byte(d), [d.int(3, 6), d.int(3, 6)], d.chance(0.4)
+    _, attributes = window(d, size)
+    shape = [d.int(1, 2), *size, d.int(1, 3)] if last else [d.int(1, 2), d.int(1, 3), *size]
+    inputs = quantized(d, dtype, shape) + quantized(d, dtype, [])[1:]
+    attributes |= {"channels_last": int(last), "count_include_pad": d.int(0, 1)}
+    return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
+
+
+@ours("QLinearGlobalAveragePool")
+def quantized_global_average_pool(d):
+    dtype, last = byte(d), d.int(0, 1)
+    inputs = quantized(d, dtype, [d.int(1, 2), d.int(1, 4), d.int(1, 4), d.int(1, 4)])
+    inputs += quantized(d, dtype, [])[1:]
+    return d.case(
+        inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes={"channels_last": last}
+    )
+
+
+@ours("QLinearReduceMean")
+def quantized_reduce_mean(d):
+    dtype, shape = byte(d), d.shape(least=1, empty=0)
+    axes, keep = sorted(d.some(range(len(shape)), 1)), d.int(0, 1)
+    inputs = quantized(d, dtype, shape) + quantized(d, dtype, [])[1:]
+
+    def reference(x, x_scale, x_zero, y_scale, y_zero):
+        real = (x.astype(F64) - x_zero) * x_scale
+        mean = real.mean(axis=tuple(axes), keepdims=bool(keep))
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.clip(np.rint(mean / y_scale) + y_zero, least, most).astype(dtype)
+
+    attributes = {"axes": axes, "keepdims": keep}
+    return d.case(inputs, reference, tolerance=ONE_OFF, attributes=attributes)
+
+
+@ours("QLinearConv")
+def quantized_conv(d):
+    size, last = [d.int(3, 6), d.int(3, 6)], d.int(0, 1)
+    kernel, attributes = window(d, size)
+    channels, filters = d.int(1, 4), d.int(1, 4)
+    shape = [1, *size, channels] if last else [1, channels, *size]
+    w = [d.integers(I8, [filters, channels, *kernel], -99, 99), scale(d), np.array(0, I8)]
+    inputs = quantized(d, U8, shape) + w
+    inputs += quantized(d, U8, [])[1:] + [d.maybe(d.integers(I32, [filters], -999, 999))]
+    attributes["channels_last"] = last
+    constant = [1, 2, 3, 4, 5, 6, 7]
+    return d.case(inputs, tolerance=ONE_OFF, constant=constant, attributes=attributes)
+
+
+@ours("QuantizeLinear", "DequantizeLinear")
+def linear(d):
+    dtype, shape = byte(d), d.shape(least=2, empty=0)
+    axis = d.axis(len(shape)) if d.chance(0.5) else None
+    length = [] if axis is None else [shape[axis]]
+    if axis is None and d.chance(0.3):
+        length = [1]
+    scales = d.tensor(F32, length, 0.05, 0.5, extremes=0)
+    zeros = d.integers(dtype, length, -9, 9)
+    if d.op == "QuantizeLinear":
+        x = floats(d, shape, -9, 9)
+    else:
+        x = d.integers(dtype, shape, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return d.case([x, scales, zeros], attributes=d.attributes(axis=axis))
+
+
+def factors(d, a_type, b_type):
+    m, k, n = d.int(1, 5), d.int(1, 5), d.int(1, 5)
+    a = d.integers(a_type, [m, k], -99, 99)
+    b = d.integers(b_type, [k, n], -99, 99)
+    return a, b, n
+
+
+@ours("QGemm")
+def quantized_gemm(d):
+    dtype = byte(d)
+    b_type = I8 if dtype == I8 else byte(d)
+    m, k, n = d.int(1, 5), d.int(1, 5), d.int(1, 5)
+    trans_a, trans_b = d.int(0, 1), d.int(0, 1)
+    columns = [n] if d.chance(0.4) else []
+    inputs = [
+        d.integers(dtype, [k, m] if trans_a else [m, k], -99, 99),
+        scale(d),
+        d.integers(dtype, [], -9, 9),
+        d.integers(b_type, [n, k] if trans_b else [k, n], -99, 99),
+        d.tensor(F32, columns, 0.05, 0.5, extremes=0),
+        d.integers(b_type, columns, -9, 9),
+        d.maybe(d.integers(I32, d.broadcast([m, n]), -999, 999)),
+    ]
+    tolerance = None
+    if d.chance(0.6):
+        inputs += [np.array(d.float(2, 9), F32), d.integers(dtype, [], -9, 9)]
+        tolerance = ONE_OFF
+    attributes = d.attributes(transA=trans_a, transB=trans_b, alpha=d.maybe(d.float(0.5, 2)))
+    return d.case(inputs, tolerance=tolerance, attributes=attributes)
+
+
+@ours("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(d):
+    b_type = byte(d)
+    _, b, n = factors(d, I8, b_type)
+    columns = [n] if d.chance(0.4) else []
+    inputs = [
+        floats(d, [d.int(1, 4), b.shape[0]]),
+        b,
+        d.tensor(F32, columns, 0.05, 0.5, extremes=0),
+        d.maybe(d.integers(b_type, columns, -9, 9)),
+        d.maybe(floats(d, [n])),
+    ]
+    return d.case(inputs, tolerance=(1e-4, 1e-3))
+
+
+@ours("MatMulIntegerToFloat")
+def matmul_integer_to_float(d):
+    a_type = byte(d)
+    b_type = I8 if a_type == I8 else byte(d)
+    a, b, n = factors(d, a_type, b_type)
+    columns = [n] if d.chance(0.4) else []
+    inputs = [
+        a,
+        b,
+        scale(d),
+        d.tensor(F32, columns, 0.05, 0.5, extremes=0),
+        d.maybe(d.integers(a_type, [], -9, 9)),
+        d.maybe(d.integers(b_type, columns, -9, 9)),
+        d.maybe(floats(d, [n])),
+    ]
+    return d.case(inputs)
+
+
+# Indexing, padding and sampling.
+
+
+@ours("CDist")
+def cdist(d):
+    width = d.int(1, 5)
+    inputs = [floats(d, [d.int(1, 4), width]), floats(d, [d.int(1, 4), width])]
+    metric = d.one_of(["euclidean", "sqeuclidean"])
+    return d.case(inputs, tolerance=(1e-3, 1e-3), attributes={"metric": metric})
+
+
+@ours("CropAndResize")
+def crop_and_resize(d):
+    n, boxes = d.int(1, 3), d.int(1, 3)
+    mode = d.maybe(d.one_of(["bilinear", "nearest"]))
+    corners = d.tensor(F32, [boxes, 4], -0.2, 1.2, extremes=0)
+    inputs = [
+        floats(d, [n, d.int(1, 3), d.int(2, 5), d.int(2, 5)]),
+        corners,
+        d.integers(I32, [boxes], 0, n - 1),
+        d.integers(I32, [2], 1, 4),
+    ]
+    attributes = d.attributes(mode=mode, extrapolation_value=d.maybe(d.float(-1, 1)))
+    return d.case(inputs, constant=[3], attributes=attributes)
+
+
+@ours("ExpandDims")
+def expand_dims(d):
+    shape = d.shape(empty=0)
+    axis = d.int(-len(shape) - 1, len(shape))
+    return d.case([floats(d, shape), np.array(axis, I32)], constant=[1])
+
+
+@ours("GatherND")
+def gather_nd(d):
+    shape = d.shape(least=1, empty=0)
+    depth = d.int(1, len(shape))
+    rows = [d.int(1, 4) for _ in range(d.int(0, 2))]
+    indices = np.stack([d.integers(I64, rows, 0, side - 1) for side in shape[:depth]], -1)
+    return d.case([floats(d, shape), indices.astype(d.one_of([I32, I64]))])
+
+
+@ours("GridSample")
+def grid_sample(d):
+    n = d.int(1, 2)
+    inputs = [
+        floats(d, [n, d.int(1, 3), d.int(2, 5), d.int(2, 5)]),
+        d.tensor(F32, [n, d.int(1, 4), d.int(1, 4), 2], -1.2, 1.2, extremes=0),
+    ]
+    mode = d.maybe(d.one_of(["bilinear", "nearest", "bicubic"]))
+    paddings = ["zeros", "border", "reflection"]
+    attributes = d.attributes(
+        mode=mode, padding_mode=d.maybe(d.one_of(paddings)), align_corners=d.maybe(d.int(0, 1))
+    )
+    return d.case(inputs, attributes=attributes)
+
+
+@ours("Pad")
+def pad(d):
+    shape = d.shape(least=1, empty=0)
+    mode = d.maybe(d.one_of(["constant", "reflect", "edge"]))
+    most = 3 if mode != "reflect" else 0
+    sides = [d.int(0, most or side - 1) for side in (*shape, *shape)]
+    pads = np.array(sides, I64)
+    pads = pads.reshape(1, -1) if d.chance(0.3) else pads
+    value = d.maybe(floats(d, d.one_of([[], [1]])))
+    return d.case([floats(d, shape), pads, value], constant=[1], attributes=d.attributes(mode=mode))
+
+
+@ours("Range")
+def range_(d):
+    dtype, shape = d.type("T", [I32, I64, F32]), d.one_of([[], [1]])
+    start, count, step = d.int(-4, 4), d.int(0, 5), d.int(1, 3)
+    number = lambda value: np.full(shape, value, dtype)
+    delta = number(step) if step > 1 or d.chance(0.5) else None
+    inputs = [number(start), number(start + count * step), delta]
+    return d.case(inputs, symbolic=False, constant=[i for i, x in enumerate(inputs) if x is not None])
+
+
+@ours("Trilu")
+def trilu(d):
+    shape = d.shape(least=2, empty=0)
+    k = d.maybe(np.array(d.int(-3, 3), I64))
+    return d.case([floats(d, shape), k], attributes=d.attributes(upper=d.maybe(d.int(0, 1))))
+
+
+@ours("UnfoldTensor")
+def unfold_tensor(d):
+    shape = d.shape(least=1, empty=0)
+    dim = d.axis(len(shape))
+    attributes = d.attributes(dim=dim, size=d.int(1, shape[dim]), step=d.maybe(d.int(1, 2)))
+    return d.case([floats(d, shape)], attributes=attributes)
+
+
+@ours("Unique")
+def unique(d):
+    x = d.integers(I32, [d.int(1, 9)], 0, 4).astype(F32)
+    return d.case([x], outputs=3, dynamic=True)
