@@ -287,7 +287,11 @@ fn surround<C: Float<Wide = C>>(
     let mut known = 1;
     for (&size, &p) in images.sizes.iter().zip(point.iter().rev()) {
         let axis = images.axis::<C>(size);
-        let x = axis.padded(axis.place(p));
+        let place = axis.place(p);
+        // Cubic interpolation repeats the outermost pixels tap by tap, as PyTorch does. If it moved
+        // the point, the result would jump at the border of the image.
+        let keeps_place = taps.count == 4 && images.padding == Padding::Border;
+        let x = if keeps_place { place } else { axis.padded(place) };
         let before = Float::floor(x);
         let factors = (taps.of)(x.sub(before));
         let first = whole(before) - crate::loops::index::signed(taps.count / 2) + 1;
@@ -444,6 +448,18 @@ mod tests {
             images,
         );
         assert_eq!(y, [12]);
+    }
+
+    #[test]
+    fn cubic_samples_beyond_the_border_follow_pytorch() {
+        let images = images(&[1, 3], 3, Padding::Border);
+        let x = [1.0, 3.0, 7.0];
+        // The columns -0.75, 2.75 and 6, which PyTorch's `grid_sample` samples as these values.
+        let grid = [-1.166_666_7, 0.0, 1.166_666_7, 0.0, 3.333_333_3, 0.0];
+        let (mut y, mut elements, mut weights) = ([9.0; 3], [0; 16 * BLOCK], [0.0; 16 * BLOCK]);
+        grid_cubic(&x, &grid, &mut y, &mut elements, &mut weights, images);
+        let found = y.map(|y: f64| Float::round(y * 1e4) / 1e4);
+        assert_eq!(found, [0.9297, 7.1406, 7.0]);
     }
 
     #[test]

@@ -5,18 +5,22 @@ use super::{
     super::{Entry, microsoft_function},
     Passed, apply_activation, in_angles, pass_attributes,
 };
-use crate::{diag::Result, ir::Reader};
+use crate::{diag::Result, dtype::DType, ir::Reader};
 
 pub const OPS: &[Entry] = &[
     microsoft_function("FusedGemm", fused_gemm),
     microsoft_function("FusedMatMul", fused),
-    microsoft_function("MatMulInteger16", |_| {
-        let text = "(a, b) => (y) {
-            wide_a = Cast <to = 6> (a)
-            wide_b = Cast <to = 6> (b)
-            y = MatMul (wide_a, wide_b)
-        }";
-        Ok(text.to_owned())
+    microsoft_function("MatMulInteger16", |node| {
+        // The schema leaves the type of the result open.
+        let is_unsigned = [node.dtype(0)?, node.dtype(1)?] == [DType::U16; 2];
+        let to = if is_unsigned { DType::U32 } else { DType::I32 }.code();
+        Ok(format!(
+            "(a, b) => (y) {{
+                wide_a = Cast <to = {to}> (a)
+                wide_b = Cast <to = {to}> (b)
+                y = MatMul (wide_a, wide_b)
+            }}"
+        ))
     }),
     microsoft_function("TransposeMatMul", fused),
 ];

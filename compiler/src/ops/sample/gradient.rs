@@ -45,9 +45,9 @@ impl Sampler {
     }
 
     /// Moves coordinates beyond the edges of the image to the outermost element if the padding
-    /// repeats it, so that samples there are constant.
+    /// repeats it, so that samples there are constant. Cubic interpolation repeats it tap by tap.
     fn clamp_to_border<'t>(&self, at: Expr<'t>, size: Expr<'t>) -> Expr<'t> {
-        if self.padding != Padding::Border {
+        if self.padding != Padding::Border || matches!(self.mode, Mode::Cubic) {
             return at;
         }
         let (edge, last) = (if self.align_corners { 0.0 } else { 0.5 }, size - 1.0);

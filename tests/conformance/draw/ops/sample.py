@@ -92,7 +92,7 @@ def grid_sample(d):
             ]
             if padding == "reflection":
                 at = [reflected(v, s, aligned) for v, s in zip(at, image)]
-            if padding == "border":
+            if padding == "border" and mode != "cubic":
                 at = [
                     v if inside(v, s, aligned) else min(max(v, 0), s - 1) for v, s in zip(at, image)
                 ]
