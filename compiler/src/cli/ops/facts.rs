@@ -1,6 +1,11 @@
-//! The versions of ONNX's operators.
+//! The versions of the operators of ONNX, and of those of ONNX Runtime that onnxc compiles.
 
-use onnxc::check::signature::{self, Parameter, Times};
+use onnxc::{
+    check::signature::{self, Parameter, Times},
+    ir::Domain,
+    ops,
+};
+use std::borrow::Cow;
 
 /// One version of an operator.
 pub struct Version {
@@ -33,10 +38,27 @@ pub fn versions() -> Vec<Version> {
             form.constraints.iter().map(|found| (found.name, found.types.clone())).collect()
         }),
     });
-    versions.collect()
+    versions.filter(Version::is_compiled).collect()
 }
 
+/// The domain of ONNX Runtime's operators.
+const MICROSOFT: &str = "com.microsoft";
+
 impl Version {
+    /// Whether onnxc has code for the operator.
+    fn is_compiled(&self) -> bool {
+        let domain = Domain::from_name(self.domain);
+        domain.is_some_and(|domain| ops::find(domain, self.name, self.since).is_some())
+    }
+
+    /// The name that the samples of the operator have.
+    pub fn sample_name(&self) -> Cow<'static, str> {
+        match self.domain {
+            MICROSOFT => format!("{MICROSOFT}.{}", self.name).into(),
+            _ => self.name.into(),
+        }
+    }
+
     /// Input `i`. The last input may be variadic.
     pub fn input(&self, i: usize) -> Option<&Parameter> {
         nth(self.inputs, i)

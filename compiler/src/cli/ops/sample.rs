@@ -4,14 +4,16 @@ use super::facts::Version;
 use onnxc::{dtype::DType, ir::Domain};
 use std::collections::BTreeMap;
 
-/// The samples. A line is `Name since <attributes> (inputs) -> outputs`. The version and the
-/// attributes are optional. The number of outputs is only given if it is not the full number. An
-/// operator may have several samples. Each applies up to the next higher version with samples.
+/// The samples. A line is `Name since <attributes> (inputs) -> outputs`. The name of an operator of
+/// ONNX Runtime starts with its domain. The version and the attributes are optional. The number of
+/// outputs is only given if it is not the full number. An operator may have several samples. Each
+/// applies up to the next higher version with samples.
 ///
 /// An input is a shape, `_` if it is omitted, or elements in braces, preceded by a shape if they
-/// have not one axis. Its type is that of the operator's signature. After `+` stands the type and
-/// shape of a graph input that is used in an attribute. In attributes, `@T` is replaced by a type,
-/// `#T` by the number of its element type, and `^T` by its name in capitals.
+/// have not one axis. Its type is that of the operator's signature, unless a type or the name of a
+/// constraint precedes it. After `+` stands the type and shape of a graph input that is used in an
+/// attribute. In attributes, `@T` is replaced by a type, `#T` by the number of its element type, and
+/// `^T` by its name in capitals.
 const SAMPLES: &str = include_str!("samples.txt");
 
 /// One node.
@@ -26,8 +28,9 @@ pub struct Sample {
 enum Input {
     /// Omitted.
     Absent,
-    /// An input of this shape, with elements if it is a constant.
-    Given { shape: &'static str, elements: Option<&'static str> },
+    /// An input of this shape, with elements if it is a constant, and with a type or constraint if
+    /// that is not the one of the signature.
+    Given { ty: Option<&'static str>, shape: &'static str, elements: Option<&'static str> },
     /// Not an input of the node, but of subgraphs in its attributes.
     Around { ty: &'static str, shape: &'static str },
 }
@@ -77,18 +80,21 @@ fn input(text: &'static str) -> Input {
         let (ty, shape) = text.split_at(text.find('[').unwrap_or(text.len()));
         return Input::Around { ty, shape };
     }
+    let (ty, text) = text.split_at(text.find(['[', '{']).unwrap_or(0));
+    let ty = Some(ty).filter(|ty| !ty.is_empty());
     match text.find('{') {
-        Some(at) => Input::Given { shape: &text[..at], elements: Some(&text[at..]) },
-        None => Input::Given { shape: text, elements: None },
+        Some(at) => Input::Given { ty, shape: &text[..at], elements: Some(&text[at..]) },
+        None => Input::Given { ty, shape: text, elements: None },
     }
 }
 
 impl Sample {
     /// The samples that apply to a version.
     pub fn of<'s>(samples: &'s [Sample], version: &Version) -> Vec<&'s Sample> {
-        let named = |s: &&Sample| s.name == version.name && s.since <= version.since;
+        let name = version.sample_name();
+        let named = |s: &&Sample| s.name == name && s.since <= version.since;
         let since = samples.iter().filter(named).map(|s| s.since).max();
-        samples.iter().filter(|s| s.name == version.name && Some(s.since) == since).collect()
+        samples.iter().filter(|s| s.name == name && Some(s.since) == since).collect()
     }
 
     /// The number of outputs of the sample.
@@ -120,8 +126,9 @@ impl Sample {
             let value = format!("i{i}");
             match *input {
                 Input::Absent => names.push("\"\"".to_owned()),
-                Input::Given { shape, elements } => {
-                    let ty = version.input(i).map_or("float", |value| value.ty);
+                Input::Given { ty, shape, elements } => {
+                    let signature = version.input(i).map_or("float", |value| value.ty);
+                    let ty = ty.unwrap_or(signature);
                     let ty = types.get(ty).copied().unwrap_or(ty);
                     match elements {
                         Some(elements) => constants.push(constant(ty, shape, &value, elements)),

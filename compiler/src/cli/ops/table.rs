@@ -178,9 +178,9 @@ const COLUMNS: &str = "| operator | versions | how | types | refused |\n|---|---
 const HEAD: &str = "\
 # Operators
 
-This page lists the operators of ONNX 1.23.2 that onnxc compiles, with their versions and types. For
-each version, constraint and type, `onnxc ops` compiles a sample node. A type is accepted if the
-sample compiles with some choice of the other types.
+This page lists the operators of ONNX 1.23.2 that onnxc compiles, with their versions and types, and
+those that ONNX Runtime 1.31.1 adds. For each version, constraint and type, `onnxc ops` compiles a
+sample node. A type is accepted if the sample compiles with some choice of the other types.
 `UPDATE=1 cargo test -p onnxc-tests` generates the page.
 
 | how | meaning |

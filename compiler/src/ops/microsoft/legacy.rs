@@ -30,7 +30,9 @@ pub const OPS: &[Entry] = &[
 
 /// The nodes of a constant in the type of `x`.
 fn constant(name: &str, value: f32) -> String {
-    format!("{name}_float = Constant <value_float = {value:?}> () {name} = CastLike ({name}_float, x)")
+    format!(
+        "{name}_float = Constant <value_float = {value:?}> () {name} = CastLike ({name}_float, x)"
+    )
 }
 
 /// `alpha · x + beta`.
@@ -103,7 +105,9 @@ fn given_tensor_fill(node: &mut Reader<'_>) -> Result<String> {
     let all = if extra.is_empty() {
         "all = Identity (sizes)".to_owned()
     } else {
-        format!("extra = Constant <value_ints = {extra:?}> () all = Concat <axis = 0> (sizes, extra)")
+        format!(
+            "extra = Constant <value_ints = {extra:?}> () all = Concat <axis = 0> (sizes, extra)"
+        )
     };
     Ok(format!(
         "(x) => (y) {{

@@ -3,6 +3,7 @@
 use super::super::{Entry, function, microsoft_function};
 use crate::{
     diag::{Code, Diagnostic, Result},
+    dtype::DType,
     ir::Reader,
 };
 
@@ -15,18 +16,21 @@ pub const OPS: &[Entry] = &[
     microsoft_function("SkipSimplifiedLayerNormalization", skip_rms),
 ];
 
-/// The nodes that compute `1 / √(mean(x²) + epsilon)` over the axes from `axis` on, in single
-/// precision.
-fn inverse_rms(node: &Reader<'_>, axis: i64, epsilon: f32) -> Result<String> {
+/// The nodes that compute `mean`, the mean of `x`, and `inverse`, `1 / √(mean(x²) + epsilon)`, over
+/// the axes from `axis` on, in single precision or wider.
+fn moments(node: &Reader<'_>, x: &str, axis: i64, epsilon: f32) -> Result<String> {
     let rank = node.rank(0)? as i64;
     let axes: Vec<i64> = (if axis < 0 { axis + rank } else { axis }..rank).collect();
+    let wide = if node.dtype(0)? == DType::F64 { DType::F64 } else { DType::F32 }.code();
     Ok(format!(
-        "wide = Cast <to = 1> (x)
+        "wide = Cast <to = {wide}> ({x})
         squares = Mul (wide, wide)
         axes = Constant <value_ints = {axes:?}> ()
-        mean = ReduceMean (squares, axes)
-        epsilon = Constant <value_float = {epsilon:?}> ()
-        variance = Add (mean, epsilon)
+        mean = ReduceMean (wide, axes)
+        mean_of_squares = ReduceMean (squares, axes)
+        epsilon_float = Constant <value_float = {epsilon:?}> ()
+        epsilon = CastLike (epsilon_float, wide)
+        variance = Add (mean_of_squares, epsilon)
         deviation = Sqrt (variance)
         inverse = Reciprocal (deviation)"
     ))
@@ -36,8 +40,10 @@ fn inverse_rms(node: &Reader<'_>, axis: i64, epsilon: f32) -> Result<String> {
 fn simplified(node: &mut Reader<'_>) -> Result<String> {
     let (axis, epsilon) = (node.int("axis", -1)?, node.float("epsilon", 1e-5)?);
     let stash_type = node.int("stash_type", 1)?;
-    let inverse = if node.outputs > 1 { inverse_rms(node, axis, epsilon)? } else { String::new() };
-    let outputs = if node.outputs > 1 { "y, inverse" } else { "y" };
+    let (inverse, outputs) = match node.outputs {
+        0 | 1 => (String::new(), "y"),
+        _ => (moments(node, "x", axis, epsilon)?, "y, inverse"),
+    };
     Ok(format!(
         "(x, scale) => ({outputs}) {{
             y = RMSNormalization <axis = {axis}, epsilon = {epsilon:?}, stash_type = {stash_type}>
@@ -71,13 +77,13 @@ fn skip_layer(node: &mut Reader<'_>) -> Result<String> {
 /// `RMSNormalization` of a sum.
 fn skip_rms(node: &mut Reader<'_>) -> Result<String> {
     let epsilon = node.float("epsilon", 1e-12)?;
-    // The outputs 1 and 2 have no value in any runtime; output 3 may follow them with names left
-    // out.
     let sum = skip_sum(node, 3);
+    let moments = moments(node, "sum", -1, epsilon)?;
     Ok(format!(
-        "(x, skip, gamma, bias) => (y, mean, inv_std_var, sum) {{
+        "(x, skip, gamma, bias) => (y, mean, inverse, sum) {{
             {sum}
             y = RMSNormalization <epsilon = {epsilon:?}> (sum, gamma)
+            {moments}
         }}"
     ))
 }
