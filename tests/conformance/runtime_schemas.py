@@ -9,9 +9,19 @@ DOMAIN = "com.microsoft"
 # Operators of `ai.onnx` of which only ONNX Runtime has some versions. Others are for execution
 # providers.
 NAMES = [
-    "Affine", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler", "LayerNormalization",
-    "MeanVarianceNormalization", "ParametricSoftplus", "Scale", "ScaledTanh",
-    "SimplifiedLayerNormalization", "ThresholdedRelu",
+    "Affine",
+    "Crop",
+    "DynamicSlice",
+    "GRUUnit",
+    "GivenTensorFill",
+    "ImageScaler",
+    "LayerNormalization",
+    "MeanVarianceNormalization",
+    "ParametricSoftplus",
+    "Scale",
+    "ScaledTanh",
+    "SimplifiedLayerNormalization",
+    "ThresholdedRelu",
 ]
 
 

@@ -41,7 +41,7 @@ def wanted(options):
         for version, until in since:
             if options.since not in (None, version):
                 continue
-            numbers = range(registry.count(since) * options.times)
+            numbers = range(registry.count(domain, since) * options.times)
             for number in numbers if options.case is None else [options.case]:
                 yield domain, op, version, until, number
 
@@ -73,7 +73,7 @@ def table(drawn):
         )
         if (domain, op) in registry.AWAITED:
             continue
-        if total < registry.CASES_OF_OPERATOR or min(counts.values()) < registry.CASES_OF_VERSION:
+        if total < registry.least(domain) or min(counts.values()) < registry.CASES_OF_VERSION:
             short.append(f"{op} has {total} cases: {counts}")
     return short
 

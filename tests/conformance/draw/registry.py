@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import runtime_schemas
 from onnx import defs
 
 from .draw import NEWEST, RUNTIME_SCHEMAS, Draw
@@ -12,8 +13,9 @@ DRAWS = {}
 # Operators that the compiler does not support yet: `--only` generates their cases.
 AWAITED = set()
 
-# The least number of cases of each operator, and of each version.
-CASES_OF_OPERATOR, CASES_OF_VERSION = 20, 4
+# The least number of cases of each operator, and of each version. The operators of ONNX Runtime are
+# compositions of others, so they need fewer.
+CASES_OF_OPERATOR, CASES_OF_VERSION, CASES_OF_RUNTIME = 20, 4, 8
 
 
 def operator(*names, domain=""):
@@ -54,9 +56,14 @@ def removed(domain, op, version):
     return schema.deprecated
 
 
-def count(since):
+def least(domain):
+    """Returns the least number of cases of an operator of this domain."""
+    return CASES_OF_RUNTIME if domain == runtime_schemas.DOMAIN else CASES_OF_OPERATOR
+
+
+def count(domain, since):
     """Returns the number of cases for each of these versions of an operator."""
-    return max(CASES_OF_VERSION, -(-CASES_OF_OPERATOR // len(since)))
+    return max(CASES_OF_VERSION, -(-least(domain) // len(since)))
 
 
 def draw(domain, op, version, until, seed, number):

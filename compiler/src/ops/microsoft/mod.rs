@@ -74,7 +74,8 @@ fn apply_activation(name: &str, parameters: &[f32]) -> Result<String> {
     let parameter = |i: usize, default: f32| parameters.get(i).copied().unwrap_or(default);
     let bound = |bound: &str, value: f32| {
         format!(
-            "{bound}_float = Constant <value_float = {value:?}> () {bound} = CastLike ({bound}_float, s)"
+            "{bound}_float = Constant <value_float = {value:?}> ()
+            {bound} = CastLike ({bound}_float, s)"
         )
     };
     Ok(match name {
