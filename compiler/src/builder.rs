@@ -60,12 +60,13 @@ pub struct Report {
     pub module: PathBuf,
     /// The path of the weights file, unless the weights are in the module.
     pub weights: Option<PathBuf>,
-    /// The size of the arena of one run, in bytes. Inputs, outputs and values on the heap, whose
-    /// sizes are free, are not part of it.
+    /// The size of the arena of one run, in bytes. If it depends on free sizes, this is only the
+    /// part that holds states, and the module's `arena_bytes` returns the size for given sizes.
     pub arena_bytes: usize,
     /// The size of all weights, in bytes.
     pub weight_bytes: usize,
-    /// The multiply-adds of one run, without those of nodes whose sizes are free.
+    /// The multiply-adds of one run, without those of nodes whose sizes are free; the module's
+    /// `macs` returns all for given sizes.
     pub macs: u64,
     /// The calls that are rematerialized to save memory.
     pub rematerialized: Vec<Rematerialized>,
@@ -181,7 +182,7 @@ impl Builder {
     }
 
     /// Sets the place of the arena, the memory of a run. By default, an arena of up to 64 KiB is in
-    /// the model's struct, and a larger one on the heap.
+    /// the model's struct. A larger one is on the heap, as is one that depends on free sizes.
     pub fn arena(mut self, arena: ArenaIn) -> Builder {
         self.options.arena = Some(arena);
         self

@@ -17,7 +17,7 @@ use crate::{
     ident,
     import::{Axis, Const, Defaults, Operator, Settings, Size},
     passes::OwnPass,
-    plan::{Optimize, Plan, Precision},
+    plan::{FreeSizes, Optimize, Plan, Precision},
 };
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -187,6 +187,15 @@ impl Options {
         diagnostics.finish()
     }
 
+    /// Returns where buffers of free sizes are. In the struct and with the caller, the arena has a
+    /// fixed size.
+    pub fn free_sizes(&self) -> FreeSizes {
+        match self.arena {
+            Some(ArenaIn::Struct | ArenaIn::Caller) => FreeSizes::Heap,
+            Some(ArenaIn::Heap) | None => FreeSizes::Arena,
+        }
+    }
+
     /// Returns the style of the module of `plan`. `stem` is the name of the model file without its
     /// extension.
     ///
@@ -200,7 +209,7 @@ impl Options {
             Weights::Inline => WeightsIn::Module,
             Weights::File => WeightsIn::File(format!("{}.weights", ident::snake(stem))),
         };
-        let small = plan.arena_bytes <= LARGEST_IN_STRUCT;
+        let small = plan.arena_bytes <= LARGEST_IN_STRUCT && !plan.has_dynamic_arena;
         let arena = self.arena.unwrap_or(if small { ArenaIn::Struct } else { ArenaIn::Heap });
         if !plan.states.is_empty() && arena == ArenaIn::Caller {
             return Err(shared_state());
@@ -317,7 +326,8 @@ pub const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         name: "arena",
-        help: "Where the arena is; by default in the struct if it is small",
+        help: "Where the arena, the memory of a run, is: an arena of up to 64 KiB is in the struct \
+               by default, and one that is larger or depends on free sizes is on the heap",
         form: Form::Word(ArenaIn::WORDS, None),
         is_of_module: true,
         set: |to, word| assign(&mut to.arena, word.parse().map(Some)),

@@ -333,7 +333,7 @@ impl<'a> Compiler<'a> {
     fn lower(&mut self, graph: Graph, own: &[OwnPass]) -> Result<Plan, Diagnostics> {
         let Options { optimize, precision, .. } = *self.options;
         let graph = passes::run(graph, own, passes::pipeline(optimize), &mut self.observer)?;
-        ir::plan(&graph, optimize, precision)
+        ir::plan(&graph, optimize, precision, self.options.free_sizes())
     }
 }
 

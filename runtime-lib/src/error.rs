@@ -65,6 +65,11 @@ pub enum Error {
         /// The size of the axis.
         size: usize,
     },
+    /// A run needs more memory than there is.
+    Memory {
+        /// The number of bytes that the run asked for; `usize::MAX` if no memory can hold them.
+        bytes: usize,
+    },
     /// Any other error, in words: most often a value that an operator does not allow, such as a
     /// step of zero.
     Value(&'static str),
@@ -111,6 +116,12 @@ impl fmt::Display for Error {
             }
             Error::Index { index, size } => {
                 write!(f, "the index {index} is outside an axis of size {size}")
+            }
+            Error::Memory { bytes: usize::MAX } => {
+                f.write_str("the run needs more memory than fits the address space")
+            }
+            Error::Memory { bytes } => {
+                write!(f, "the run needs {bytes} bytes of memory, which cannot be allocated")
             }
             Error::Value(message) => f.write_str(message),
             Error::Weights { expected, found } => {

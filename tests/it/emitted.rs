@@ -16,11 +16,12 @@ fn models() -> Vec<(PathBuf, &'static [&'static str])> {
         "--custom=com.acme::Mix=crate::mix",
         "--custom=com.acme::Norm=crate::norm",
     ];
-    let names: [(&str, &[&str]); 8] = [
+    let names: [(&str, &[&str]); 9] = [
         ("mlp", &[]),
         ("scale", &[]),
         ("external", &[]),
         ("free", &[]),
+        ("network", &[]),
         ("defaults", &[]),
         ("stream", &["--state=h=h_next", "--state=past=sum"]),
         (

@@ -9,6 +9,7 @@ mod emitted;
 mod errors;
 #[cfg(target_os = "linux")]
 mod external;
+mod free_sizes;
 mod golden;
 mod gradients;
 mod import_cycles;

@@ -16,7 +16,7 @@ fn main() {
             let past = [View::new(past, &k).unwrap(), View::new(past, &v).unwrap()];
             let expected = explicit.infer(q, new_k, new_v, past[0], past[1]).unwrap();
             assert_eq!(model.infer(q, new_k, new_v).unwrap().data(), expected.y.data());
-            (k, v) = (expected.present_k.into_data(), expected.present_v.into_data());
+            (k, v) = (expected.present_k.data().to_vec(), expected.present_v.data().to_vec());
         }
         // The cache holds five positions, of which the next run can take only four.
         let x = View::new([1, 2, 1, 4], &numbers[..8]).unwrap();

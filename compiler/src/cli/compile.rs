@@ -76,10 +76,13 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         let least =
             output.plans.all().into_iter().map(plan::memory::lower_bound).max().unwrap_or(0);
         let lines = output.module.code.lines().count();
+        let arena = match plan.has_dynamic_arena {
+            true => "an arena of free sizes".to_owned(),
+            false => format!("{} bytes of arena ({least} live at once)", plan.arena_bytes),
+        };
         eprintln!(
-            "{lines} lines, {} bytes of weights, {} bytes of arena ({least} live at once), {:.2} s",
+            "{lines} lines, {} bytes of weights, {arena}, {:.2} s",
             plan.weight_bytes,
-            plan.arena_bytes,
             start.elapsed().as_secs_f64()
         );
         for Rematerialized { node, operations } in

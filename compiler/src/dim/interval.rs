@@ -1,7 +1,10 @@
 //! Interval arithmetic over sizes.
 
 use super::{Atom, Dim, Sum};
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    rc::Rc,
+};
 
 /// The least and the greatest value of a size; `None` is unbounded.
 type Interval = (Option<i64>, Option<i64>);
@@ -10,6 +13,14 @@ impl Dim {
     /// Returns the greatest value of the size, given the greatest values of symbols.
     pub fn upper(&self, bounds: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         Intervals::of(self, &|name| (Some(0), bounds(name))).1
+    }
+
+    /// Returns the greatest value of the size if each of its symbols has a greatest value. Unlike
+    /// in [`Dim::upper`], the minimum of a number and an unbounded symbol has none.
+    pub fn bound(&self, bounds: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+        let mut symbols = BTreeSet::new();
+        self.symbols(&mut symbols);
+        symbols.iter().all(|symbol| bounds(symbol).is_some()).then(|| self.upper(bounds))?
     }
 
     /// Returns whether the size is provably not negative, given that no symbol is.

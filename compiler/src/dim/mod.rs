@@ -11,6 +11,8 @@ mod length;
 mod tests;
 mod text;
 
+pub use text::Names;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::{Add, Mul, Sub},

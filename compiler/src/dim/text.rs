@@ -13,7 +13,7 @@ impl fmt::Debug for Dim {
 
 impl fmt::Debug for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Text { names: &|_| None }.atom(self))
+        f.write_str(&Text { names: &|_| None, saturates: false }.atom(self))
     }
 }
 
@@ -21,14 +21,22 @@ impl Dim {
     /// Returns the size as a Rust expression of type `usize`, in which a part for which `names` has
     /// a name is that name.
     pub fn expression(&self, names: Names<'_>) -> String {
-        Text { names }.dim(self)
+        Text { names, saturates: false }.dim(self)
+    }
+
+    /// Returns [`Dim::expression`] in a form that can be evaluated whether or not the
+    /// [`Dim::premises`] hold: a difference is at least 0, and a divisor at least 1.
+    pub fn saturating_expression(&self, names: Names<'_>) -> String {
+        Text { names, saturates: true }.dim(self)
     }
 
     /// Returns a Rust expression for whether the size is not zero, with `names` as in
     /// [`Dim::expression`].
     pub fn condition(&self, names: Names<'_>) -> String {
         match self.as_atom() {
-            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => Text { names }.comparison(atom),
+            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => {
+                Text { names, saturates: false }.comparison(atom)
+            }
             _ => format!("{} != 0", self.expression(names)),
         }
     }
@@ -80,6 +88,8 @@ pub type Names<'a> = &'a dyn Fn(&Dim) -> Option<String>;
 /// Writes sizes as Rust expressions.
 struct Text<'a> {
     names: Names<'a>,
+    /// Whether differences stop at 0, and divisors at 1.
+    saturates: bool,
 }
 
 impl Text<'_> {
@@ -89,6 +99,9 @@ impl Text<'_> {
             return name;
         }
         let (plus, minus): (Vec<_>, Vec<_>) = dim.terms().rev().partition(|(_, n)| *n > 0);
+        if self.saturates && !minus.is_empty() {
+            return self.difference(dim);
+        }
         let plus: Vec<String> = plus.iter().map(|(product, n)| self.term(product, *n)).collect();
         let sum = if plus.is_empty() { "0".into() } else { plus.join(" + ") };
         let minus = minus.iter().map(|(product, n)| self.term(product, *n));
@@ -108,7 +121,11 @@ impl Text<'_> {
     }
 
     fn quotient(&self, a: &Dim, b: &Dim) -> String {
-        let divisor = b.known().map_or_else(|| self.operand(b), |n| n.to_string());
+        let divisor = match b.known() {
+            Some(n) => n.to_string(),
+            None if self.saturates && !(b - 1).is_size() => format!("{}.max(1)", self.operand(b)),
+            None => self.operand(b),
+        };
         format!("{} / {divisor}", self.operand(a))
     }
 
@@ -138,6 +155,11 @@ impl Text<'_> {
         if dim.is_size() {
             return self.operand(dim);
         }
+        self.difference(dim)
+    }
+
+    /// Writes a sum that may be negative, or 0 if it is.
+    fn difference(&self, dim: &Dim) -> String {
         let (plus, minus) = dim.parts();
         match minus.known() {
             Some(0) => self.operand(&plus),
@@ -165,6 +187,8 @@ impl Text<'_> {
             // A method call on a literal needs its type.
             (Some(n), _) => format!("{n}usize"),
             (None, Some(atom)) => self.atom(atom),
+            // A method call.
+            (None, None) if self.saturates && dim.parts().1 != 0.into() => self.difference(dim),
             (None, None) => format!("({})", self.dim(dim)),
         }
     }

@@ -5,7 +5,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 impl Method<'_> {
-    fn blocks(&self) -> Literal {
+    pub fn blocks(&self) -> Literal {
         number(self.plan.arena_bytes.div_ceil(64))
     }
 
@@ -13,9 +13,27 @@ impl Method<'_> {
     fn arena_type(&self) -> Option<TokenStream> {
         match self.cx.arena {
             ArenaIn::Struct => Some(self.cx.imports.item("arena::InlineArena")),
+            ArenaIn::Heap if self.cx.has_dynamic_arena => {
+                Some(self.cx.imports.item("arena::DynamicArena"))
+            }
             ArenaIn::Heap => Some(self.cx.imports.item("arena::HeapArena")),
             ArenaIn::Caller => None,
         }
+    }
+
+    /// Returns whether the sizes of a run determine where its buffers are.
+    pub fn is_dynamic(&self) -> bool {
+        !self.plan.dynamic.is_empty()
+    }
+
+    /// The type of the arena as the function with the kernel calls gets it.
+    pub fn arena_parameter(&self) -> TokenStream {
+        if self.is_dynamic() {
+            let (ty, blocks) = (self.cx.imports.item("arena::DynamicArena"), self.blocks());
+            return quote!(#ty<#blocks>);
+        }
+        let block = self.cx.imports.item("arena::Block");
+        quote!([#block])
     }
 
     /// The field of the struct.
@@ -37,7 +55,11 @@ impl Method<'_> {
                 name: self.name.clone(),
                 method: self.name.to_token_stream(),
                 argument: None,
-                blocks: quote!(self.arena.blocks()),
+                blocks: if self.is_dynamic() {
+                    quote!(&mut self.arena)
+                } else {
+                    quote!(self.arena.blocks())
+                },
                 life: quote!('_),
             };
         }

@@ -26,9 +26,14 @@ pub(super) struct Bound {
 pub(super) type Constant<'a> = &'a dyn Fn(&Operand) -> TokenStream;
 
 impl Method<'_> {
-    /// Binds the symbols of the inputs, checks their sizes and names their elements. States come
-    /// last.
-    pub fn bind_inputs(&self, constant: Constant<'_>, slot: Constant<'_>) -> TokenStream {
+    /// Binds the symbols of the inputs, checks their sizes and names their elements. The statements
+    /// of `layout` and the states come last.
+    pub fn bind_inputs(
+        &self,
+        constant: Constant<'_>,
+        slot: Constant<'_>,
+        layout: &TokenStream,
+    ) -> TokenStream {
         let mut bound = Bound::default();
         let ports = || self.inputs.iter().zip(&self.plan.inputs);
         let is_optional = |input: &Input| matches!(input.form, Form::Optional(_));
@@ -44,7 +49,7 @@ impl Method<'_> {
         }
         let found = self.find_states(constant, slot, &mut bound);
         let Bound { binds, checks, .. } = bound;
-        quote!(#binds #checks #found)
+        quote!(#binds #checks #layout #found)
     }
 
     /// Binds an input to its default if the caller omits it.

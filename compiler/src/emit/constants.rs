@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     ident::{Names, words},
 };
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::HashMap;
 
@@ -14,7 +14,10 @@ use std::collections::HashMap;
 pub struct Constants {
     names: Names,
     slots: HashMap<(String, Slot), Ident>,
+    dynamic: HashMap<(String, DynamicSlot), Ident>,
     arena: Vec<(usize, TokenStream)>,
+    /// The slots that a run places.
+    dynamic_arena: Vec<TokenStream>,
     weights: Vec<(usize, TokenStream)>,
     /// The constant for a geometry, by its source.
     geometries: HashMap<String, Ident>,
@@ -31,6 +34,17 @@ pub struct Slot {
     pub offset: usize,
     /// The number of elements.
     pub len: usize,
+    /// The element type.
+    pub dtype: DType,
+}
+
+/// A buffer that a run places in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DynamicSlot {
+    /// Its number among the buffers of a run.
+    pub number: usize,
+    /// The first and the last step that use it.
+    pub life: (u32, u32),
     /// The element type.
     pub dtype: DType,
 }
@@ -65,6 +79,29 @@ impl Constants {
         ident
     }
 
+    /// Returns the constant for a buffer that a run places; see [`Constants::slot`].
+    pub fn dynamic_slot(
+        &mut self,
+        name: &str,
+        slot: DynamicSlot,
+        element: &TokenStream,
+        note: &str,
+    ) -> Ident {
+        let name = name.to_uppercase();
+        if let Some(ident) = self.dynamic.get(&(name.clone(), slot)) {
+            return ident.clone();
+        }
+        let ident = format_ident!("{}", self.names.unique(name.clone()));
+        let (i, first, last) = (number(slot.number), slot.life.0, slot.life.1);
+        let [first, last] = [first, last].map(Literal::u32_unsuffixed);
+        let note = (!note.is_empty()).then(|| quote!(note!(#note);));
+        self.dynamic_arena.push(quote! {
+            const #ident: DynamicSlot<#element> = DynamicSlot::new(#i, #first, #last); #note
+        });
+        self.dynamic.insert((name, slot), ident.clone());
+        ident
+    }
+
     /// Returns the constant for a geometry with this source, of the type `ty`.
     pub fn geometry(&mut self, name: &str, ty: &str, source: &str, value: TokenStream) -> Ident {
         if let Some(ident) = self.geometries.get(source) {
@@ -92,8 +129,12 @@ impl Constants {
             (!slots.is_empty()).then(|| quote!(blank!(); comment!(#title); #(#items)*))
         };
         let arena = group("Arena", arena_bytes, &mut self.arena);
+        let dynamic = &self.dynamic_arena;
+        let dynamic = (!dynamic.is_empty()).then(|| {
+            quote!(blank!(); comment!("Buffers of a run, and the steps that use them"); #(#dynamic)*)
+        });
         let weights = group("Weights", weight_bytes, &mut self.weights);
         let items = &self.items;
-        quote!(#arena #weights #(#items)*)
+        quote!(#arena #dynamic #weights #(#items)*)
     }
 }

@@ -22,6 +22,8 @@ pub struct Context {
     pub module: Ident,
     /// Where the arena is.
     pub arena: ArenaIn,
+    /// Whether the sizes of a run determine the layout of the arena.
+    pub has_dynamic_arena: bool,
     /// Whether the module has weights.
     pub has_weights: bool,
 }
@@ -43,6 +45,7 @@ impl Context {
             public: format_ident!("{public}"),
             module: format_ident!("{}", ident::snake(&style.name)),
             arena: style.arena,
+            has_dynamic_arena: plans.iter().any(|plan| plan.has_dynamic_arena),
             has_weights: weights::has_weights(plans),
         }
     }

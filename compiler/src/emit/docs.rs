@@ -77,7 +77,8 @@ pub fn model(plan: &Plan, style: &Style, notes: &[String]) -> TokenStream {
         true => row("variable", &state.found, ""),
         false => state_row(plan, state),
     }));
-    let costs: Vec<String> = costs(plan).chain(notes.iter().map(|note| escape(note))).collect();
+    let costs: Vec<String> =
+        costs(plan, style.arena).chain(notes.iter().map(|note| escape(note))).collect();
     if !costs.is_empty() {
         text.push(String::new());
         text.extend(costs.iter().map(|line| format!("- {line}")));
@@ -86,18 +87,28 @@ pub fn model(plan: &Plan, style: &Style, notes: &[String]) -> TokenStream {
 }
 
 /// The costs of a model, its custom operators and its metadata.
-fn costs(plan: &Plan) -> impl Iterator<Item = String> {
+fn costs(plan: &Plan, arena: ArenaIn) -> impl Iterator<Item = String> {
+    let place = if arena == ArenaIn::Heap { " bytes, on the heap" } else { " bytes" };
     let counts = [
         ("Parameters", parameters(plan) as u64, ""),
         ("Weights", plan.weight_bytes as u64, " bytes"),
-        ("Arena", plan.arena_bytes as u64, " bytes"),
-        ("Multiply-adds", plan.macs, ""),
+        ("Arena", if plan.dynamic.is_empty() { plan.arena_bytes as u64 } else { 0 }, place),
+        ("Multiply-adds", if plan.free_macs.is_empty() { plan.macs } else { 0 }, ""),
     ];
     let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
     let counts = counts.map(|(what, count, unit)| format!("{what}: {count}{unit}"));
     let metadata = plan.info.metadata.iter();
     let metadata = metadata.map(|(key, value)| format!("{}: {}", escape(key), escape(value)));
-    counts.chain(recomputation_cost(plan)).chain(custom::signatures(plan)).chain(metadata)
+    let arena = (!plan.dynamic.is_empty()).then(|| {
+        "Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`".to_owned()
+    });
+    let macs = (!plan.free_macs.is_empty()).then(|| "Multiply-adds: see `macs`".to_owned());
+    counts
+        .chain(arena)
+        .chain(macs)
+        .chain(recomputation_cost(plan))
+        .chain(custom::signatures(plan))
+        .chain(metadata)
 }
 
 /// Returns the documentation of the method that runs a plan.

@@ -12,7 +12,7 @@ use crate::{
     arena::Map,
     dtype::DType,
     ident::{self, Names},
-    plan::{BufferId, Kind, Place, Plan, Step},
+    plan::{Buffer, BufferId, Kind, Place, Plan, Step},
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -242,11 +242,11 @@ impl<'p> Method<'p> {
             quote!(draws: &mut #draws<#count>,)
         });
         let (state, name) = (self.state_parameter(), &self.name);
-        let (block, result) = (imports.item("arena::Block"), self.result(&quote!('a)));
+        let (arena, result) = (self.arena_parameter(), self.result(&quote!('a)));
         quote! {
             fn #name #generics (
                 #weights
-                arena: &#life mut [#block],
+                arena: &#life mut #arena,
                 #strings
                 #draws
                 #state
@@ -310,18 +310,23 @@ fn errors(plan: &Plan, inputs: &[Input], outputs: &[Output]) -> Vec<&'static str
     let checks_sizes = inputs.iter().any(|input| input.form.can_fail())
         || outputs.iter().any(|output| output.form.can_fail())
         || plan.states.iter().any(|state| !state.found.ty.is_fixed())
-        || has_unbounded_memory(plan)
         || plan.steps.iter().any(Step::refuses_sizes);
     let checks_elements = plan.steps.iter().any(Step::refuses_elements);
     let sizes = "The sizes of the inputs do not fit the model, or each other.";
     let elements = "A node cannot take the values that it is given, such as an index out of range.";
-    let errors = [checks_sizes.then_some(sizes), checks_elements.then_some(elements)];
+    let memory = "There is not enough memory for the sizes of the inputs.";
+    let errors = [
+        checks_sizes.then_some(sizes),
+        has_unbounded_memory(plan).then_some(memory),
+        checks_elements.then_some(elements),
+    ];
     errors.into_iter().flatten().collect()
 }
 
 /// Returns whether memory for a value may be missing, because its size is unbounded.
 fn has_unbounded_memory(plan: &Plan) -> bool {
-    plan.buffers.iter().any(|(_, buffer)| {
+    let is_unbounded = |buffer: &Buffer| {
         buffer.place == Place::Heap && buffer.kind == Kind::Elements && buffer.len.known().is_none()
-    })
+    };
+    !plan.dynamic.is_empty() || plan.buffers.iter().any(|(_, buffer)| is_unbounded(buffer))
 }

@@ -7,6 +7,8 @@ mod constants;
 mod context;
 mod custom;
 mod docs;
+mod dynamic;
+mod figures;
 mod flow;
 mod format;
 mod imports;
@@ -87,9 +89,9 @@ pub enum ArenaIn {
 }
 
 choices! { ArenaIn:
-    Struct "struct" "In the model's struct";
-    Heap "heap" "On the heap";
-    Caller "caller" "With the caller: several models may share one";
+    Struct "struct" "In the model's struct, which may be a `static`";
+    Heap "heap" "On the heap, allocated by the first run";
+    Caller "caller" "With the caller of `infer_in`: several models may share one";
 }
 
 /// A module.

@@ -45,6 +45,7 @@ impl Model<'_> {
         let [fields, initial] = self.fields();
         let (weights_field, new) = (self.weights_field(), self.new_methods(&initial));
         let (constants, weights) = (self.constants(), self.weights_method());
+        let (arena_bytes, macs) = (self.arena_bytes_methods(), self.infer.macs_method());
         let (set_seed, reset) = (self.set_seed(), self.infer.reset());
         let (infer, training) = (self.infer.item(), self.training.as_ref().map(Training::items));
         let outputs = self.methods().map(Method::output_struct);
@@ -60,6 +61,8 @@ impl Model<'_> {
             impl #model {
                 #constants
                 blank!();
+                #macs
+                #arena_bytes
                 #new
                 blank!();
                 #set_seed
@@ -81,7 +84,14 @@ impl Model<'_> {
     /// The constants that say what the model costs.
     fn constants(&self) -> TokenStream {
         let plan = self.infer.plan;
-        let (arena_bytes, macs) = (number(plan.arena_bytes), Literal::u64_unsuffixed(plan.macs));
+        let arena_bytes = number(plan.arena_bytes);
+        let macs = plan.free_macs.is_empty().then(|| {
+            let macs = Literal::u64_unsuffixed(plan.macs);
+            quote! {
+                /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
+                pub const MACS: u64 = #macs;
+            }
+        });
         let weight_bytes = self.cx.has_weights.then(|| {
             let bytes = number(plan.weight_bytes);
             quote! {
@@ -90,14 +100,22 @@ impl Model<'_> {
             }
         });
         let variables = self.training.as_ref().map(Training::variables);
+        let peak = (!self.infer.is_dynamic()).then(|| {
+            quote! {
+                /// The size of the arena in bytes.
+                pub const PEAK_ARENA_BYTES: usize = #arena_bytes;
+            }
+        });
         quote! {
-            /// The size of the arena in bytes.
-            pub const PEAK_ARENA_BYTES: usize = #arena_bytes;
+            #peak
             #weight_bytes
-            /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
-            pub const MACS: u64 = #macs;
+            #macs
             #variables
         }
+    }
+
+    fn arena_bytes_methods(&self) -> TokenStream {
+        self.methods().filter_map(Method::arena_bytes_method).collect()
     }
 
     /// `new`, and `with_weights` if there are weights.

@@ -2,7 +2,7 @@
 
 use super::tokens::parse_tokens;
 use crate::{
-    dim::{Atom, Dim, Symbol},
+    dim::{Atom, Dim, Names, Symbol},
     plan::{Plan, Step},
 };
 use proc_macro2::{Ident, TokenStream};
@@ -25,6 +25,8 @@ pub struct Sizes {
     counts: Option<HashMap<Dim, usize>>,
     /// The symbols that a loop changes. No variable depends on them.
     changing: BTreeSet<Symbol>,
+    /// Whether the sizes are evaluated before they are checked.
+    saturates: bool,
     state: RefCell<State>,
 }
 
@@ -42,18 +44,28 @@ impl Sizes {
     pub fn first_pass(plan: &Plan) -> Sizes {
         let mut changing = BTreeSet::new();
         changing_symbols(&plan.steps, &mut changing);
-        Sizes { counts: None, changing, state: RefCell::default() }
+        Sizes { counts: None, changing, saturates: false, state: RefCell::default() }
+    }
+
+    /// The first pass over sizes that are evaluated when a run starts, before they are checked.
+    pub fn first_pass_unchecked() -> Sizes {
+        let (changing, state) = (BTreeSet::new(), RefCell::default());
+        Sizes { counts: None, changing, saturates: true, state }
     }
 
     /// The second pass.
     pub fn second_pass(self) -> Sizes {
-        let counts = Some(self.state.into_inner().found);
-        Sizes { counts, changing: self.changing, state: RefCell::default() }
+        let counts = Some(self.state.take().found);
+        Sizes { counts, state: RefCell::default(), ..self }
     }
 
     /// Writes a size as Rust source; `name_of` returns a new name for the variable of a value.
     pub fn text(&self, dim: &Dim, name_of: NameOf<'_>) -> String {
-        dim.expression(&|part| self.name(part, name_of))
+        self.expression(dim, &|part| self.name(part, name_of))
+    }
+
+    fn expression(&self, dim: &Dim, names: Names<'_>) -> String {
+        if self.saturates { dim.saturating_expression(names) } else { dim.expression(names) }
     }
 
     /// Writes whether a size is not zero as Rust source.
@@ -108,7 +120,7 @@ impl Sizes {
             return None;
         }
         let text =
-            dim.expression(&|part| (part != dim).then(|| self.name(part, name_of)).flatten());
+            self.expression(dim, &|part| (part != dim).then(|| self.name(part, name_of)).flatten());
         let (name, value) = (name_of(&text), parse_tokens(&text));
         let mut state = self.state.borrow_mut();
         state.variables.push((dim.clone(), name.clone()));

@@ -61,8 +61,12 @@ impl Body<'_> {
     /// The slot of an operand, which may be a part of the buffer.
     pub(super) fn slot(&self, operand: &Operand) -> TokenStream {
         let slot = &self.slots[&operand.buffer];
+        let slot = match self.plan.is_dynamic(operand.buffer) {
+            true => quote!(layout.slot(#slot)),
+            false => quote!(#slot),
+        };
         let all = match &self.plan.buffers[operand.buffer].place {
-            Place::Arena { capacity, .. } => Dim::from(*capacity),
+            Place::Arena { capacity, .. } => capacity.clone(),
             Place::Weight { weight, .. } => Dim::from(weight.len()),
             Place::Input(_) | Place::Heap => operand.len.clone(),
         };

@@ -36,7 +36,9 @@ pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStr
     let not_kept = RefCell::default();
     let mut first = Body::new(method, &not_kept, Sizes::first_pass(method.plan));
     first.function();
-    Body::new(method, constants, first.sizes.second_pass()).function()
+    let mut second = Body::new(method, constants, first.sizes.second_pass());
+    let (function, buffers) = (second.function(), second.buffers_function());
+    quote!(#function #buffers)
 }
 
 /// Returns whether the module of these methods needs the heap of the runtime library.
@@ -128,7 +130,8 @@ impl<'p> Body<'p> {
             let is_text = self.plan.buffers[of.buffer].dtype == DType::String;
             if is_text { quote!(#slice[..]) } else { slice }
         };
-        let bind = self.method.bind_inputs(&constant, &|of| self.slot(of));
+        let layout = self.lay_out();
+        let bind = self.method.bind_inputs(&constant, &|of| self.slot(of), &layout);
         let head = self.method.function_head();
         quote! {
             blank!();
@@ -158,10 +161,15 @@ impl<'p> Body<'p> {
     /// The constant for the slot of a buffer in the arena or among the weights.
     fn slot_constant(&self, id: BufferId, buffer: &Buffer) -> Option<Ident> {
         let dtype = buffer.dtype;
+        if self.plan.is_dynamic(id) {
+            return Some(self.dynamic_slot(id));
+        }
         let (slot, note) = match &buffer.place {
             _ if dtype == DType::String => return None,
             Place::Arena { offset, capacity } => {
-                let slot = Slot { memory: Memory::Arena, offset: *offset, len: *capacity, dtype };
+                let len = capacity.known().and_then(|len| usize::try_from(len).ok());
+                let len = len.expect("the compiler places buffers of a fixed capacity");
+                let slot = Slot { memory: Memory::Arena, offset: *offset, len, dtype };
                 (slot, buffer.shape.as_deref().map_or(String::new(), shape_note))
             }
             Place::Weight { offset, weight, .. } => {
@@ -181,7 +189,7 @@ impl<'p> Body<'p> {
 
     pub(super) fn steps(&mut self, steps: &[Step]) -> TokenStream {
         let mut tokens = TokenStream::new();
-        for step in steps {
+        for (step, last_used) in steps.iter().zip(self.plan.last_uses(steps)) {
             self.subject = self.subject_of(step);
             self.sizes.open();
             let step = match step {
@@ -191,8 +199,18 @@ impl<'p> Body<'p> {
                 Step::Loop(step) => self.iterations(step),
             };
             tokens.extend(self.sizes.close(step));
+            tokens.extend(self.release(&last_used));
         }
         tokens
+    }
+
+    /// Frees heap buffers that no later step uses.
+    fn release(&self, buffers: &[BufferId]) -> TokenStream {
+        let is_freed =
+            |id: &&BufferId| self.plan.buffers[**id].place == Place::Heap && self.made.contains(id);
+        let names = buffers.iter().filter(is_freed);
+        let names = names.map(|id| format_ident!("{}", self.method.names[*id]));
+        quote!(#(drop(#names);)*)
     }
 
     /// The value after which the variables of a step are named: its first output, or the node.
@@ -413,7 +431,8 @@ impl<'p> Body<'p> {
 
     /// A size of a buffer as an expression; a variable for it is named after the buffer.
     pub(super) fn size_of(&self, dim: &Dim, buffer: BufferId) -> TokenStream {
-        parse_tokens(&self.size_text(dim, &self.method.names[buffer]))
+        let text = |dim: &Dim| self.size_text(dim, &self.method.names[buffer]);
+        self.computed_size(dim, &text).unwrap_or_else(|| parse_tokens(&text(dim)))
     }
 
     fn size_text(&self, dim: &Dim, subject: &str) -> String {
@@ -430,13 +449,13 @@ impl<'p> Body<'p> {
     }
 
     /// A variable for a size of `subject`.
-    fn size_variable(&self, value: &str, subject: &str) -> Ident {
+    pub(super) fn size_variable(&self, value: &str, subject: &str) -> Ident {
         self.import_of(value);
         self.method.fresh_name(subject, "len")
     }
 
     /// Imports the function that the source of a size calls.
-    fn import_of(&self, text: &str) {
+    pub(super) fn import_of(&self, text: &str) {
         if text.contains("broadcast(") {
             self.method.cx.imports.item("view::broadcast");
         }
@@ -459,7 +478,7 @@ fn scratch(plan: &Plan) -> HashSet<BufferId> {
 }
 
 /// A shape for a comment. That of a vector is omitted.
-fn shape_note(shape: &[Dim]) -> String {
+pub(super) fn shape_note(shape: &[Dim]) -> String {
     if shape.len() < 2 { String::new() } else { format!("{shape:?}") }
 }
 
@@ -470,7 +489,7 @@ fn struct_name(source: &str) -> Option<&str> {
 }
 
 /// The factors of a size, if it is a product.
-fn factors(size: &Dim) -> Vec<Dim> {
+pub(super) fn factors(size: &Dim) -> Vec<Dim> {
     let mut terms = size.terms();
     match (terms.next(), terms.next()) {
         (Some((atoms, n)), None) => {

@@ -23,6 +23,7 @@ const TAKEN: &[&str] = &[
     "reset",
     "init",
     "initialize_variables",
+    "arena_bytes",
     "state",
     "load_state",
     "variables",

@@ -91,7 +91,11 @@ impl<'p> Session<'p> {
         }
         interpreter.set_states(self.states.as_deref())?;
         self.states = None;
-        interpreter.run_steps(&plan.steps)?;
+        let last_uses = plan.last_uses(&plan.steps);
+        for (step, buffers) in plan.steps.iter().zip(last_uses) {
+            interpreter.run_step(step)?;
+            buffers.into_iter().for_each(|buffer| drop(interpreter.arrays.remove(buffer)));
+        }
         self.draws = interpreter.draws.take();
         let next = plan.states.iter().map(|state| interpreter.output(&state.next).into_tensor());
         self.states = next.collect();
@@ -158,8 +162,8 @@ impl Interpreter<'_> {
             };
             self.bind_input(found, &tensor)?;
             // The next state may be larger.
-            let capacity = match plan.buffers[found.operand.buffer].place {
-                Place::Arena { capacity, .. } => capacity,
+            let capacity = match &plan.buffers[found.operand.buffer].place {
+                Place::Arena { capacity, .. } => self.size(capacity),
                 Place::Input(_) | Place::Weight { .. } | Place::Heap => tensor.len(),
             };
             let mut array = Array::zeroed(tensor.dtype, capacity.max(tensor.len()));
@@ -251,7 +255,7 @@ impl Interpreter<'_> {
 
     fn eval(&self, dim: &Dim) -> i64 {
         let symbols = self.symbols.borrow();
-        dim.eval(&|name| symbols.get(name).copied().unwrap_or(0))
+        dim.eval(&|name| self.plan.symbol(name, &|name| symbols.get(name).copied()))
     }
 
     fn size(&self, dim: &Dim) -> usize {
@@ -259,15 +263,16 @@ impl Interpreter<'_> {
     }
 
     fn run_steps(&mut self, steps: &[Step]) -> Result {
-        for step in steps {
-            match step {
-                Step::Call(call) => self.call(call)?,
-                Step::Check(check) => self.check(check)?,
-                Step::If(step) => self.run_if(step)?,
-                Step::Loop(step) => self.run_loop(step)?,
-            }
+        steps.iter().try_for_each(|step| self.run_step(step))
+    }
+
+    fn run_step(&mut self, step: &Step) -> Result {
+        match step {
+            Step::Call(call) => self.call(call),
+            Step::Check(check) => self.check(check),
+            Step::If(step) => self.run_if(step),
+            Step::Loop(step) => self.run_loop(step),
         }
-        Ok(())
     }
 
     fn check(&self, check: &Check) -> Result {
@@ -461,7 +466,7 @@ impl Interpreter<'_> {
         let (given, taken) = (given.collect(), taken.collect());
         let mut args = Args::new(call.dtype, given, taken, &mut sizes, &self.draws);
         let symbols = self.symbols.borrow();
-        let eval = |name: &str| symbols.get(name).copied().unwrap_or(0);
+        let eval = |name: &str| self.plan.symbol(name, &|name| symbols.get(name).copied());
         call.params.run(call.form, &eval, &mut args)?;
         drop(symbols);
         for (arg, array) in call.outputs.iter().zip(outputs) {
@@ -524,7 +529,7 @@ impl Interpreter<'_> {
         const MOST: usize = 1 << 40;
         let buffer = &self.plan.buffers[operand.buffer];
         let bytes = self.size(&buffer.len).saturating_mul(buffer.dtype.bytes());
-        if bytes <= MOST { Ok(()) } else { Err(Error::Value("a size is larger than memory")) }
+        if bytes <= MOST { Ok(()) } else { Err(Error::Memory { bytes }) }
     }
 
     /// Creates the buffer of an operand if it does not exist yet.

@@ -374,10 +374,10 @@ impl<'a> Infer<'a> {
         Ok(outputs.iter().map(|&id| alone[id].ty.clone()).collect())
     }
 
-    /// Returns the upper bound of `dim`.
+    /// Returns the upper bound of `dim`, if each of its symbols has one.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         let fresh = |name: &str| self.finds.symbols.iter().find(|(symbol, _)| &**symbol == name);
-        dim.upper(&|name| match self.graph.symbols.get(name) {
+        dim.bound(&|name| match self.graph.symbols.get(name) {
             Some(size) => size.max,
             None => fresh(name)?.1.max,
         })

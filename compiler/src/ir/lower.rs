@@ -6,12 +6,13 @@ use crate::{
     dim::Dim,
     dtype::DType,
     plan::{
-        Arg, Block, Call, Draw, Form, Formula, Kernel, Operand, Optimize, Precision, Seed, Step,
-        Weight,
+        Arg, Block, Call, ComputedSize, Draw, Form, Formula, Kernel, Operand, Optimize, Precision,
+        Seed, SizeFunction, Step, Weight,
     },
     tensor::Tensor,
     ty::{TensorType, Type, axis_from_front},
 };
+use std::rc::Rc;
 
 /// The context in which an operator selects its kernels.
 pub struct Lower<'a> {
@@ -27,9 +28,10 @@ pub(super) trait Lowering {
     fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand;
     fn region(&mut self, region: RegionId) -> Result<Block>;
     fn upper(&self, dim: &Dim) -> Option<i64>;
+    fn computed(&mut self, name: &str, size: Rc<dyn ComputedSize>) -> Dim;
     fn optimize(&self) -> Optimize;
     fn precision(&self) -> Precision;
-    fn count(&mut self, macs: u64);
+    fn count(&mut self, macs: &Dim);
     fn draws(&mut self) -> usize;
     fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
     fn companion(&mut self, value: ValueId) -> Option<Operand>;
@@ -159,11 +161,26 @@ impl<'a> Lower<'a> {
         self.state.scratch(&name, dtype, len.into())
     }
 
-    /// Returns the upper bound of `dim`; if it is unbounded, a number beyond which no kernel wants
-    /// more scratch memory.
-    pub fn most(&self, dim: &Dim) -> Dim {
-        const MANY: i64 = 1 << 12;
-        self.state.upper(dim).unwrap_or(MANY).into()
+    /// Returns the upper bound of `dim`.
+    pub fn upper(&self, dim: &Dim) -> Option<i64> {
+        self.state.upper(dim)
+    }
+
+    /// Returns the length of the scratch memory of a kernel with this geometry. If its sizes are
+    /// bounded, `bounded` computes the length from the upper bounds of sizes; if not, `function`
+    /// computes it when the model runs.
+    pub fn scratch_len<F: Formula>(
+        &mut self,
+        geometry: &F,
+        function: SizeFunction<F>,
+        bounded: impl FnOnce(&dyn Fn(&Dim) -> Dim) -> Dim,
+    ) -> Dim {
+        let mut is_bounded = true;
+        geometry.visit(&mut |dim| is_bounded &= self.upper(dim).is_some());
+        if is_bounded {
+            return bounded(&|dim| self.upper(dim).map_or_else(|| dim.clone(), Dim::from));
+        }
+        self.state.computed("scratch", Rc::new((function, geometry.clone())))
     }
 
     /// Returns the random source of the next call: a stream with the given seed, or with the
@@ -480,9 +497,7 @@ impl<'a> Lower<'a> {
 
     /// Adds multiply-adds to the node's cost.
     pub fn macs(&mut self, macs: &Dim) {
-        if let Some(macs) = macs.known().and_then(|n| u64::try_from(n).ok()) {
-            self.state.count(macs);
-        }
+        self.state.count(macs);
     }
 
     /// Returns the error that a part of the operator is not supported.

@@ -8,16 +8,19 @@ use super::{
 use crate::{
     arena::Map,
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
-    dim::Dim,
+    dim::{Dim, Symbol},
     dtype::DType,
     plan::{
-        Block, Buffer, BufferId, Call, Kernel, Kind, NoParams, Operand, Optimize, Place, Plan,
-        Port, Precision, Step, Weight, kernel, weight::Likeness,
+        Block, Buffer, BufferId, Call, ComputedSize, FreeSizes, Kernel, Kind, NoParams, Operand,
+        Optimize, Place, Plan, Port, Precision, Step, Weight, kernel, weight::Likeness,
     },
     tensor::Tensor,
     ty::Type,
 };
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    rc::Rc,
+};
 
 static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
 static COPY_SEQUENCE: Kernel = kernel!(ANY_IR4 T, sequence::identity::<T>,
@@ -32,8 +35,9 @@ pub fn plan(
     graph: &Graph,
     optimize: Optimize,
     precision: Precision,
+    free_sizes: FreeSizes,
 ) -> std::result::Result<Plan, Diagnostics> {
-    let planned = planned(graph, optimize, precision);
+    let planned = planned(graph, optimize, precision, free_sizes);
     planned.map_err(|diagnostics| diagnostics.within(&graph.place(graph.body)))
 }
 
@@ -41,12 +45,15 @@ fn planned(
     graph: &Graph,
     optimize: Optimize,
     precision: Precision,
+    free_sizes: FreeSizes,
 ) -> std::result::Result<Plan, Diagnostics> {
     let diagnostics = DiagnosticSink::default();
     let mut state = State {
         graph,
         optimize,
         precision,
+        free_sizes,
+        start: BTreeSet::new(),
         plan: Plan::default(),
         homes: Homes::of(graph),
         buffers: Map::default(),
@@ -98,6 +105,9 @@ pub(super) struct State<'g> {
     pub(super) graph: &'g Graph,
     optimize: Optimize,
     precision: Precision,
+    free_sizes: FreeSizes,
+    /// The symbols that are bound when a run starts.
+    start: BTreeSet<Symbol>,
     pub(super) plan: Plan,
     homes: Homes,
     pub(super) buffers: Map<ValueId, BufferId>,
@@ -144,7 +154,13 @@ impl State<'_> {
         }
         let mut port = self.port(name, id, None)?;
         port.default = self.default(i, name);
+        self.bind_at_start(&port);
         Ok(port)
+    }
+
+    /// Records the symbols that an input or a state binds when a run starts.
+    pub(super) fn bind_at_start(&mut self, port: &Port) {
+        self.start.extend(port.shape().iter().filter_map(Dim::as_symbol).cloned());
     }
 
     /// Returns the default of input `i`.
@@ -228,14 +244,24 @@ impl State<'_> {
 
     /// Allocates the memory of a value.
     fn space(&mut self, name: &str, Kept { dtype, len, kind }: Kept) -> Operand {
-        let most = self.plan.upper(&len).and_then(|most| usize::try_from(most).ok());
-        let place = match (most, kind) {
-            (Some(capacity), Kind::Elements) if dtype != DType::String => {
-                Place::Arena { offset: 0, capacity }
-            }
-            _ => Place::Heap,
+        let is_plain = kind == Kind::Elements && dtype != DType::String;
+        let place = match self.capacity(&len).filter(|_| is_plain) {
+            Some(capacity) => Place::Arena { offset: 0, capacity },
+            None => Place::Heap,
         };
         Operand::whole(self.buffer(name, kind, dtype, len.clone(), place), len)
+    }
+
+    /// Returns the maximum number of elements of a buffer in the arena: a number, or a size that is
+    /// known when a run starts.
+    fn capacity(&self, len: &Dim) -> Option<Dim> {
+        if let Some(most) = self.upper(len) {
+            return Some(most.max(0).into());
+        }
+        let mut symbols = BTreeSet::new();
+        self.plan.symbols_of(len, &mut symbols);
+        let is_placed = self.free_sizes == FreeSizes::Arena && symbols.is_subset(&self.start);
+        is_placed.then(|| len.clone())
     }
 
     fn node(&mut self, id: NodeId, steps: &mut Vec<Step>) -> Result {
@@ -322,7 +348,18 @@ impl Lowering for State<'_> {
     }
 
     fn upper(&self, dim: &Dim) -> Option<i64> {
-        self.plan.upper(dim)
+        match self.free_sizes {
+            FreeSizes::Arena => self.plan.bound(dim),
+            FreeSizes::Heap => self.plan.upper(dim),
+        }
+    }
+
+    fn computed(&mut self, name: &str, size: Rc<dyn ComputedSize>) -> Dim {
+        // No dimension has a name with a space.
+        let symbol: Symbol = format!("{name} {}", self.plan.computed.len()).into();
+        let dim = Dim::symbol(&symbol);
+        self.plan.computed.insert(symbol, size);
+        dim
     }
 
     fn optimize(&self) -> Optimize {
@@ -381,8 +418,14 @@ impl Lowering for State<'_> {
         call
     }
 
-    fn count(&mut self, macs: u64) {
-        self.plan.macs = self.plan.macs.saturating_add(macs);
+    fn count(&mut self, macs: &Dim) {
+        match macs.known() {
+            Some(n) => {
+                let macs = u64::try_from(n).unwrap_or(0);
+                self.plan.macs = self.plan.macs.saturating_add(macs);
+            }
+            None => self.plan.free_macs.push(macs.clone()),
+        }
     }
 
     fn draws(&mut self) -> usize {

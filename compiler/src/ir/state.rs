@@ -25,6 +25,7 @@ impl State<'_> {
         let is_variable = self.graph.interface.learns;
         let capacity = most(found)?.max(if is_variable { 0 } else { most(next)? });
         let name = &self.graph[input].name;
+        let capacity = Dim::from(capacity);
         let place = Place::Arena { offset: 0, capacity };
         let kept = kept(self.graph, input)?;
         let buffer = self.buffer(name, kept.kind, kept.dtype, kept.len, place);
@@ -32,6 +33,7 @@ impl State<'_> {
         self.held.insert(buffer);
         let mut port = self.port(name, input, None)?;
         port.default = self.default(held.input, name);
+        self.bind_at_start(&port);
         Ok(port)
     }
 

@@ -5,7 +5,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Graph, NewNode, Op, ValueId, plan},
-    plan::{Optimize, Precision},
+    plan::{FreeSizes, Optimize, Precision},
     tensor::Tensor,
     ty::Type,
 };
@@ -52,7 +52,8 @@ pub fn check(op: impl Op, inputs: &[Given], outputs: usize, expected: &str) {
     assert_eq!(actual, expected);
     if graph[outputs[0]].ty != Type::Unknown {
         graph.set_outputs(graph.body, outputs);
-        plan(&graph, Optimize::Speed, Precision::Full).expect("a node that has types lowers");
+        let planned = plan(&graph, Optimize::Speed, Precision::Full, FreeSizes::Arena);
+        planned.expect("a node that has types lowers");
     }
 }
 

@@ -8,7 +8,10 @@ use crate::{
     diag::Result,
     dtype::DType,
     ir::Lower,
-    plan::{Arg, Kernel, NoParams, Operand, Optimize, Order, Precision, Weight, geometry, kernel},
+    plan::{
+        Arg, Kernel, NoParams, Operand, Optimize, Order, Precision, Weight, geometry, kernel,
+        size_function,
+    },
     tensor::Tensor,
     ty::count,
 };
@@ -198,7 +201,8 @@ impl ReducedOperand {
     /// Calls the product of input 0 and this operand, with input 2 as bias.
     pub fn multiply(self, cx: &mut Lower<'_>, geometry: geometry::Gemm, f: Activation) -> Result {
         let geometry = geometry::Gemm { b: geometry::Layout::Packed, ..geometry };
-        let scratch = geometry.narrow_scratch(&|dim| cx.most(dim));
+        let function = size_function!(weight_precision::gemm_scratch);
+        let scratch = cx.scratch_len(&geometry, function, |most| geometry.narrow_scratch(most));
         let mut inputs: Vec<Arg> = vec![cx.input(0)?.into(), self.weights.into()];
         inputs.extend(self.scales.map(Arg::from));
         inputs.push(Arg::Optional(cx.optional(2)?));

@@ -11,7 +11,7 @@ use crate::{
         cast::Cast, composite::Composite, quantize::DequantizeLinear, reshape::Identity,
         sizes::Sizes,
     },
-    plan::{Optimize, Precision},
+    plan::{FreeSizes, Optimize, Precision},
     tensor::{Data, Tensor},
     ty::count,
 };
@@ -164,7 +164,7 @@ fn evaluate_within_budget(
 /// Computes `outputs` of a graph without inputs in the interpreter.
 pub fn evaluate(mut graph: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
     graph.set_outputs(graph.body, outputs);
-    let plan = ir::plan(&graph, Optimize::Size, Precision::Full).ok()?;
+    let plan = ir::plan(&graph, Optimize::Size, Precision::Full, FreeSizes::Heap).ok()?;
     let values = interpreter::run(&plan, &[]).ok()?.into_iter();
     values.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
 }

@@ -18,7 +18,7 @@ use crate::{
         reshape::{Squeeze, Unsqueeze},
         sequence::{SequenceConstruct, SequenceEmpty},
     },
-    plan::{Optimize, Precision},
+    plan::{FreeSizes, Optimize, Precision},
     tensor::Tensor,
     ty::TensorType,
     value::Value,
@@ -214,7 +214,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Ou
         return None;
     }
     let alone = ir::alone(graph, node).ok()?;
-    let plan = ir::plan(&alone, Optimize::Size, Precision::Full).ok()?;
+    let plan = ir::plan(&alone, Optimize::Size, Precision::Full, FreeSizes::Heap).ok()?;
     let found = budget.run(&plan)?;
     let made: usize = found.iter().map(bytes_of).sum::<Option<usize>>()?;
     if made > given.saturating_add(LARGEST_GROWTH) || !budget.take(made) {

@@ -50,10 +50,10 @@ pub enum Place {
     },
     /// The arena.
     Arena {
-        /// The offset, in bytes.
+        /// The offset, in bytes; 0 for a [`DynamicBuffer`](super::DynamicBuffer).
         offset: usize,
-        /// The maximum number of elements.
-        capacity: usize,
+        /// The maximum number of elements: a number, or a formula of the sizes of a run.
+        capacity: Dim,
     },
     /// The heap, from its first write on.
     Heap,

@@ -1,7 +1,11 @@
 //! The live ranges of buffers.
 
-use super::{Block, BufferId, Cond, If, Loop, Operand, Plan, Step, step::loop_operands};
+use super::{
+    Block, BufferId, Cond, If, Loop, Operand, Plan, Step,
+    step::{loop_operands, operands},
+};
 use crate::arena::Map;
+use std::collections::HashMap;
 
 /// A live range: the first and the last step that use a buffer. Steps are counted through all
 /// blocks.
@@ -18,6 +22,34 @@ pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
     lives.steps(&plan.steps);
     lives.see_all(plan.results());
     lives.of
+}
+
+impl Plan {
+    /// Returns for each of `steps`, the plan's or those of a block, the buffers that no later step
+    /// uses. Buffers that other steps, the outputs or the states use are in none of the lists.
+    pub fn last_uses(&self, steps: &[Step]) -> Vec<Vec<BufferId>> {
+        let mut all: HashMap<BufferId, usize> = HashMap::new();
+        let mut count = |operand: &Operand| *all.entry(operand.buffer).or_default() += 1;
+        operands(&self.steps, &mut count);
+        let states = self.states.iter().map(|state| &state.found.operand);
+        self.results().chain(self.defaults()).chain(states).for_each(count);
+        // The number of uses so far, and the last step.
+        let mut uses: HashMap<BufferId, (usize, usize)> = HashMap::new();
+        for (i, step) in steps.iter().enumerate() {
+            operands(std::slice::from_ref(step), &mut |operand| {
+                let (count, last) = uses.entry(operand.buffer).or_default();
+                (*count, *last) = (*count + 1, i);
+            });
+        }
+        let mut found = vec![Vec::new(); steps.len()];
+        for (buffer, (count, last)) in uses {
+            if all[&buffer] == count {
+                found[last].push(buffer);
+            }
+        }
+        found.iter_mut().for_each(|buffers| buffers.sort_unstable());
+        found
+    }
 }
 
 /// The live ranges of buffers up to the current step.

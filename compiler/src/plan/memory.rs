@@ -4,7 +4,7 @@
 pub use super::step::operands;
 
 use super::{
-    Arg, Block, BufferId, Form, Operand, Optimize, Place, Plan, Port, State, Step, Weight,
+    Arg, Block, BufferId, Form, Operand, Optimize, Place, Plan, Port, State, Step, Weight, dynamic,
     liveness::{Life, lives},
     step::rename,
 };
@@ -14,6 +14,7 @@ use crate::{
     dtype::DType,
     plan::weight::Likeness,
 };
+use onnxc_runtime::arena;
 use std::collections::{HashMap, HashSet};
 
 /// The alignment of buffers, and of weights when optimizing for speed, in bytes: a cache line, and
@@ -30,11 +31,16 @@ pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
         fits(plan)?;
         reuse(plan);
         super::state_memory::share_state_memory(plan);
+        dynamic::list(plan);
         place_buffers(plan);
     }
     place_weights(plans);
     let bytes = plans.iter().map(|plan| plan.arena_bytes).max().unwrap_or(0);
-    plans.iter_mut().for_each(|plan| plan.arena_bytes = bytes);
+    let is_dynamic = plans.iter().any(|plan| !plan.dynamic.is_empty());
+    for plan in plans {
+        plan.arena_bytes = bytes;
+        plan.has_dynamic_arena = is_dynamic;
+    }
     Ok(())
 }
 
@@ -43,10 +49,11 @@ pub fn lay_out(plans: &mut [&mut Plan]) -> Result<(), Diagnostic> {
 fn fits(plan: &Plan) -> Result<(), Diagnostic> {
     let mut all = 0_usize;
     for (_, buffer) in plan.buffers.iter() {
-        let elements = match buffer.place {
-            Place::Arena { capacity, .. } => capacity,
-            _ => usize::try_from(buffer.len.known().unwrap_or(0)).unwrap_or(usize::MAX),
+        let elements = match &buffer.place {
+            Place::Arena { capacity, .. } => capacity.known(),
+            _ => buffer.len.known(),
         };
+        let elements = usize::try_from(elements.unwrap_or(0)).unwrap_or(usize::MAX);
         let bytes = elements.saturating_mul(buffer.dtype.bytes()).saturating_add(ALIGNMENT);
         all = all.saturating_add(bytes);
         if all > isize::MAX as usize {
@@ -146,8 +153,13 @@ struct Placed {
 fn boxes(plan: &Plan) -> Vec<Placed> {
     let lives = lives(plan);
     let always = Life { first: 0, last: lives.ids().map(|id| lives[id].last).max().unwrap_or(0) };
+    let is_dynamic = |buffer| !plan.dynamic.is_empty() && !plan.holds_state(buffer);
     let each = plan.buffers.iter().filter_map(|(buffer, found)| {
-        let Place::Arena { capacity, .. } = found.place else { return None };
+        let Place::Arena { capacity, .. } = &found.place else { return None };
+        if is_dynamic(buffer) {
+            return None;
+        }
+        let capacity = usize::try_from(capacity.known()?).unwrap_or(usize::MAX);
         let bytes = (capacity * found.dtype.bytes()).next_multiple_of(ALIGNMENT);
         let life = if plan.holds_state(buffer) { always } else { *lives.get(buffer)? };
         Some(Placed { buffer, bytes, life })
@@ -155,64 +167,24 @@ fn boxes(plan: &Plan) -> Vec<Placed> {
     each.collect()
 }
 
-/// The sort key of a buffer: descending, then ascending.
-type Key = (std::cmp::Reverse<usize>, usize);
-
-/// The orders in which buffers are placed. Each is the best for some models, so all are tried.
-const ORDERS: &[fn(&Placed) -> Key] = &[
-    |b| (std::cmp::Reverse(b.bytes), b.life.first),
-    |b| (std::cmp::Reverse(b.bytes.saturating_mul(b.life.last - b.life.first + 1)), b.life.first),
-    |b| (std::cmp::Reverse(b.life.last - b.life.first), b.life.first),
-    |b| (std::cmp::Reverse(usize::MAX - b.life.first), b.bytes),
-];
-
-/// More buffers than models usually have; above this, only one order is tried.
-const MANY_BOXES: usize = 1 << 13;
-
 fn place_buffers(plan: &mut Plan) {
-    let boxes = boxes(plan);
-    // The time of a layout grows with the square of the number of buffers.
-    let tried = if boxes.len() > MANY_BOXES { 1 } else { ORDERS.len() };
-    let layouts = ORDERS[..tried].iter().map(|order| {
-        let mut sorted: Vec<&Placed> = boxes.iter().collect();
-        // Variables are at the head of the arena, in the same order in all plans of a model.
-        let variable = |b: &Placed| plan.variable(b.buffer).unwrap_or(usize::MAX);
-        sorted.sort_by_key(|b| (variable(b), order(b), b.buffer));
-        best_fit(&sorted)
+    let mut boxes = boxes(plan);
+    // Variables are at the head of the arena, in the same order in all plans of a model.
+    boxes.sort_by_key(|b| (plan.variable(b.buffer).unwrap_or(usize::MAX), b.buffer));
+    let head = boxes.iter().filter(|b| plan.variable(b.buffer).is_some()).count();
+    let step = |step: usize| u32::try_from(step).expect("a plan has fewer than 2^32 steps");
+    let buffers = boxes.iter().map(|b| arena::Buffer {
+        bytes: b.bytes,
+        first: step(b.life.first),
+        last: step(b.life.last),
     });
-    let Some((bytes, offsets)) = layouts.min_by_key(|(bytes, _)| *bytes) else { return };
+    let (bytes, offsets) = arena::lay_out(&buffers.collect::<Vec<_>>(), head);
     plan.arena_bytes = bytes;
-    for (buffer, at) in offsets {
-        if let Place::Arena { offset, .. } = &mut plan.buffers[buffer].place {
+    for (placed, at) in boxes.iter().zip(offsets) {
+        if let Place::Arena { offset, .. } = &mut plan.buffers[placed.buffer].place {
             *offset = at;
         }
     }
-}
-
-/// Places each buffer in the smallest gap that is free during its live range.
-fn best_fit(boxes: &[&Placed]) -> (usize, Vec<(BufferId, usize)>) {
-    // In the order of the arena.
-    let mut placed: Vec<(usize, &Placed)> = Vec::new();
-    let mut end = 0;
-    for b in boxes {
-        let mut best: Option<(usize, usize)> = None;
-        let mut from = 0;
-        for &(start, other) in &placed {
-            if other.life.first > b.life.last || b.life.first > other.life.last {
-                continue;
-            }
-            let gap = start.saturating_sub(from);
-            if gap >= b.bytes && best.is_none_or(|(size, _)| gap < size) {
-                best = Some((gap, from));
-            }
-            from = from.max(start + other.bytes);
-        }
-        let at = best.map_or(from, |(_, at)| at);
-        end = end.max(at + b.bytes);
-        let place = placed.partition_point(|(other, _)| *other <= at);
-        placed.insert(place, (at, b));
-    }
-    (end, placed.into_iter().map(|(at, b)| (b.buffer, at)).collect())
 }
 
 /// Returns the alignment of a weight: that of its elements when optimizing for size.

@@ -17,6 +17,16 @@ choices! { Optimize:
     Size "size" "Size: simple loops over unpacked weights";
 }
 
+/// The memory of a buffer whose size is free: unbounded, but known when a run starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FreeSizes {
+    /// An arena that each run lays out for its sizes.
+    #[default]
+    Arena,
+    /// A vector of its own, next to an arena of a fixed size.
+    Heap,
+}
+
 /// The precision in which constant weights of matrix products, convolutions, recurrent networks and
 /// tables are stored. Accumulators are `f32` in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The plan of a model.
 
 use super::{
-    Buffer, BufferId, Call, Custom, Info, Kind, Operand, Optimize, Place, Port, State, Step,
+    Buffer, BufferId, Call, ComputedSize, Custom, DynamicBuffer, Info, Kind, Operand, Optimize,
+    Place, Port, State, Step,
     step::{calls, operands},
 };
 use crate::{
@@ -46,12 +47,22 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The optimization goal.
     pub optimize: Optimize,
-    /// The size of the arena, in bytes.
+    /// The size of the arena, in bytes. In a model with [dynamic](Plan::dynamic) buffers it is that
+    /// of the head, which holds the states.
     pub arena_bytes: usize,
+    /// The buffers that a run places in the arena when its sizes are known; empty if the compiler
+    /// places all.
+    pub dynamic: Vec<DynamicBuffer>,
+    /// Whether a plan that shares the arena has dynamic buffers.
+    pub has_dynamic_arena: bool,
+    /// The sizes that a function of the runtime library computes, by their symbols.
+    pub computed: BTreeMap<Symbol, Rc<dyn ComputedSize>>,
     /// The size of all weights, in bytes, with padding for alignment.
     pub weight_bytes: usize,
     /// The multiply-adds of one run, where all sizes are known.
     pub macs: u64,
+    /// The multiply-adds of the nodes whose sizes are free.
+    pub free_macs: Vec<Dim>,
     /// The number of calls that draw random numbers.
     pub draws: usize,
     /// The calls that are repeated to save memory.
@@ -118,9 +129,21 @@ impl Plan {
         found
     }
 
+    /// Returns the multiply-adds of a run with these sizes, in which a symbol without a value is 0.
+    pub fn macs_of(&self, sizes: &BTreeMap<Symbol, i64>) -> u64 {
+        let bound = |name: &str| sizes.get(name).copied().unwrap_or(0);
+        let free = self.free_macs.iter().map(|macs| u64::try_from(macs.eval(&bound)).unwrap_or(0));
+        free.fold(self.macs, u64::saturating_add)
+    }
+
     /// Returns the upper bound of `dim`.
     pub fn upper(&self, dim: &Dim) -> Option<i64> {
         dim.upper(&|name| self.symbols.get(name)?.max)
+    }
+
+    /// Returns the upper bound of `dim` if each of its symbols is bounded.
+    pub fn bound(&self, dim: &Dim) -> Option<i64> {
+        dim.bound(&|name| self.symbols.get(name)?.max)
     }
 
     /// Returns whether a buffer holds a state.

@@ -127,7 +127,8 @@ impl Uses {
 
     /// Returns how to recompute `value` instead of keeping it during step `full`.
     fn candidate(&self, plan: &Plan, value: BufferId, full: usize) -> Option<Candidate> {
-        let Place::Arena { capacity, .. } = plan.buffers[value].place else { return None };
+        let Place::Arena { capacity, .. } = &plan.buffers[value].place else { return None };
+        let capacity = usize::try_from(capacity.known()?).ok()?;
         let of_value = self.steps.get(value)?;
         let next = of_value.partition_point(|&step| step <= full);
         let (last, before) = (*of_value.get(next.checked_sub(1)?)?, *of_value.get(next)?);

@@ -6,7 +6,10 @@ use std::fmt;
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (arena, weights) = (self.arena_bytes, self.weight_bytes);
-        writeln!(f, "arena {arena} bytes, weights {weights} bytes")?;
+        match self.dynamic.len() {
+            0 => writeln!(f, "arena {arena} bytes, weights {weights} bytes")?,
+            n => writeln!(f, "arena {arena} bytes and {n} buffers, weights {weights} bytes")?,
+        }
         if let Some((calls, operations)) = self.recomputed() {
             writeln!(f, "{calls} rematerialized calls: {operations} operations")?;
         }
@@ -99,7 +102,8 @@ impl Plan {
         let place = match &buffer.place {
             Place::Input(i) => format!("input {i}"),
             Place::Weight { offset, .. } => format!("weights {offset}"),
-            Place::Arena { offset, capacity } => format!("{offset}+{capacity}"),
+            Place::Arena { capacity, .. } if self.is_dynamic(id) => format!("arena[{capacity:?}]"),
+            Place::Arena { offset, capacity } => format!("{offset}+{capacity:?}"),
             Place::Heap => "heap".into(),
         };
         format!("{}@{place}", buffer.name)

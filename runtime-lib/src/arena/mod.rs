@@ -4,8 +4,16 @@
 //! that one kernel reads and writes.
 
 mod access;
+#[cfg(feature = "alloc")]
+mod dynamic;
+#[cfg(feature = "alloc")]
+mod layout;
 
 pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
+#[cfg(feature = "alloc")]
+pub use dynamic::{DynamicArena, DynamicSlot, Layout};
+#[cfg(feature = "alloc")]
+pub use layout::{Buffer, lay_out};
 
 use crate::{
     Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
@@ -298,9 +306,12 @@ pub fn heap<T: crate::Elem>(len: usize) -> alloc::vec::Vec<T> {
 /// Returns an error if there is not enough memory.
 #[cfg(feature = "alloc")]
 pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec<T>> {
-    let len = sizes.iter().try_fold(1usize, |len, &size| len.checked_mul(size));
-    let fits = |&len: &usize| alloc::vec::Vec::<T>::new().try_reserve_exact(len).is_ok();
-    len.filter(fits).map(heap).ok_or(crate::Error::Value("a size is larger than memory"))
+    let product = |start: usize| sizes.iter().fold(start, |all, &size| all.saturating_mul(size));
+    let len = if sizes.contains(&0) { 0 } else { product(1) };
+    if alloc::vec::Vec::<T>::new().try_reserve_exact(len).is_err() {
+        return Err(Error::Memory { bytes: product(size_of::<T>()) });
+    }
+    Ok(heap(len))
 }
 
 /// Stops the compilation of a generated module that needs the heap if this crate has none.

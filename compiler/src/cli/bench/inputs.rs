@@ -7,6 +7,7 @@ use crate::cli::{
 };
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
+    dim::Symbol,
     dtype::DType,
     import,
     plan::{Plan, Port},
@@ -14,7 +15,7 @@ use onnxc::{
     ty::Type,
     value::Value,
 };
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// Returns the given inputs, or those of the first data set beside the model, or generated ones.
 pub fn of(model: &Path, given: &[String], plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
@@ -69,9 +70,48 @@ fn generate_inputs(
     plan: &Plan,
     whole: &dyn Fn(&str) -> Option<Whole>,
 ) -> Result<Vec<Value>, Diagnostics> {
+    let free = free_sizes(plan);
+    if !free.is_empty() {
+        let options: Vec<String> = free.iter().map(|name| format!("--dim {name}=N")).collect();
+        let names: Vec<String> = free.iter().map(|name| quoted(name)).collect();
+        let message = format!("the sizes {} of the inputs are free", names.join(", "));
+        let help = format!(
+            "set `{}`, or give a file for each input: `--input NAME=FILE`",
+            options.join(" ")
+        );
+        return Err(Diagnostic::new(Code::BadOption, message).help(help).into());
+    }
     let mut random = Random(1);
     let made = plan.inputs.iter().map(|port| generate_input(port, whole(&port.name), &mut random));
     Ok(made.collect::<Result<Vec<Value>, Diagnostic>>()?)
+}
+
+/// Returns the names of the free dimensions of the inputs that need a value, each once.
+fn free_sizes(plan: &Plan) -> Vec<String> {
+    let ports = plan.inputs.iter().filter(|port| port.default.is_none());
+    let mut names: Vec<String> = Vec::new();
+    for dim in ports.flat_map(|port| port.shape()) {
+        let Some(symbol) = dim.as_symbol() else { continue };
+        let name = plan.symbols.get(symbol).map_or(&**symbol, |size| &size.label);
+        if !names.iter().any(|other| other == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Returns the sizes of the inputs that the plan leaves free, by their symbols.
+pub fn sizes(plan: &Plan, values: &[Value]) -> BTreeMap<Symbol, i64> {
+    let mut sizes = BTreeMap::new();
+    for (port, value) in plan.inputs.iter().zip(values) {
+        let Some(tensor) = value.tensor() else { continue };
+        for (dim, &size) in port.shape().iter().zip(&tensor.shape) {
+            if let (Some(symbol), Ok(size)) = (dim.as_symbol(), i64::try_from(size)) {
+                sizes.insert(symbol.clone(), size);
+            }
+        }
+    }
+    sizes
 }
 
 /// Generates floating-point numbers from 0 to 1, or integers if it is known which ones are valid.
@@ -126,6 +166,21 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_free_sizes_are_named_at_once() {
+        let text = "<ir_version: 8, opset_import: [\"\": 21]>
+            g (float[batch, n] x, float[n, 3] y) => (float[batch, 3] z) { z = MatMul(x, y) }";
+        let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
+        let plan = planned.expect("the model is valid");
+        let refused = generate_inputs(&plan, &|_| None).expect_err("no size is known").to_string();
+        assert!(refused.contains("--dim batch=N --dim n=N"), "{refused}");
+        let values = [vec![2, 5], vec![5, 3]].map(|shape| {
+            let len = shape.iter().product();
+            Value::Tensor(Tensor { shape, ..Tensor::from_floats(&vec![1.0; len]) })
+        });
+        assert_eq!(plan.macs_of(&sizes(&plan, &values)), 2 * 5 * 3);
+    }
 
     #[test]
     fn labels_are_drawn_from_the_classes_and_other_integers_are_required() {

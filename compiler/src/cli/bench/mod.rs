@@ -124,7 +124,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
     write_if_changed(&source.join("runner_io.rs"), include_bytes!("../test/runner_io.rs"))?;
     module.code += &timed.code();
-    let macs = timed.plan.macs;
+    let macs = timed.plan.macs_of(&inputs::sizes(timed.plan, &values));
     output.write(&source.join("model.rs"))?;
     write_if_changed(&root.join("inputs"), &exchange::encode(&values))?;
     Ok(macs)

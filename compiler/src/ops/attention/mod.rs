@@ -18,9 +18,9 @@ use crate::{
     dtype::{DType, FLOATS},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
-        Arg, Kernel, Operand,
+        Arg, Kernel, Operand, SizeFunction,
         geometry::{self, Append},
-        kernel,
+        kernel, size_function,
     },
     ty::Type,
 };
@@ -341,9 +341,11 @@ impl Attention {
     fn rows(cx: &Lower<'_>, keys: &Dim) -> usize {
         /// The number of scores that stay in the cache.
         const SCORES: i64 = 96 << 10;
+        /// More keys than this leave the number of rows at its minimum.
+        const MANY_KEYS: i64 = 1 << 12;
         /// The number of rows of a packed panel.
         const PANEL: i64 = 12;
-        let keys = cx.most(keys).known().unwrap_or(SCORES).max(1);
+        let keys = cx.upper(keys).unwrap_or(MANY_KEYS).max(1);
         let rows = (SCORES / keys / PANEL * PANEL).clamp(PANEL, 8 * PANEL);
         usize::try_from(rows).unwrap_or(1)
     }
@@ -401,7 +403,10 @@ impl Attention {
 fn scratch(cx: &mut Lower<'_>, geometry: &geometry::Attention, size: usize) -> Dim {
     let sizes = &geometry.batch * &geometry.heads * &geometry.group * &geometry.queries;
     cx.macs(&(sizes * &geometry.keys * (&geometry.depth + &geometry.width)));
-    geometry.scratch(&|dim| cx.most(dim), size)
+    let function: SizeFunction<(geometry::Attention, usize)> =
+        size_function!(attention::attention_scratch, |f, p| f(&p.0, p.1));
+    let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch(most, size);
+    cx.scratch_len(&(geometry.clone(), size), function, bounded)
 }
 
 /// The additive and the Boolean mask, at most one of which exists.

@@ -18,7 +18,7 @@ use crate::{
         pack::{PIECE, pack_constant, with_numbers},
         window::{self, Rounding, Slide},
     },
-    plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
+    plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, SizeFunction, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -201,7 +201,7 @@ impl Op for BlockedConv {
         cx.macs(&macs(&geometry));
         if let Some(bf16) = pack_bf16(cx, algorithm, &geometry) {
             let Bf16Weights { weights, kernel, scratch, geometry } = bf16;
-            let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
+            let scratch = scratch_len(cx, &geometry, scratch);
             let (inputs, outputs) = self.operands(cx, weights, Some(scratch))?;
             let formula = (geometry, self.conv.activation);
             return cx.call_on(kernel, DType::F32, inputs, outputs, formula);
@@ -211,10 +211,19 @@ impl Op for BlockedConv {
             Some(weights) => weights,
             None => pack_at_run_time(cx, algorithm, &geometry)?,
         };
-        let scratch = algorithm.scratch().map(|len| geometry.scratch_of(&|dim| cx.most(dim), len));
+        let scratch = algorithm.scratch().map(|function| scratch_len(cx, &geometry, function));
         let (inputs, outputs) = self.operands(cx, weights, scratch)?;
         algorithm.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
+}
+
+/// Returns the elements of scratch memory of a kernel.
+fn scratch_len(
+    cx: &mut Lower<'_>,
+    geometry: &geometry::Conv,
+    function: SizeFunction<geometry::Conv>,
+) -> Dim {
+    cx.scratch_len(geometry, function, |most| geometry.scratch_of(most, function))
 }
 
 /// Returns whether constant weights stay in the second-level cache between runs of the model.

@@ -7,14 +7,11 @@ use crate::{
     dim::Dim,
     ir::Lower,
     ops::pack::{PIECE, Pack, pack_bf16_pairs, with_numbers},
-    plan::{Operand, geometry},
+    plan::{Operand, SizeFunction, geometry, size_function},
 };
 use onnxc_runtime::{
     Number,
-    kernels::{
-        conv::{self, Tile},
-        weight_precision,
-    },
+    kernels::conv::{self, Tile},
 };
 
 /// Constant weights in pairs of `bfloat16` numbers, and the kernel that reads them.
@@ -22,7 +19,7 @@ pub(super) struct Bf16Weights {
     pub weights: Operand,
     pub kernel: &'static ConvKernel,
     /// Computes the number of elements of scratch memory.
-    pub scratch: fn(&conv::Conv<'_>) -> usize,
+    pub scratch: SizeFunction<geometry::Conv>,
     /// The parameters of the kernel.
     pub geometry: geometry::Conv,
 }
@@ -44,7 +41,7 @@ pub(super) fn pack_bf16(
             Some(Bf16Weights {
                 weights,
                 kernel: &WINOGRAD_BF16,
-                scratch: weight_precision::winograd_scratch,
+                scratch: size_function!(weight_precision::winograd_scratch),
                 geometry,
             })
         }
@@ -53,7 +50,7 @@ pub(super) fn pack_bf16(
             Some(Bf16Weights {
                 weights,
                 kernel: &NCHWC_BF16,
-                scratch: weight_precision::conv_scratch,
+                scratch: size_function!(weight_precision::conv_scratch),
                 geometry,
             })
         }
@@ -65,7 +62,7 @@ pub(super) fn pack_bf16(
             Some(Bf16Weights {
                 weights,
                 kernel: &NCHW_TO_NCHWC_BF16,
-                scratch: weight_precision::nchw_to_nchwc_scratch,
+                scratch: size_function!(weight_precision::nchw_to_nchwc_scratch),
                 geometry,
             })
         }

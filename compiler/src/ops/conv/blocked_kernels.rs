@@ -9,7 +9,7 @@ use crate::{
         blocked::BLOCK,
         pack::{Pack, with_numbers},
     },
-    plan::{Arg, Kernel, geometry, kernel},
+    plan::{Arg, Kernel, SizeFunction, geometry, kernel, size_function},
 };
 use onnxc_runtime::{
     Number,
@@ -128,11 +128,13 @@ impl Algorithm {
 
     /// The function that computes the number of elements of scratch memory, if the kernel needs
     /// any.
-    pub fn scratch(self) -> Option<fn(&conv::Conv<'_>) -> usize> {
+    pub fn scratch(self) -> Option<SizeFunction<geometry::Conv>> {
         match self {
-            Algorithm::Nchwc | Algorithm::Grouped(_) => Some(conv::conv_nchwc_scratch),
-            Algorithm::Winograd(_) => Some(conv::winograd_nchwc_scratch),
-            Algorithm::NchwToNchwc => Some(conv::conv_nchw_to_nchwc_scratch),
+            Algorithm::Nchwc | Algorithm::Grouped(_) => {
+                Some(size_function!(conv::conv_nchwc_scratch))
+            }
+            Algorithm::Winograd(_) => Some(size_function!(conv::winograd_nchwc_scratch)),
+            Algorithm::NchwToNchwc => Some(size_function!(conv::conv_nchw_to_nchwc_scratch)),
             Algorithm::Depthwise => None,
         }
     }

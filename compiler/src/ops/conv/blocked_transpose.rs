@@ -7,7 +7,7 @@ use crate::{
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     ops::{Entry, blocked, internal, pack::with_numbers},
-    plan::{Kernel, geometry, kernel},
+    plan::{Kernel, geometry, kernel, size_function},
     ty::Type,
 };
 use onnxc_runtime::kernels::conv;
@@ -82,7 +82,9 @@ impl Op for BlockedConvTranspose {
         if self.transpose.group > 1 {
             return cx.call_on(&DEPTHWISE, DType::F32, inputs, outputs, geometry);
         }
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), conv::conv_transpose_nchwc_scratch);
+        let function = size_function!(conv::conv_transpose_nchwc_scratch);
+        let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch_of(most, function);
+        let scratch = cx.scratch_len(&geometry, function, bounded);
         outputs.push(cx.scratch(DType::F32, scratch).into());
         cx.call_on(&NCHWC, DType::F32, inputs, outputs, geometry)
     }

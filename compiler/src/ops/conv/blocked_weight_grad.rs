@@ -10,10 +10,9 @@ use crate::{
         Entry, blocked, internal,
         window::{Rounding, Slide, Window},
     },
-    plan::{Kernel, geometry, kernel},
+    plan::{Kernel, geometry, kernel, size_function},
     ty::Type,
 };
-use onnxc_runtime::kernels::conv;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConvWeightGrad", |node| {
@@ -107,13 +106,15 @@ impl Op for BlockedConvWeightGrad {
         let groups = if self.depthwise { self.channels } else { 1 };
         let geometry = geometry_of(&images[0], &self.weights(), &self.slides(&images), groups);
         cx.macs(&macs(&geometry));
-        type ScratchLen = fn(&conv::Conv<'_>) -> usize;
-        let (kernel, scratch): (_, ScratchLen) = match (self.depthwise, self.nchwc) {
-            (true, _) => (&DEPTHWISE, conv::depthwise_conv_weight_grad_scratch),
-            (false, true) => (&NCHWC, conv::conv_weight_grad_nchwc_scratch),
-            (false, false) => (&NCHW_TO_NCHWC, conv::conv_weight_grad_nchw_to_nchwc_scratch),
+        let (kernel, function) = match (self.depthwise, self.nchwc) {
+            (true, _) => (&DEPTHWISE, size_function!(conv::depthwise_conv_weight_grad_scratch)),
+            (false, true) => (&NCHWC, size_function!(conv::conv_weight_grad_nchwc_scratch)),
+            (false, false) => {
+                (&NCHW_TO_NCHWC, size_function!(conv::conv_weight_grad_nchw_to_nchwc_scratch))
+            }
         };
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
+        let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch_of(most, function);
+        let scratch = cx.scratch_len(&geometry, function, bounded);
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
         let outputs = vec![cx.output(0)?.into(), cx.scratch(DType::F32, scratch).into()];
         cx.call_on(kernel, DType::F32, inputs, outputs, geometry)

@@ -21,7 +21,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
-    plan::{Field, Formula, Kernel, Operand, Optimize, geometry},
+    plan::{Field, Formula, Kernel, Operand, Optimize, SizeFunction, geometry, size_function},
     ty::Type,
 };
 pub(super) use gradient::SlidingWindow;
@@ -226,7 +226,7 @@ impl Op for Conv {
             false => pack::pack_constant(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = WeightLayout::Packed),
         };
-        let scratch = scratch(cx, fast, |most| geometry.scratch(most));
+        let scratch = scratch(cx, fast, &geometry, size_function!(conv::conv_scratch));
         call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
     }
 
@@ -286,10 +286,15 @@ fn is_shallow(filters: &Dim) -> bool {
 
 /// The scratch memory of the fast kernels, in elements; `None` if they are not used: for
 /// `Optimize::Size`, and if the sizes of the weights are unknown (not `fast`), since they determine
-/// the scratch memory. `len` computes it from upper bounds of dimensions.
-fn scratch(cx: &Lower<'_>, fast: bool, len: impl Fn(&dyn Fn(&Dim) -> Dim) -> Dim) -> Option<Dim> {
+/// the scratch memory.
+fn scratch(
+    cx: &mut Lower<'_>,
+    fast: bool,
+    geometry: &geometry::Conv,
+    function: SizeFunction<geometry::Conv>,
+) -> Option<Dim> {
     let fast = fast && cx.optimize() == Optimize::Speed;
-    fast.then(|| len(&|dim| cx.most(dim)))
+    fast.then(|| cx.scratch_len(geometry, function, |most| geometry.scratch_of(most, function)))
 }
 
 /// The number of multiply-adds.

@@ -2,7 +2,7 @@
 
 use super::{
     Conv, Kernels, SlidingWindow, call, check_bias, check_residual, is_shallow, kernels, pack,
-    scratch, weight_precision,
+    weight_precision,
 };
 use crate::{
     diag::{Code, Result},
@@ -13,7 +13,7 @@ use crate::{
         Entry, entry, internal,
         window::{AutoPad, Slide, Window, halves, span},
     },
-    plan::geometry,
+    plan::{Optimize, geometry, size_function},
     ty::Type,
 };
 use onnxc_runtime::kernels::{conv::WeightLayout, epilogue::Activation};
@@ -217,7 +217,10 @@ impl Op for ConvTranspose {
                 .inspect(|_| geometry.weights = WeightLayout::Packed),
         };
         let fast = cx.ty(1)?.known_shape().is_some();
-        let scratch = scratch(cx, fast, |most| geometry.scratch(most));
+        let function = size_function!(conv::conv_transpose_scratch);
+        let scratch = (fast && cx.optimize() == Optimize::Speed).then(|| {
+            cx.scratch_len(&geometry, function, |most| geometry.scratch_of(most, function))
+        });
         call(cx, &KERNELS, (geometry, self.activation), weights, scratch)
     }
 

@@ -10,10 +10,9 @@ use crate::{
         Entry, internal,
         window::{Rounding, Slide, Window},
     },
-    plan::{Kernel, geometry, kernel},
+    plan::{Kernel, geometry, kernel, size_function},
     ty::Type,
 };
-use onnxc_runtime::kernels::conv;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("ConvWeightGrad", |node| {
@@ -82,8 +81,7 @@ impl Op for ConvWeightGrad {
         cx.macs(&macs(&geometry));
         let dtype = cx.output_ty(0)?.dtype;
         let fast = cx.output_ty(0)?.known_shape().is_some();
-        let scratch =
-            scratch(cx, fast, |most| geometry.scratch_of(most, conv::conv_weight_grad_scratch));
+        let scratch = scratch(cx, fast, &geometry, size_function!(conv::conv_weight_grad_scratch));
         let inputs = vec![cx.input(0)?.into(), cx.input(1)?.into()];
         let mut outputs = vec![cx.output(0)?.into()];
         let (kernel, scratch) = match (dtype, scratch) {

@@ -11,7 +11,7 @@ use crate::{
     plan::{
         Arg, Field, Formula, Kernel, Operand, Optimize,
         geometry::{self, Layout},
-        kernel,
+        kernel, size_function,
     },
     ty::Type,
 };
@@ -137,14 +137,28 @@ pub(super) fn lower_product(
 ) -> Result {
     let [a, b] = operands.map(Arg::from);
     let operands = (vec![a, b, Arg::Optional(None)], y);
-    let scratch = batched.scratch(&|dim| cx.most(dim));
-    match batched.as_one() {
+    let single = batched.as_one();
+    let scratch = scratch_len(cx, &batched, single.as_ref());
+    match single {
         Some(single) => {
             call_product_on(cx, &GEMM, dtype, operands, single, scratch, Activation::Identity)
         }
         None => {
             call_product_on(cx, &MATMUL, dtype, operands, batched, scratch, Activation::Identity)
         }
+    }
+}
+
+/// Returns the elements of scratch memory of a batch of products, which may be a single one.
+fn scratch_len(
+    cx: &mut Lower<'_>,
+    batched: &geometry::MatMul,
+    single: Option<&geometry::Gemm>,
+) -> Dim {
+    let bounded = |most: &dyn Fn(&Dim) -> Dim| batched.scratch(most);
+    match single {
+        Some(single) => cx.scratch_len(single, size_function!(matmul::gemm_scratch), bounded),
+        None => cx.scratch_len(batched, size_function!(matmul::matmul_scratch), bounded),
     }
 }
 
@@ -273,7 +287,8 @@ impl Op for Gemm {
             return cx.call_on(&SMALL, DType::F32, inputs, vec![y.into()], formula);
         }
         let packed = pack_right(cx, &mut geometry);
-        let scratch = geometry.scratch(&|dim| cx.most(dim));
+        let function = size_function!(matmul::gemm_scratch);
+        let scratch = cx.scratch_len(&geometry, function, |most| geometry.scratch(most));
         call_product(cx, &GEMM, packed, geometry, scratch, self.activation)
     }
 
@@ -413,8 +428,9 @@ impl Op for MatMul {
             return stored.multiply(cx, single, self.activation);
         }
         let packed = if shares_right { pack_right(cx, &mut batched.matrix) } else { None };
-        let scratch = batched.scratch(&|dim| cx.most(dim));
-        match batched.as_one() {
+        let single = batched.as_one();
+        let scratch = scratch_len(cx, &batched, single.as_ref());
+        match single {
             Some(single) => call_product(cx, &GEMM, packed, single, scratch, self.activation),
             None => call_product(cx, &MATMUL, packed, batched, scratch, self.activation),
         }

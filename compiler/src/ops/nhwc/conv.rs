@@ -20,7 +20,7 @@ use crate::{
     plan::{
         Kernel, Operand,
         geometry::{Blend, Conv, Requantize},
-        kernel,
+        kernel, size_function,
     },
     tensor::Tensor,
     ty::Type,
@@ -91,8 +91,8 @@ impl Added {
 /// A convolution kernel.
 type ConvKernel = Kernel<(Conv, Requantize)>;
 
-/// A function that returns the length of a scratch buffer.
-type ScratchLen = fn(&conv::Conv<'_>) -> usize;
+/// A function that returns the length of the table of starts.
+type StartsLen = fn(&conv::Conv<'_>) -> usize;
 
 macro_rules! conv_kernel {
     ($name:ident) => {
@@ -263,12 +263,13 @@ impl Op for NhwcConv {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let geometry = self.geometry(cx)?;
         cx.macs(&macs(&geometry));
-        let (kernel, starts, scratch): (_, ScratchLen, ScratchLen) = match self.group {
-            1 => (&CONV, nhwc::conv_starts, nhwc::conv_scratch),
-            _ => (&DEPTHWISE, nhwc::depthwise_starts, nhwc::depthwise_scratch),
+        let (kernel, starts, scratch): (_, StartsLen, _) = match self.group {
+            1 => (&CONV, nhwc::conv_starts, size_function!(nhwc::conv_scratch)),
+            _ => (&DEPTHWISE, nhwc::depthwise_starts, size_function!(nhwc::depthwise_scratch)),
         };
         let starts = with_numbers(&geometry, |conv| starts(&conv));
-        let scratch = geometry.scratch_of(&|dim| cx.most(dim), scratch);
+        let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch_of(most, scratch);
+        let scratch = cx.scratch_len(&geometry, scratch, bounded);
         let packed = pack_bytes(cx, 1, Filters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let offset = if cx.has(4) { Some(self.channel_weights(cx, 4)?) } else { None };

@@ -18,6 +18,7 @@ use crate::{
     plan::{
         Kernel, Operand, Optimize,
         geometry::{Conv, Requantize},
+        size_function,
     },
     ty::Type,
 };
@@ -143,7 +144,9 @@ impl Op for QuantizedConv {
         let packed = pack::pack_bytes(cx, 1, pack::ByteFilters(geometry.clone()));
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let starts = cx.scratch(DType::U32, depth(&geometry));
-        let scratch = cx.scratch(DType::U8, scratch(&geometry));
+        let function = size_function!(quantized::conv_scratch);
+        let scratch = cx.scratch_len(&geometry, function, |_| scratch(&geometry));
+        let scratch = cx.scratch(DType::U8, scratch);
         call(cx, weights, [starts, scratch], geometry, self.to)
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         Field, Formula, Kernel, Operand,
         activation::parts,
         geometry::{Gru, Lstm, Rnn, Sequence},
-        kernel,
+        kernel, size_function,
     },
     ty::Type,
 };
@@ -307,21 +307,27 @@ impl Op for Recurrent {
         match self.cell {
             Cell::Rnn => {
                 let geometry = Rnn { sequence, activations: [0, 1].map(|way| f(way, 0)) };
-                let scratch = geometry.scratch(&|dim| cx.most(dim));
+                let function = size_function!(rnn::rnn_scratch);
+                let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch(most);
+                let scratch = cx.scratch_len(&geometry, function, bounded);
                 call(cx, &RNN, [6, 2], packed, geometry, scratch)
             }
             Cell::Gru => {
                 let activations = [0, 1].map(|way| [f(way, 0), f(way, 1)]);
                 let linear_before_reset = self.linear_before_reset;
                 let geometry = Gru { sequence, activations, linear_before_reset };
-                let scratch = geometry.scratch(&|dim| cx.most(dim));
+                let function = size_function!(rnn::gru_scratch);
+                let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch(most);
+                let scratch = cx.scratch_len(&geometry, function, bounded);
                 call(cx, &GRU, [6, 2], packed, geometry, scratch)
             }
             Cell::Lstm => {
                 let activations = [0, 1].map(|way| [f(way, 0), f(way, 1), f(way, 2)]);
                 let input_forget = self.input_forget;
                 let geometry = Lstm { sequence, activations, input_forget };
-                let scratch = geometry.scratch(&|dim| cx.most(dim));
+                let function = size_function!(rnn::lstm_scratch);
+                let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch(most);
+                let scratch = cx.scratch_len(&geometry, function, bounded);
                 call(cx, &LSTM, [8, 3], packed, geometry, scratch)
             }
         }

@@ -3,7 +3,7 @@
 use crate::{
     dim::Dim,
     plan::{
-        Field, Formula, SizeText, Symbols,
+        Field, Formula, SizeFunction, SizeText, Symbols,
         formula::{choices, formulas},
     },
 };
@@ -254,32 +254,26 @@ impl MatMul {
 
 /// Implements the scratch memory of convolutions.
 macro_rules! conv_scratch {
-    ($Conv:ident $of:path) => {
+    ($Conv:ident) => {
         impl $Conv {
-            /// Returns the elements of scratch memory with which the kernel is fastest; `most`
-            /// bounds the sizes. The kernel adapts to larger images, but not to larger windows.
-            pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
-                self.scratch_of(most, $of)
-            }
-
-            /// Returns the scratch memory of a kernel that wants `of(geometry)` elements.
+            /// Returns the elements of scratch memory of a kernel; `most` bounds the sizes.
             pub fn scratch_of(
                 &self,
                 most: &dyn Fn(&Dim) -> Dim,
-                of: fn(&<Self as Formula>::Numbers<'_>) -> usize,
+                function: SizeFunction<$Conv>,
             ) -> Dim {
                 let all = |sizes: &[Dim]| sizes.iter().map(most).collect();
                 let (channels, filters) = (most(&self.channels), most(&self.filters));
                 let (size, out, pads) = (all(&self.size), all(&self.out), all(&self.pads));
                 let conv = $Conv { channels, filters, size, out, pads, ..self.clone() };
-                largest(&conv, |geometry| of(&geometry))
+                largest(&conv, function.run)
             }
         }
     };
 }
 
-conv_scratch!(Conv conv::conv_scratch);
-conv_scratch!(ConvTranspose conv::conv_transpose_scratch);
+conv_scratch!(Conv);
+conv_scratch!(ConvTranspose);
 
 /// Input rows that a recurrent network multiplies together, plus at most one batch.
 const ROWS: i64 = 96;
