@@ -135,6 +135,7 @@ const FAMILIES: &[&[Entry]] = &[
     microsoft::activation::OPS,
     microsoft::attention::OPS,
     microsoft::conv::OPS,
+    microsoft::grouped::OPS,
     microsoft::legacy::OPS,
     microsoft::matmul::OPS,
     microsoft::norm::OPS,

@@ -23,7 +23,7 @@ pub const OPS: &[Entry] = &[
 const MASKED: f32 = -10_000.0;
 
 /// Returns the error for a part of an operator that is not implemented.
-fn refuse<T>(what: &str, help: &str) -> Result<T> {
+pub(super) fn refuse<T>(what: &str, help: &str) -> Result<T> {
     Err(Diagnostic::new(Code::Unsupported, format!("{what} is not supported")).help(help))
 }
 

@@ -7,6 +7,7 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod conv;
+pub(crate) mod grouped;
 pub(crate) mod legacy;
 pub(crate) mod matmul;
 pub(crate) mod norm;

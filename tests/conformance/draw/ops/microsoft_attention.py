@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..oracle import by_runtime
 from ..types import F32, F64, I8, I32, I64, U8
 from .microsoft import floats, ours, softmax
 
@@ -164,3 +165,96 @@ def rotary_embedding(d):
     inputs = [x, positions, np.cos(angles).astype(F32), np.sin(angles).astype(F32)]
     attributes = d.attributes(interleaved=d.maybe(d.int(0, 1)))
     return d.case(inputs, attributes=attributes, constant=[2, 3], symbolic=False)
+
+
+@ours("GroupQueryAttention")
+def group_query_attention(d):
+    """A prompt, one more token of each batch, or more tokens of one batch; the cache has room for
+    more tokens than there are, or for those before the new ones only."""
+    form = d.one_of(["prompt", "token", "tokens"])
+    batch = 1 if form == "tokens" else d.int(1, 3)
+    new = 1 if form == "token" else d.int(2, 5)
+    before = 0 if form == "prompt" else d.int(1, 6)
+    total = before + new
+    kv_heads = d.int(1, 3)
+    heads = kv_heads * d.int(1, 3)
+    size = 16 * d.int(1, 2)
+    lengths = np.full([batch], total, I32)
+    if form == "token":
+        lengths[1:] = d.integers(I32, [batch - 1], 1, total)
+    shared = d.chance(0.4)
+    room = total + d.int(0, 3) if shared else before
+    rotary, packed = d.chance(0.5), d.chance(0.5)
+    window = d.int(1, total + 1) if d.chance(0.3) else -1
+    causal = window > 0 or form != "prompt" or d.chance(0.8)
+    rows = lambda count: floats(d, [batch, new, count * size])
+    angles = d.rng.uniform(-3, 3, (total + 2, d.one_of([8, size // 2]) if rotary else 1))
+    given = (form == "token" or batch == 1) and d.chance(0.3)
+    positions = lengths[:, None] - new + np.arange(new)
+
+    def cache():
+        """A cache. ONNX Runtime sets the rows after the tokens to 0, unless it shares the memory."""
+        rows = floats(d, [batch, kv_heads, room, size])
+        for row, length in zip(rows, lengths):
+            row[:, length - new :] = 0
+        return rows
+
+    normal = lambda: d.tensor(F32, [size], 0.5, 2, extremes=0)
+    sink = d.maybe(floats(d, [heads]), 0.3)
+    norms = d.chance(0.2)
+    inputs = [
+        rows(heads + 2 * kv_heads) if packed else rows(heads),
+        None if packed else rows(kv_heads),
+        None if packed else rows(kv_heads),
+        cache() if room or d.chance(0.5) else None,
+        None,
+        lengths - 1,
+        np.array(total, I32),
+        np.cos(angles).astype(F32) if rotary else None,
+        np.sin(angles).astype(F32) if rotary else None,
+        positions.astype(I64) if rotary and given else None,
+        d.maybe(scores_bias(d, batch, heads, new, total), 0.3),
+        sink,
+        None,
+        None,
+        normal() if norms else None,
+        normal() if norms else None,
+    ]
+    if inputs[3] is not None:
+        inputs[4] = cache()
+    attributes = d.attributes(
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        do_rotary=int(rotary),
+        rotary_interleaved=d.maybe(d.int(0, 1)),
+        local_window_size=window,
+        causal=int(causal),
+        softcap=d.maybe(d.float(1, 20), 0.3),
+        scale=d.maybe(d.float(0.2, 1), 0.3),
+        smooth_softmax=d.maybe(1, 0.3) if sink is None else None,
+    )
+
+    def reference(q, k, v, past_k, past_v, last, total, cos, sin, positions, *others):
+        """With normalized queries and keys, which ONNX Runtime does not have on a CPU."""
+        weights = others[-2:]
+        if k is None:
+            q, k, v = np.split(q, [heads * size, (heads + kv_heads) * size], axis=2)
+
+        def normalize(x, weight):
+            x = x.reshape(batch, new, -1, size).astype(F64)
+            x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
+            return x.reshape(batch, new, -1).astype(F32)
+
+        plain = [normalize(q, weights[0]), normalize(k, weights[1]), v, *inputs[3:14], None, None]
+        case = d.case(plain, outputs=3, attributes=attributes, symbolic=False)
+        return tuple(by_runtime(case, case.model()))
+
+    return d.case(
+        inputs,
+        reference if norms else None,
+        outputs=3,
+        attributes=attributes,
+        tolerance=(1e-3, 1e-4),
+        symbolic=False,
+        dynamic=True,
+    )
