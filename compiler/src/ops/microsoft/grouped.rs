@@ -203,7 +203,8 @@ fn prepare(node: &Reader<'_>, attributes: &Attributes) -> String {
     )
 }
 
-/// Writes the attributes of `RotaryEmbedding`. It turns all elements of a head unless there are fewer
+/// Writes the attributes of `RotaryEmbedding`. With fewer angles than half the size of a head, only the
+/// first elements turn.
 /// angles.
 fn write_rotary(node: &Reader<'_>, attributes: &Attributes) -> String {
     let mut passed = vec![format!("interleaved = {}", attributes.interleaved)];
