@@ -12,6 +12,7 @@ mod external;
 mod free_sizes;
 mod golden;
 mod gradients;
+mod hostile;
 mod import_cycles;
 mod interface;
 mod language;

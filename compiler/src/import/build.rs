@@ -6,17 +6,18 @@ use super::{
     custom_bindings::operator,
     decode::not_a_model,
     diagnostics,
+    operand_types::check_operand_types,
     settings::Settings,
     tensor::{sparse, tensor},
     topological_sort::{self, named_values},
     training_types,
 };
 use crate::{
-    check::{Checked, node_place},
+    check::{Checked, node_place, signature},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
     ir::{Domain, Graph, NewNode, Notes, Op, Reader, ValueId},
-    ops::{Read, Reading, composite::Composite},
+    ops::{Entry, Read, Reading, composite::Composite},
     tensor::Tensor,
     ty::Type,
 };
@@ -231,29 +232,50 @@ impl GraphBuilder<'_> {
             return self.call(function, node, inputs, &attributes, scope);
         }
         let (entry, version) = entry(node, scope)?;
+        let given = inputs.clone();
+        self.read_node(node, (entry, version), inputs, &attributes, scope)?;
+        let signature = signature::find(canonical(node.domain()), node.op_type(), version);
+        if let Some(form) = signature.and_then(|(_, signature)| signature.form.as_ref())
+            && self.found.is_empty()
+            && let Err(diagnostic) = check_operand_types(&self.graph, form, &given)
+        {
+            self.found.push_if_run(diagnostic);
+        }
+        Ok(())
+    }
+
+    /// Adds the nodes that compute a node of an operator set.
+    fn read_node(
+        &mut self,
+        node: &NodeProto,
+        (entry, version): (&'static Entry, i64),
+        inputs: Vec<Option<ValueId>>,
+        attributes: &[Given<'_>],
+        scope: &mut Scope<'_>,
+    ) -> Result {
         match entry.reading {
             Reading::Read(read) => {
-                let cx = (read, version, attributes.as_slice());
+                let cx = (read, version, attributes);
                 self.operator(cx, node, inputs, scope)
             }
             Reading::Naming(names, read) => {
-                let named = named_values(names, &attributes).into_iter();
+                let named = named_values(names, attributes).into_iter();
                 let named = named.map(|name| self.input_value(name, scope));
                 let inputs = inputs.into_iter().chain(named).collect();
-                let cx = (read, version, attributes.as_slice());
+                let cx = (read, version, attributes);
                 self.operator(cx, node, inputs, scope)
             }
             Reading::Nodes(nodes) => {
-                let attributes = self.read_attributes(&attributes)?.0;
+                let attributes = self.read_attributes(attributes)?.0;
                 let op = Rc::new(Composite { entry, version, attributes, nodes });
                 self.add(op, node, (inputs, Vec::new()), scope)
             }
             Reading::Body(text) => {
                 let function = self.operator_body(entry, text)?;
-                self.call(&function, node, inputs, &attributes, scope)
+                self.call(&function, node, inputs, attributes, scope)
             }
             Reading::Function(write) => {
-                let attributes = self.read_attributes(&attributes)?.0;
+                let attributes = self.read_attributes(attributes)?.0;
                 let (region, outputs) = (scope.region, node.output.len());
                 let mut reader =
                     Reader::new(&mut self.graph, region, version, inputs, outputs, attributes);

@@ -30,6 +30,11 @@ impl Found {
         self.0.push(Conditional { diagnostic, when: When::Run });
     }
 
+    /// Returns whether there are no errors.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The value of `result`, or `None` after its error was added.
     pub fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|diagnostic| self.push(diagnostic)).ok()

@@ -14,6 +14,7 @@ mod free_sizes;
 mod function;
 mod gather;
 mod interface;
+mod operand_types;
 pub mod print;
 mod region;
 mod settings;

@@ -7,7 +7,7 @@ use crate::{
     dtype::DType,
     plan::{Check, Condition},
     tensor::Tensor,
-    ty::{TensorType, Type},
+    ty::{MAX_RANK, TensorType, Type},
 };
 use std::{collections::BTreeSet, ops::Range};
 
@@ -237,16 +237,22 @@ impl<'a> Infer<'a> {
         self.graph[self.value(i)?].ints()
     }
 
-    /// Returns the number of elements of input `i`, which must have one axis of a known size.
+    /// Returns the number of elements of input `i`, a list of axes or of sizes of axes. It must have
+    /// one axis of a known size.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Infer::ty`], [`Stop::Unknown`] if the size is unknown, or an error
-    /// if the input has several axes.
+    /// if the input has several axes or more elements than a tensor may have axes.
     pub fn count(&self, i: usize) -> Inferred<usize> {
         let shape = self.shape(i)?;
         let len: Dim = shape.iter().product();
         match len.known() {
+            // Two numbers for each axis are the pads of `Pad`.
+            Some(n) if n > 2 * MAX_RANK as i64 => {
+                let message = format!("input {i} lists {n} axes; a tensor has at most {MAX_RANK}");
+                Err(self.diagnostic(Code::TooLarge, message))
+            }
             Some(n) if shape.len() <= 1 => Ok(usize::try_from(n).unwrap_or(0)),
             Some(_) => {
                 let message = format!("input {i} must have one axis, but has {}", shape.len());

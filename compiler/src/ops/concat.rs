@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::{Dim, Symbol},
     dtype::{ANY, DType},
-    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Tape, Views},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Stop, Tape, Views},
     plan::{
         Kernel, Operand,
         geometry::{Axis, Strided},
@@ -54,9 +54,10 @@ fn record_partly_known(cx: &mut Infer<'_>) {
     const MOST: usize = 1024;
     let mut elements = Vec::new();
     for i in 0..cx.inputs() {
-        match (cx.partly(i), cx.count(i)) {
+        let count = || usize::try_from(cx.ty(i).ok()?.len().known()?).ok();
+        match (cx.partly(i), count()) {
             (Some(partly), _) => elements.extend(partly),
-            (None, Ok(count)) if count <= MOST => elements.extend(vec![None; count]),
+            (None, Some(count)) if count <= MOST => elements.extend(vec![None; count]),
             _ => return,
         }
     }
@@ -203,8 +204,14 @@ impl Split {
             return Err(cx.diagnostic(Code::TooLarge, message));
         }
         if self.num_outputs.is_none() && cx.known(1).is_none() {
-            let (count, most) = (cx.count(1)?, cx.upper(len));
-            return Ok(cx.fresh_sizes(vec![most; count]));
+            let count = cx.ranked(1, 1)?.len().known().ok_or(Stop::Unknown)?;
+            if count > MOST_PARTS {
+                let message =
+                    format!("`split` has {count} sizes; more than {MOST_PARTS} are not supported");
+                return Err(cx.diagnostic(Code::TooLarge, message));
+            }
+            let bounds = (0..count).map(|_| cx.upper(len)).collect::<Vec<_>>();
+            return Ok(cx.fresh_sizes(bounds));
         }
         let parts = self.part_sizes(len, cx.known(1), &[]);
         for part in &parts {

@@ -139,14 +139,10 @@ impl Op for Imputer {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, FEATURES)?.clone();
-        let values = cx.count(1)?;
+        let values = cx.ty(1)?.len();
         let features = ty.shape.last().cloned().unwrap_or(1.into());
-        if values != 1 {
-            cx.require_equal(
-                &features,
-                &Dim::from(values),
-                "the numbers of features and of imputed values",
-            )?;
+        if values.known() != Some(1) {
+            cx.require_equal(&features, &values, "the numbers of features and of imputed values")?;
         }
         Ok(vec![ty.into()])
     }

@@ -125,7 +125,8 @@ fn nearest(
     span: &[Line],
     rounding: Rounding,
 ) -> Result {
-    let tables = if known.has_constant_tables(op, span) {
+    let len = span.iter().map(|line| line.to.clone()).sum::<Dim>();
+    let tables = if known.has_constant_tables(op, span, &len) {
         let mut tables = Vec::new();
         for line in span {
             let numbers = line.numbers(op, known);
@@ -136,7 +137,6 @@ fn nearest(
         }
         cx.weight(&Tensor::from_ints(&tables))
     } else {
-        let len = span.iter().map(|line| line.to.clone()).sum::<Dim>();
         let tables = cx.scratch(DType::I64, len);
         let (scales, roi) = operands(op, cx, known)?;
         let mut start = tables.start.clone();
@@ -179,16 +179,13 @@ fn interpolate(
         scale(a).total_cmp(&scale(b))
     });
     let taps: Vec<Dim> = steps.iter().map(|line| line.taps(known, filter)).collect();
-    let (places, weights) = if known.has_constant_tables(op, resized) {
+    let place_len = steps.iter().map(|line| line.to.clone()).sum::<Dim>();
+    let weight_len = steps.iter().zip(&taps).map(|(line, taps)| &line.to * taps).sum::<Dim>();
+    let len = &place_len + &weight_len;
+    let (places, weights) = if known.has_constant_tables(op, resized, &len) {
         constant_tables(op, cx, known, &steps, &taps, filter, wide)
     } else {
-        let (places, weights) = (
-            cx.scratch(DType::I64, steps.iter().map(|line| line.to.clone()).sum::<Dim>()),
-            cx.scratch(
-                wide,
-                steps.iter().zip(&taps).map(|(line, taps)| &line.to * taps).sum::<Dim>(),
-            ),
-        );
+        let (places, weights) = (cx.scratch(DType::I64, place_len), cx.scratch(wide, weight_len));
         let (scales, roi) = operands(op, cx, known)?;
         let (mut place, mut weight) = (places.start.clone(), weights.start.clone());
         for (line, taps) in steps.iter().zip(&taps) {

@@ -14,6 +14,7 @@ use crate::{
 use regex_automata::{
     Anchored, MatchKind,
     dfa::{Automaton, StartKind, dense},
+    nfa::thompson,
     util::{primitives::StateID, start, syntax},
 };
 use std::{collections::HashMap, rc::Rc};
@@ -70,6 +71,7 @@ impl Table {
         let automaton = |minimize: bool| {
             dense::Builder::new()
                 .syntax(config)
+                .thompson(thompson::Config::new().nfa_size_limit(Some(MAX_BYTES)))
                 .configure(
                     dense::Config::new()
                         .start_kind(StartKind::Anchored)

@@ -37,10 +37,10 @@ fn average(x: &[f32], y: &mut [f32], geometry: &Pool<'_>, ends: Option<&[usize]>
     y.fill(0.0);
     each_seen(x, y, geometry, |y, x| *y += x);
     let taps = geometry.taps();
-    let places = taps.places().max(1);
-    for place in 0..places {
+    let step = taps.places().max(1);
+    for place in 0..taps.places() {
         let count = taps.count(place, ends) as f32;
-        y.iter_mut().skip(place).step_by(places).for_each(|y| *y /= count);
+        y.iter_mut().skip(place).step_by(step).for_each(|y| *y /= count);
     }
 }
 

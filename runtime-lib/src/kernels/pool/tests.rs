@@ -152,6 +152,27 @@ fn pooling_supports_zero_one_and_three_axes() {
 }
 
 #[test]
+fn an_output_without_elements_is_left_alone() {
+    let pool = Pool {
+        planes: 2,
+        size: &[5, 4],
+        out: &[0, 2],
+        kernel: &[3, 2],
+        strides: &[2, 1],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
+    };
+    check(pool);
+    check(Pool { out: &[2, 0], ..pool });
+    check(Pool { planes: 0, out: &[2, 2], ..pool });
+    let cube = Pool { size: &[3, 5, 4], kernel: &[1, 3, 2], strides: &[1; 3], ..pool };
+    for out in [[0, 2, 2], [2, 0, 2], [2, 2, 0]] {
+        check(Pool { out: &out, dilations: &[1; 3], pads: &[0; 3], ends: &[0; 3], ..cube });
+    }
+}
+
+#[test]
 fn not_a_number_is_the_largest() {
     let geometry = Pool {
         planes: 1,

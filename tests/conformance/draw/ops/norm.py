@@ -179,11 +179,26 @@ def lrn(d):
 
 @operator("MeanVarianceNormalization")
 def mean_variance_normalization(d):
-    x = d.tensor(d.type(), d.shape(least=4, empty=0, size=(2, 4)), extremes=0)
+    x = d.tensor(d.type(), d.shape(least=4, most=4, empty=0, size=(2, 4)), extremes=0)
+    if d.version < 9:
+        return old_mean_variance(d, x)
     axes = d.maybe(d.some(range(4), least=1))
     inner = tuple(axes or (0, 2, 3))
     reference = lambda x: (x - x.mean(inner, keepdims=True)) / (x.std(inner, keepdims=True) + 1e-9)
     return d.case([x], wide(reference), attributes=d.attributes(axes=axes))
+
+
+def old_mean_variance(d, x):
+    """The version of ONNX Runtime, which normalizes each channel, or all together."""
+    across, normalize = d.maybe(d.int(0, 1)), d.maybe(d.int(0, 1))
+    inner = (0, 1, 2, 3) if across else (0, 2, 3)
+
+    def reference(x):
+        y = x - x.mean(inner, keepdims=True)
+        return y if normalize == 0 else y / (x.std(inner, keepdims=True) + 1e-9)
+
+    attributes = d.attributes(across_channels=across, normalize_variance=normalize)
+    return d.case([x], wide(reference), attributes=attributes)
 
 
 @operator("Dropout")

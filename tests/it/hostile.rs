@@ -1,0 +1,95 @@
+//! Models that ask for too much, and inputs of types that no kernel takes: errors, never a panic.
+
+use onnxc::{Compiler, Options};
+
+/// Returns the first error of a model with this interface, constants and nodes.
+fn first_error(graph: &str) -> String {
+    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
+    let found = Compiler::new(&Options::default()).compile_bytes(text.into(), "model");
+    let diagnostics = found.err().unwrap_or_else(|| panic!("no error: {graph}"));
+    diagnostics.0[0].to_string()
+}
+
+fn assert_error(graph: &str, expected: &[&str]) {
+    let found = first_error(graph);
+    for part in expected {
+        assert!(found.contains(part), "{graph}: {found:?} does not contain {part:?}");
+    }
+}
+
+#[test]
+fn a_list_of_axes_is_no_longer_than_the_rank_limit() {
+    for n in ["100000", "2147483648", "9223372036854775807"] {
+        for nodes in [
+            "(float[2] x, int64[N] s) => (y) { y = Expand (x, s) }",
+            "(float[2] x, int64[N] s) => (y) { y = Reshape (x, s) }",
+            "(float[2] x, int64[N] s) => (y) { y = Slice (x, s, s) }",
+            "(float[2] x, int64[N] s) => (y) { y = Unsqueeze (x, s) }",
+            "(float[2] x, int64[N] s) => (y) { y = Squeeze (x, s) }",
+            "(float[2] x, int64[N] s) => (y) { y = Tile (x, s) }",
+            "(float[2] x, int64[N] s) => (y) { y = Pad (x, s) }",
+            "(int64[N] s) => (y) { y = ConstantOfShape (s) }",
+        ] {
+            assert_error(&nodes.replace('N', n), &["E0302", &format!("lists {n} axes")]);
+        }
+    }
+}
+
+#[test]
+fn a_split_has_no_more_parts_than_the_limit() {
+    let graph = "(float[2] x, int64[2147483648] s) => (y) { y = Split<axis = 0> (x, s) }";
+    assert_error(graph, &["E0302", "2147483648 sizes"]);
+}
+
+#[test]
+fn nodes_cannot_multiply_the_number_of_axes_without_end() {
+    let gathers: Vec<String> =
+        (0..40).map(|i| format!("x{} = Gather (x{i}, x{i})", i + 1)).collect();
+    let graph = format!("(int64[2, 2, 2] x0) => (x40) {{ {} }}", gathers.join(" "));
+    assert_error(&graph, &["E0302", "axes; a tensor has at most 256"]);
+}
+
+#[test]
+fn a_pattern_with_many_states_is_refused() {
+    let graph = "(string[2] x) => (y) {
+        y = RegexFullMatch<pattern = \"((a{1000}){1000}){1000}\"> (x)
+    }";
+    assert_error(graph, &["E0301", "this many states"]);
+}
+
+#[test]
+fn the_type_of_an_input_is_one_that_the_operator_allows() {
+    let cases = [
+        (
+            "(float[1, 5, 5] x, float[2] s, int16[2] b) => (y) { y = Col2Im (x, s, b) }",
+            ["input 1, `image_shape`, is of type float", "allowed: int64"],
+        ),
+        (
+            "(float[2, 6] x, float[2] s) => (y, z) { y, z = Split<axis = 1> (x, s) }",
+            ["input 1, `split`, is of type float", "allowed: int64"],
+        ),
+        (
+            "(seq(int64[n]) s, int64[3] t) => (y) { y = SequenceInsert (s, t, s) }",
+            ["input 2, `position`, is of type seq(int64)", "allowed: int32, int64"],
+        ),
+        (
+            "(seq(uint4[n]) s) => (y) { y = Identity (s) }",
+            ["input 0, `input`, is of type seq(uint4)", "seq(uint8)"],
+        ),
+    ];
+    for (graph, expected) in cases {
+        assert_error(graph, &["E0201", expected[0], expected[1]]);
+    }
+}
+
+#[test]
+fn a_large_table_is_computed_at_run_time() {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[1, 2] x) => (y) <int64[2] s = {1, 16000000}> {
+            y = Resize<mode = \"nearest\"> (x, \"\", \"\", s)
+        }";
+    let compiled = Compiler::new(&Options::default()).compile_bytes(text.into(), "model");
+    let compiled = compiled.expect("the model is valid");
+    assert!(compiled.module.code.contains("nearest_table"), "{}", compiled.module.code);
+    assert!(compiled.plans.infer().weight_bytes < 1 << 20);
+}
