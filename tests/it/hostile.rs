@@ -85,7 +85,7 @@ fn the_type_of_an_input_is_one_that_the_operator_allows() {
 #[test]
 fn a_large_table_is_computed_at_run_time() {
     let text = "<ir_version: 10, opset_import: [\"\" : 21]>
-        g (float[1, 2] x) => (y) <int64[2] s = {1, 16000000}> {
+        g (float[1, 2] x) => (y) <int64[2] s = {1, 16000001}> {
             y = Resize<mode = \"nearest\"> (x, \"\", \"\", s)
         }";
     let compiled = Compiler::new(&Options::default()).compile_bytes(text.into(), "model");

@@ -1,5 +1,6 @@
-//! Limits the length of size expressions to [`Dim::LONGEST`]. Elements with longer expressions are
-//! computed at run time; axes and memory of such sizes are errors.
+//! Limits the number of axes to [`MAX_RANK`], and the length of size expressions to
+//! [`Dim::LONGEST`]. Elements with longer expressions are computed at run time; axes and memory of
+//! such sizes are errors.
 
 use super::{Inferred, infer::Finds};
 use crate::{
@@ -7,6 +8,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     plan::{Buffer, BufferId, Condition, Step},
+    ty::{MAX_RANK, Type},
 };
 
 /// Returns the inferred types, without known elements whose expressions are too long. A size of an
@@ -21,7 +23,7 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
         is_short
     });
     finds.partly.retain(|(_, partly)| !Dim::are_too_long(partly.iter().flatten()));
-    let types = inferred?;
+    let types = inferred.and_then(limit_rank)?;
     for (i, ty) in types.iter().enumerate() {
         let sizes = ty.sizes();
         if Dim::are_too_long(sizes) || sizes.iter().product::<Dim>().is_too_long() {
@@ -36,6 +38,18 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
         }
     }
     Ok(types)
+}
+
+/// Rejects types with more axes than [`MAX_RANK`].
+fn limit_rank(types: Vec<Type>) -> Inferred {
+    match types.iter().position(|ty| ty.sizes().len() > MAX_RANK) {
+        None => Ok(types),
+        Some(i) => {
+            let rank = types[i].sizes().len();
+            let message = format!("output {i} has {rank} axes; a tensor has at most {MAX_RANK}");
+            Err(Diagnostic::new(Code::TooLarge, message).into())
+        }
+    }
 }
 
 /// Rejects steps, and buffers after the first `before`, with sizes that are too long.

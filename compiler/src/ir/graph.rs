@@ -1,13 +1,13 @@
 //! Values, nodes and regions.
 
-use super::{Infer, Inferred, Interface, Op, Stop, expr_limit, infer::Finds};
+use super::{Infer, Interface, Op, Stop, expr_limit, infer::Finds};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Known, Symbol},
     plan::{Check, Condition, Info},
     tensor::Tensor,
-    ty::{MAX_RANK, TensorType, Type, any_size},
+    ty::{TensorType, Type, any_size},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -213,7 +213,7 @@ impl Graph {
         let mut cx = Infer::new(self, &new);
         let inferred = new.op.infer(&mut cx);
         let mut finds = cx.finish();
-        let inferred = expr_limit::cut(inferred.and_then(limit_rank), &mut finds);
+        let inferred = expr_limit::cut(inferred, &mut finds);
         let Finds { constants, known, partly, symbols, binds, mut checks } = finds;
         let (types, result) = match inferred {
             Ok(types) => (types, Ok(())),
@@ -542,16 +542,5 @@ impl Node {
 impl std::fmt::Display for ValueId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.index())
-    }
-}
-/// Rejects types with more axes than [`MAX_RANK`].
-fn limit_rank(types: Vec<Type>) -> Inferred {
-    match types.iter().position(|ty| ty.sizes().len() > MAX_RANK) {
-        None => Ok(types),
-        Some(i) => {
-            let rank = types[i].sizes().len();
-            let message = format!("output {i} has {rank} axes; a tensor has at most {MAX_RANK}");
-            Err(Diagnostic::new(Code::TooLarge, message).into())
-        }
     }
 }

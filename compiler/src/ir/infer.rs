@@ -237,8 +237,8 @@ impl<'a> Infer<'a> {
         self.graph[self.value(i)?].ints()
     }
 
-    /// Returns the number of elements of input `i`, a list of axes or of sizes of axes. It must have
-    /// one axis of a known size.
+    /// Returns the number of elements of input `i`, a list of axes or of sizes of axes. It must
+    /// have one axis of a known size.
     ///
     /// # Errors
     ///

@@ -138,8 +138,8 @@ const SIZES: &str = "one_axis = Constant <value_ints = [-1]> ()
     before = Sub (lengths, new) is_first = Equal (new, total)
     starts = Where (is_first, none, before)";
 
-/// Writes the nodes that give the caches `past_k` and `past_v`, which have room for all tokens, and
-/// their length `room`.
+/// Writes the nodes that give the caches `past_k` and `past_v`, which hold all tokens, and their
+/// length `capacity`.
 fn caches(node: &Reader<'_>, attributes: &Attributes) -> String {
     let heads = attributes.heads[1];
     let sizes = format!(
@@ -155,16 +155,18 @@ fn caches(node: &Reader<'_>, attributes: &Attributes) -> String {
     };
     let v_size = "v_size = Shape <start = 3, end = 4> (v)";
     if !node.has(PAST) {
-        let (k, v) =
-            (zeros("past_k", "size", "k_heads", "room"), zeros("past_v", "v_size", "v", "room"));
-        return format!("{sizes} {v_size} room = Identity (total) {k} {v}");
+        let (k, v) = (
+            zeros("past_k", "size", "k_heads", "capacity"),
+            zeros("past_v", "v_size", "v", "capacity"),
+        );
+        return format!("{sizes} {v_size} capacity = Identity (total) {k} {v}");
     }
     let (k, v) =
         (zeros("more_k", "size", "k_heads", "more"), zeros("more_v", "v_size", "v", "more"));
     format!(
         "{sizes} {v_size}
         cached = Shape <start = 2, end = 3> (past_key)
-        room = Max (cached, total) more = Sub (room, cached)
+        capacity = Max (cached, total) more = Sub (capacity, cached)
         cached_sizes = Concat <axis = 0> (batch, heads, cached, size)
         cached_v_sizes = Concat <axis = 0> (batch, heads, cached, v_size)
         cached_k = Reshape <allowzero = 1> (past_key, cached_sizes)
@@ -175,7 +177,7 @@ fn caches(node: &Reader<'_>, attributes: &Attributes) -> String {
     )
 }
 
-/// Writes the nodes that normalize queries and keys and turn them by their positions: `q` and `k`
+/// Writes the nodes that normalize queries and keys and rotate them by their positions: `q` and `k`
 /// from `q_heads` and `k_heads`, and the places `places` of the new tokens, `[batch, length]`.
 fn prepare(node: &Reader<'_>, attributes: &Attributes) -> String {
     let norm = |i: usize, x: &str| match node.has(NORMS[i]) {
@@ -186,26 +188,25 @@ fn prepare(node: &Reader<'_>, attributes: &Attributes) -> String {
         false => format!("{x}_normal = Identity ({x}_heads)"),
     };
     let rotary = write_rotary(node, attributes);
-    let turn = |x: &str| match attributes.rotary {
+    let rotate = |x: &str| match attributes.rotary {
         true => format!("{x} = RotaryEmbedding {rotary} ({x}_normal, cos, sin, positions)"),
         false => format!("{x} = Identity ({x}_normal)"),
     };
     let positions = if node.has(POSITIONS) { "position_ids" } else { "places" };
-    let (normals, turned) =
-        ([norm(0, "q"), norm(1, "k")].join(" "), [turn("q"), turn("k")].join(" "));
+    let (normals, rotated) =
+        ([norm(0, "q"), norm(1, "k")].join(" "), [rotate("q"), rotate("k")].join(" "));
     format!(
         "first = Constant <value_int = 0> () next = Constant <value_int = 1> ()
         
         new_count = Squeeze (new) numbers = Range (first, new_count, next)
         starts_column = Unsqueeze (starts, one) places = Add (starts_column, numbers)
         positions = Identity ({positions})
-        {normals} {turned}"
+        {normals} {rotated}"
     )
 }
 
-/// Writes the attributes of `RotaryEmbedding`. With fewer angles than half the size of a head, only the
-/// first elements turn.
-/// angles.
+/// Writes the attributes of `RotaryEmbedding`. With fewer angles than half the size of a head, only
+/// the first elements are rotated.
 fn write_rotary(node: &Reader<'_>, attributes: &Attributes) -> String {
     let mut passed = vec![format!("interleaved = {}", attributes.interleaved)];
     let angles = node.ty(COSINES).and_then(|ty| ty.as_tensor()?.shape.last()?.known());
@@ -228,7 +229,7 @@ fn write_mask(node: &Reader<'_>, attributes: &Attributes) -> String {
         ),
     };
     let places = format!(
-        "room_count = Squeeze (room) columns = Range (first, room_count, next)
+        "capacity_scalar = Squeeze (capacity) columns = Range (first, capacity_scalar, next)
         row_axes = Constant <value_ints = [1, 3]> () rows = Unsqueeze (places, row_axes)
         {seen}"
     );
@@ -237,7 +238,7 @@ fn write_mask(node: &Reader<'_>, attributes: &Attributes) -> String {
         return format!("{places} mask = Identity (seen)");
     }
     let added = if bias {
-        "bias_length = Shape <start = 3, end = 4> (bias) missing = Sub (room, bias_length)
+        "bias_length = Shape <start = 3, end = 4> (bias) missing = Sub (capacity, bias_length)
         last_axis = Constant <value_ints = [3]> () sides = Concat <axis = 0> (none, missing)
         added = Pad (bias, sides, \"\", last_axis)"
     } else {
@@ -268,7 +269,7 @@ fn write_sink(node: &Reader<'_>) -> String {
         "{scores}
         q_outer = Shape <start = 0, end = 3> (q)
         sink_shape = Concat <axis = 0> (q_outer, one) sinks = Expand (sink_scores, sink_shape)
-        filter_shape = Concat <axis = 0> (q_outer, room) filters = Expand (filter, filter_shape)
+        filter_shape = Concat <axis = 0> (q_outer, capacity) filters = Expand (filter, filter_shape)
         mask = Concat <axis = 3> (filters, sinks)
         sink_k_sizes = Concat <axis = 0> (batch, heads, one, size)
         sink_k_zeros = ConstantOfShape (sink_k_sizes) sink_k = CastLike (sink_k_zeros, k)
