@@ -39,8 +39,8 @@ pub struct TensorType {
     pub shape: Vec<Dim>,
 }
 
-/// The largest number of axes of a tensor. Types are lists of this length, and a node may add as many
-/// axes as its inputs have, so a small file could ask for any number.
+/// The largest number of axes of a tensor. Types are lists of this length, and a node may add as
+/// many axes as its inputs have, so a small file could ask for any number.
 pub const MAX_RANK: usize = 256;
 
 /// The size of an axis that differs between the tensors of a sequence.

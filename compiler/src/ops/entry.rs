@@ -34,8 +34,8 @@ pub enum Reading {
     /// The body of a function in ONNX's textual syntax, over the newest operators, such as `<axis:
     /// int = 1> (X) => (Y) { ... }`.
     Body(&'static str),
-    /// A function returns the body, as in [`Reading::Body`], which depends on the node's attributes,
-    /// inputs and outputs.
+    /// A function returns the body, as in [`Reading::Body`], which depends on the node's
+    /// attributes, inputs and outputs.
     Function(Function),
 }
 

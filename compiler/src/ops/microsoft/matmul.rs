@@ -25,8 +25,8 @@ pub const OPS: &[Entry] = &[
     microsoft_function("TransposeMatMul", fused),
 ];
 
-/// The order of the axes of a factor. `batch` moves the first axis to the rows and the others to the
-/// batch; `matrix` exchanges the last two axes. A vector is never transposed.
+/// The order of the axes of a factor. `batch` moves the first axis to the rows and the others to
+/// the batch; `matrix` exchanges the last two axes. A vector is never transposed.
 fn order(rank: usize, batch: bool, matrix: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rank).collect();
     if rank < 2 {

@@ -88,8 +88,8 @@ impl Known {
         named
     }
 
-    /// Returns whether the tables of these axes, of `len` elements in total, are computed at compile
-    /// time.
+    /// Returns whether the tables of these axes, of `len` elements in total, are computed at
+    /// compile time.
     pub fn has_constant_tables(&self, op: &Resize, lines: &[Line], len: &Dim) -> bool {
         let sized = |line: &Line| {
             number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()

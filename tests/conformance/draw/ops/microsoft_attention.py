@@ -169,7 +169,7 @@ def rotary_embedding(d):
 
 @ours("GroupQueryAttention")
 def group_query_attention(d):
-    """A prompt, one more token of each batch, or more tokens of one batch; the cache has room for
+    """A prompt, one more token of each batch, or more tokens of one batch; the cache holds
     more tokens than there are, or for those before the new ones only."""
     form = d.one_of(["prompt", "token", "tokens"])
     batch = 1 if form == "tokens" else d.int(1, 3)
@@ -183,7 +183,7 @@ def group_query_attention(d):
     if form == "token":
         lengths[1:] = d.integers(I32, [batch - 1], 1, total)
     shared = d.chance(0.4)
-    room = total + d.int(0, 3) if shared else before
+    capacity = total + d.int(0, 3) if shared else before
     rotary, packed = d.chance(0.5), d.chance(0.5)
     window = d.int(1, total + 1) if d.chance(0.3) else -1
     causal = window > 0 or form != "prompt" or d.chance(0.8)
@@ -194,7 +194,7 @@ def group_query_attention(d):
 
     def cache():
         """A cache. ONNX Runtime sets the rows after the tokens to 0, unless it shares the memory."""
-        rows = floats(d, [batch, kv_heads, room, size])
+        rows = floats(d, [batch, kv_heads, capacity, size])
         for row, length in zip(rows, lengths):
             row[:, length - new :] = 0
         return rows
@@ -206,7 +206,7 @@ def group_query_attention(d):
         rows(heads + 2 * kv_heads) if packed else rows(heads),
         None if packed else rows(kv_heads),
         None if packed else rows(kv_heads),
-        cache() if room or d.chance(0.5) else None,
+        cache() if capacity or d.chance(0.5) else None,
         None,
         lengths - 1,
         np.array(total, I32),
