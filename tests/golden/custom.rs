@@ -11,9 +11,9 @@ pub use custom::{Custom, CustomOutput};
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod custom {
     use ::onnxc_runtime::{Result, view};
-    use ::onnxc_runtime::arena::{Block, InlineArena, heap_of};
+    use ::onnxc_runtime::arena::{Buffer, DynamicArena, DynamicSlot, borrow};
     use ::onnxc_runtime::custom::{Attribute, Attributes};
-    use ::onnxc_runtime::view::{Tensor, View, ViewMut};
+    use ::onnxc_runtime::view::{View, ViewMut};
 
     ::onnxc_runtime::needs_alloc!();
 
@@ -25,24 +25,29 @@ mod custom {
     /// | output | `y` | `float[n, 3]` |
     /// | output | `norm` | `float[n]` |
     ///
+    /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
     /// - `com.acme.Clip` is `crate::clip`: `fn(View<f32, 2>, ViewMut<f32, 2>, Attributes) -> Result`
     /// - `com.acme.Mix` is `crate::mix`: `fn(View<f32, 2>, Option<View<f32, 2>>, ViewMut<f32, 2>, Attributes) -> Result`
     /// - `com.acme.Norm` is `crate::norm`: `fn(View<f32, 2>, ViewMut<f32, 1>, Attributes) -> Result`
     #[derive(Clone, Debug)]
     pub struct Custom {
-        arena: InlineArena<0>,
+        arena: DynamicArena<0>,
     }
 
     impl Custom {
-        /// The size of the arena in bytes.
-        pub const PEAK_ARENA_BYTES: usize = 0;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 0;
+
+        /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
+        /// if no memory can hold it.
+        pub fn arena_bytes(n: usize) -> usize {
+            DynamicArena::<0>::bytes_of(&buffers([n]))
+        }
 
         /// Creates the model.
         pub const fn new() -> Custom {
             Custom {
-                arena: InlineArena::new(),
+                arena: DynamicArena::new(),
             }
         }
 
@@ -51,9 +56,10 @@ mod custom {
         /// # Errors
         ///
         /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
         /// A node cannot take the values that it is given, such as an index out of range.
-        pub fn infer(&mut self, x: View<'_, f32, 2>) -> Result<CustomOutput> {
-            infer(self.arena.blocks(), x)
+        pub fn infer(&mut self, x: View<'_, f32, 2>) -> Result<CustomOutput<'_>> {
+            infer(&mut self.arena, x)
         }
     }
 
@@ -65,57 +71,87 @@ mod custom {
 
     /// The outputs of [`Custom::infer`].
     #[derive(Clone, Debug)]
-    pub struct CustomOutput {
+    pub struct CustomOutput<'a> {
         /// `y`: `float[n, 3]`
-        pub y: Tensor<f32, 2>,
+        pub y: View<'a, f32, 2>,
         /// `norm`: `float[n]`
-        pub norm: Tensor<f32, 1>,
+        pub norm: View<'a, f32, 1>,
     }
 
-    fn infer(arena: &mut [Block], x: View<'_, f32, 2>) -> Result<CustomOutput> {
+    fn infer<'a>(
+        arena: &'a mut DynamicArena<0>,
+        x: View<'_, f32, 2>,
+    ) -> Result<CustomOutput<'a>> {
         let n = x.shape()[0];
         view::check_size("x", 1, "3", 3, x.shape()[1])?;
         let x = x.data();
+        let (arena, layout) = arena.lay_out([n], buffers)?;
 
         // clip: com.acme.Clip -> float[n, 3]
-        let mut clipped = heap_of::<f32>(&[3, n])?;
+        let clipped = borrow(arena, layout.slot(CLIPPED).write());
         crate::clip(
             View::new([n, 3], x)?,
-            ViewMut::new([n, 3], &mut clipped)?,
+            ViewMut::new([n, 3], clipped)?,
             CLIPPED_ATTRIBUTES,
         )?;
 
         // once: com.acme.Mix -> float[n, 3]
-        let mut twice = heap_of::<f32>(&[3, n])?;
+        let (twice, clipped) = borrow(
+            arena,
+            (layout.slot(TWICE).write(), layout.slot(CLIPPED).read()),
+        );
         crate::mix(
-            View::new([n, 3], &clipped)?,
+            View::new([n, 3], clipped)?,
             None,
-            ViewMut::new([n, 3], &mut twice)?,
+            ViewMut::new([n, 3], twice)?,
             Attributes::new(&[]),
         )?;
 
         // again: com.acme.Mix -> float[n, 3]
-        let mut y = heap_of::<f32>(&[3, n])?;
+        let (y, twice) = borrow(
+            arena,
+            (layout.slot(Y).write(), layout.slot(TWICE).read()),
+        );
         crate::mix(
-            View::new([n, 3], &twice)?,
+            View::new([n, 3], twice)?,
             Some(View::new([n, 3], x)?),
-            ViewMut::new([n, 3], &mut y)?,
+            ViewMut::new([n, 3], y)?,
             Attributes::new(&[]),
         )?;
 
         // length: com.acme.Norm -> float[n]
-        let mut norm = heap_of::<f32>(&[n])?;
+        let (norm, y) = borrow(
+            arena,
+            (layout.slot(NORM).write(), layout.slot(Y).read()),
+        );
         crate::norm(
-            View::new([n, 3], &y)?,
-            ViewMut::new([n], &mut norm)?,
+            View::new([n, 3], y)?,
+            ViewMut::new([n], norm)?,
             Attributes::new(&[]),
         )?;
 
+        let (y, norm) = borrow(arena, (layout.slot(Y).read(), layout.slot(NORM).read()));
         Ok(CustomOutput {
-            y: Tensor::new([n, 3], y)?,
-            norm: Tensor::new([n], norm)?,
+            y: View::new([n, 3], y)?,
+            norm: View::new([n], norm)?,
         })
     }
+
+    /// Returns the buffers of a run with these sizes.
+    fn buffers([n]: [usize; 1]) -> [Buffer; 4] {
+        [
+            CLIPPED.sized(&[3, n]),
+            TWICE.sized(&[3, n]),
+            Y.sized(&[3, n]),
+            NORM.sized(&[n]),
+        ]
+    }
+
+    // Buffers of a run, and the steps that use them
+    const CLIPPED: DynamicSlot<f32> = DynamicSlot::new(0, 1, 2); // [n, 3]
+    const TWICE: DynamicSlot<f32> = DynamicSlot::new(1, 2, 3); // [n, 3]
+    const Y: DynamicSlot<f32> = DynamicSlot::new(2, 3, 4); // [n, 3]
+    const NORM: DynamicSlot<f32> = DynamicSlot::new(3, 4, 4);
 
     const CLIPPED_ATTRIBUTES: Attributes = Attributes::new(
         &[

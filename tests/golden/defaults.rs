@@ -10,7 +10,7 @@ pub use defaults::{Defaults, DefaultsOutput};
 mod defaults {
     use ::onnxc_runtime::{Result, String, view};
     use ::onnxc_runtime::arena::{
-        Aligned, Block, InlineArena, Slot, Weights, heap, heap_of,
+        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, borrow, heap,
     };
     use ::onnxc_runtime::kernels::{binary, text};
     use ::onnxc_runtime::kernels::geometry::Broadcast;
@@ -33,27 +33,32 @@ mod defaults {
     ///
     /// - Parameters: 8
     /// - Weights: 192 bytes
+    /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
     #[derive(Clone, Debug)]
     pub struct Defaults {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: InlineArena<0>,
+        arena: DynamicArena<0>,
         strings: Strings<1>,
     }
 
     impl Defaults {
-        /// The size of the arena in bytes.
-        pub const PEAK_ARENA_BYTES: usize = 0;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 192;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 0;
 
+        /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
+        /// if no memory can hold it.
+        pub fn arena_bytes(n: usize) -> usize {
+            DynamicArena::<0>::bytes_of(&buffers([n]))
+        }
+
         /// Creates the model with the weights in the program.
         pub const fn new() -> Defaults {
             Defaults {
                 weights: None,
-                arena: InlineArena::new(),
+                arena: DynamicArena::new(),
                 strings: Strings::new(),
             }
         }
@@ -67,7 +72,7 @@ mod defaults {
             let weights = Some(Weights::from_bytes(weights, Defaults::WEIGHT_BYTES)?);
             Ok(Defaults {
                 weights,
-                arena: InlineArena::new(),
+                arena: DynamicArena::new(),
                 strings: Strings::new(),
             })
         }
@@ -77,6 +82,7 @@ mod defaults {
         /// # Errors
         ///
         /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
         pub fn infer(
             &mut self,
             x: View<'_, f32, 2>,
@@ -84,10 +90,10 @@ mod defaults {
             offset: Option<&[f32; 2]>,
             bias: Option<View<'_, f32, 1>>,
             labels: Option<&[String; 2]>,
-        ) -> Result<DefaultsOutput> {
+        ) -> Result<DefaultsOutput<'_>> {
             infer(
                 self.weights(),
-                self.arena.blocks(),
+                &mut self.arena,
                 self.strings.of(&STRINGS),
                 x,
                 scale,
@@ -110,23 +116,23 @@ mod defaults {
 
     /// The outputs of [`Defaults::infer`].
     #[derive(Clone, Debug)]
-    pub struct DefaultsOutput {
+    pub struct DefaultsOutput<'a> {
         /// `y`: `float[2, n]`
-        pub y: Tensor<f32, 2>,
+        pub y: View<'a, f32, 2>,
         /// `twice`: `string[2]`
         pub twice: Tensor<String, 1>,
     }
 
-    fn infer(
+    fn infer<'a>(
         weights: Weights,
-        arena: &mut [Block],
+        arena: &'a mut DynamicArena<0>,
         strings: &Constants<1>,
         x: View<'_, f32, 2>,
         scale: Option<f32>,
         offset: Option<&[f32; 2]>,
         bias: Option<View<'_, f32, 1>>,
         labels: Option<&[String; 2]>,
-    ) -> Result<DefaultsOutput> {
+    ) -> Result<DefaultsOutput<'a>> {
         let n = x.shape()[1];
         let scale = scale
             .as_ref()
@@ -138,13 +144,14 @@ mod defaults {
         let x = x.data();
         view::check_size("bias", 0, "n", n, bias.shape()[0])?;
         let bias = bias.data();
+        let (arena, layout) = arena.lay_out([n], buffers)?;
 
         // scaled: Mul -> float[2, n]
-        let mut scaled = heap_of::<f32>(&[2, n])?;
+        let scaled = borrow(arena, layout.slot(SCALED).write());
         binary::mul(
             x,
             scale,
-            &mut scaled,
+            scaled,
             Broadcast {
                 sizes: &[2 * n],
                 a: &[1],
@@ -153,11 +160,10 @@ mod defaults {
         );
 
         // moved: Add -> float[2, n]
-        let mut moved = heap_of::<f32>(&[2, n])?;
-        binary::add(
-            &scaled,
+        let scaled = borrow(arena, layout.slot(SCALED).write());
+        binary::add_in_place(
+            scaled,
             offset,
-            &mut moved,
             Broadcast {
                 sizes: &[2, n],
                 a: &[n, 1],
@@ -166,11 +172,10 @@ mod defaults {
         );
 
         // y: Add -> float[2, n]
-        let mut y = heap_of::<f32>(&[2, n])?;
-        binary::add(
-            &moved,
+        let scaled = borrow(arena, layout.slot(SCALED).write());
+        binary::add_in_place(
+            scaled,
             bias,
-            &mut y,
             Broadcast {
                 sizes: &[2, n],
                 a: &[n, 1],
@@ -182,11 +187,20 @@ mod defaults {
         let mut twice = heap::<String>(2);
         text::string_concat(labels, labels, &mut twice, TWICE_BROADCAST);
 
+        let scaled = borrow(arena, layout.slot(SCALED).read());
         Ok(DefaultsOutput {
-            y: Tensor::new([2, n], y)?,
+            y: View::new([2, n], scaled)?,
             twice: Tensor::new([2], twice)?,
         })
     }
+
+    /// Returns the buffers of a run with these sizes.
+    fn buffers([n]: [usize; 1]) -> [Buffer; 1] {
+        [SCALED.sized(&[2, n])]
+    }
+
+    // Buffers of a run, and the steps that use them
+    const SCALED: DynamicSlot<f32> = DynamicSlot::new(0, 1, 4); // [2, n]
 
     // Weights (192 bytes)
     const SCALE_DEFAULT: Slot<f32> = Slot::new(0, 1);

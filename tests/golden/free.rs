@@ -9,12 +9,12 @@ pub use free::Free;
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod free {
     use ::onnxc_runtime::{Result, view};
-    use ::onnxc_runtime::arena::{Block, HeapArena, Slot, borrow, heap_of};
+    use ::onnxc_runtime::arena::{Buffer, DynamicArena, DynamicSlot, borrow};
     use ::onnxc_runtime::kernels::{conv, pool};
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::pool::Pool;
-    use ::onnxc_runtime::view::{Tensor, View};
+    use ::onnxc_runtime::view::View;
 
     ::onnxc_runtime::needs_alloc!();
 
@@ -26,21 +26,28 @@ mod free {
     /// | input | `w` | `float[4, 1, 8]` |
     /// | output | `y` | `float[batch, 4, ((samples - 1) / 4) / 2]` |
     ///
-    /// - Arena: 66560 bytes
+    /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
+    /// - Multiply-adds: see `macs`
     #[derive(Clone, Debug)]
     pub struct Free {
-        arena: HeapArena<1040>,
+        arena: DynamicArena<0>,
     }
 
     impl Free {
-        /// The size of the arena in bytes.
-        pub const PEAK_ARENA_BYTES: usize = 66560;
-        /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
-        pub const MACS: u64 = 0;
+        /// Returns the number of multiply-adds of a run with these sizes.
+        pub fn macs(batch: usize, samples: usize) -> u64 {
+            (32 * batch * (samples.saturating_sub(1) / 4)) as u64
+        }
+
+        /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
+        /// if no memory can hold it.
+        pub fn arena_bytes(batch: usize, samples: usize) -> usize {
+            DynamicArena::<0>::bytes_of(&buffers([batch, samples]))
+        }
 
         /// Creates the model.
         pub const fn new() -> Free {
-            Free { arena: HeapArena::new() }
+            Free { arena: DynamicArena::new() }
         }
 
         /// Runs the model.
@@ -48,12 +55,13 @@ mod free {
         /// # Errors
         ///
         /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
         pub fn infer(
             &mut self,
             x: View<'_, f32, 3>,
             w: &[f32; 32],
-        ) -> Result<Tensor<f32, 3>> {
-            infer(self.arena.blocks(), x, w)
+        ) -> Result<View<'_, f32, 3>> {
+            infer(&mut self.arena, x, w)
         }
     }
 
@@ -63,21 +71,24 @@ mod free {
         }
     }
 
-    fn infer(
-        arena: &mut [Block],
+    fn infer<'a>(
+        arena: &'a mut DynamicArena<0>,
         x: View<'_, f32, 3>,
         w: &[f32],
-    ) -> Result<Tensor<f32, 3>> {
+    ) -> Result<View<'a, f32, 3>> {
         let batch = x.shape()[0];
         let samples = x.shape()[2];
         view::check_size("x", 1, "1", 1, x.shape()[1])?;
         let x = x.data();
+        let (arena, layout) = arena.lay_out([batch, samples], buffers)?;
         view::check_at_least("kept", samples, 1)?;
         let kept_len = (samples - 1) / 4;
 
         // kept: Conv -> float[batch, 4, (samples - 1) / 4]
-        let mut kept = heap_of::<f32>(&[4, batch, kept_len])?;
-        let scratch = borrow(arena, KEPT_SCRATCH.write());
+        let (kept, scratch) = borrow(
+            arena,
+            (layout.slot(KEPT).write(), layout.slot(KEPT_SCRATCH).write()),
+        );
         let operands = ConvOperands {
             x,
             w,
@@ -86,7 +97,7 @@ mod free {
         };
         conv::conv_f32(
             operands,
-            &mut kept,
+            kept,
             scratch,
             Conv {
                 batch,
@@ -107,10 +118,13 @@ mod free {
         let y_len = kept_len / 2;
 
         // y: MaxPool -> float[batch, 4, ((samples - 1) / 4) / 2]
-        let mut y = heap_of::<f32>(&[4, batch, y_len])?;
+        let (y, kept) = borrow(
+            arena,
+            (layout.slot(Y).write(), layout.slot(KEPT).read()),
+        );
         pool::max_pool(
-            &kept,
-            &mut y,
+            kept,
+            y,
             Pool {
                 planes: 4 * batch,
                 size: &[kept_len],
@@ -123,11 +137,40 @@ mod free {
             },
         );
 
-        Tensor::new([batch, 4, y_len], y)
+        let y = borrow(arena, layout.slot(Y).read());
+        View::new([batch, 4, y_len], y)
     }
 
-    // Arena (66560 bytes)
-    const KEPT_SCRATCH: Slot<f32> = Slot::new(0, 16636);
+    /// Returns the buffers of a run with these sizes.
+    fn buffers([batch, samples]: [usize; 2]) -> [Buffer; 3] {
+        let kept_len_2 = samples.saturating_sub(1) / 4;
+        let y_len_2 = kept_len_2 / 2;
+        let kept_scratch_len = conv::conv_scratch(
+            &Conv {
+                batch,
+                groups: 1,
+                channels: 1,
+                filters: 4,
+                size: &[samples],
+                out: &[kept_len_2],
+                kernel: &[8],
+                strides: &[4],
+                dilations: &[1],
+                pads: &[3],
+                weights: WeightLayout::Plain,
+            },
+        );
+        [
+            KEPT.sized(&[4, batch, kept_len_2]),
+            KEPT_SCRATCH.sized(&[kept_scratch_len]),
+            Y.sized(&[4, batch, y_len_2]),
+        ]
+    }
+
+    // Buffers of a run, and the steps that use them
+    const KEPT: DynamicSlot<f32> = DynamicSlot::new(0, 2, 4); // [batch, 4, (samples - 1) / 4]
+    const KEPT_SCRATCH: DynamicSlot<f32> = DynamicSlot::new(1, 2, 2);
+    const Y: DynamicSlot<f32> = DynamicSlot::new(2, 4, 4); // [batch, 4, ((samples - 1) / 4) / 2]
 
     const _: () = ::onnxc_runtime::check_interface(1);
 }

@@ -9,10 +9,10 @@ pub use scale::Scale;
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod scale {
     use ::onnxc_runtime::Result;
-    use ::onnxc_runtime::arena::{Block, InlineArena, heap_of};
+    use ::onnxc_runtime::arena::{Buffer, DynamicArena, DynamicSlot, borrow};
     use ::onnxc_runtime::kernels::{binary, compare};
     use ::onnxc_runtime::kernels::geometry::{Broadcast, Broadcast3};
-    use ::onnxc_runtime::view::{Tensor, View};
+    use ::onnxc_runtime::view::View;
 
     ::onnxc_runtime::needs_alloc!();
 
@@ -24,20 +24,28 @@ mod scale {
     /// | input | `by` | `float` |
     /// | input | `keep` | `bool` |
     /// | output | `y` | `float[batch, sequence_length]` |
+    ///
+    /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
     #[derive(Clone, Debug)]
     pub struct Scale {
-        arena: InlineArena<0>,
+        arena: DynamicArena<0>,
     }
 
     impl Scale {
-        /// The size of the arena in bytes.
-        pub const PEAK_ARENA_BYTES: usize = 0;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 0;
 
+        /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
+        /// if no memory can hold it.
+        pub fn arena_bytes(batch: usize, sequence_length: usize) -> usize {
+            DynamicArena::<0>::bytes_of(&buffers([batch, sequence_length]))
+        }
+
         /// Creates the model.
         pub const fn new() -> Scale {
-            Scale { arena: InlineArena::new() }
+            Scale {
+                arena: DynamicArena::new(),
+            }
         }
 
         /// Runs the model.
@@ -45,13 +53,14 @@ mod scale {
         /// # Errors
         ///
         /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
         pub fn infer(
             &mut self,
             x: View<'_, f32, 2>,
             by: f32,
             keep: bool,
-        ) -> Result<Tensor<f32, 2>> {
-            infer(self.arena.blocks(), x, &[by], &[keep])
+        ) -> Result<View<'_, f32, 2>> {
+            infer(&mut self.arena, x, &[by], &[keep])
         }
     }
 
@@ -61,22 +70,23 @@ mod scale {
         }
     }
 
-    fn infer(
-        arena: &mut [Block],
+    fn infer<'a>(
+        arena: &'a mut DynamicArena<0>,
         x: View<'_, f32, 2>,
         by: &[f32],
         keep: &[bool],
-    ) -> Result<Tensor<f32, 2>> {
+    ) -> Result<View<'a, f32, 2>> {
         let batch = x.shape()[0];
         let sequence_length = x.shape()[1];
         let x = x.data();
+        let (arena, layout) = arena.lay_out([batch, sequence_length], buffers)?;
 
         // scaled: Mul -> float[batch, sequence_length]
-        let mut scaled = heap_of::<f32>(&[batch, sequence_length])?;
+        let scaled = borrow(arena, layout.slot(SCALED).write());
         binary::mul(
             x,
             by,
-            &mut scaled,
+            scaled,
             Broadcast {
                 sizes: &[batch * sequence_length],
                 a: &[1],
@@ -85,12 +95,15 @@ mod scale {
         );
 
         // y: Where -> float[batch, sequence_length]
-        let mut y = heap_of::<f32>(&[batch, sequence_length])?;
+        let (y, scaled) = borrow(
+            arena,
+            (layout.slot(Y).write(), layout.slot(SCALED).read()),
+        );
         compare::where_(
             keep,
             x,
-            &scaled,
-            &mut y,
+            scaled,
+            y,
             Broadcast3 {
                 sizes: &[batch * sequence_length],
                 a: &[0],
@@ -99,8 +112,18 @@ mod scale {
             },
         );
 
-        Tensor::new([batch, sequence_length], y)
+        let y = borrow(arena, layout.slot(Y).read());
+        View::new([batch, sequence_length], y)
     }
+
+    /// Returns the buffers of a run with these sizes.
+    fn buffers([batch, sequence_length]: [usize; 2]) -> [Buffer; 2] {
+        [SCALED.sized(&[batch, sequence_length]), Y.sized(&[batch, sequence_length])]
+    }
+
+    // Buffers of a run, and the steps that use them
+    const SCALED: DynamicSlot<f32> = DynamicSlot::new(0, 1, 2); // [batch, sequence_length]
+    const Y: DynamicSlot<f32> = DynamicSlot::new(1, 2, 2); // [batch, sequence_length]
 
     const _: () = ::onnxc_runtime::check_interface(1);
 }

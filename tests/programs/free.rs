@@ -71,7 +71,8 @@ macro_rules! compare {
             $(
                 if case == at {
                     let mut fixed = $fixed::Model::new();
-                    let fixed = fixed.infer(x[..].try_into().unwrap(), table[..].try_into().unwrap());
+                    let (x, table) = (x[..].try_into().unwrap(), table[..].try_into().unwrap());
+                    let fixed = fixed.infer(x, table);
                     let expected = (bits(&fixed.scores[..]), bits(&fixed.flat[..]));
                     assert!(found == expected, "draw {draw}: {:?}", SIZES[case]);
                 }

@@ -49,6 +49,18 @@ fn no_expression_dips_below_zero() {
 }
 
 #[test]
+fn a_saturating_expression_needs_no_premises() {
+    let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
+    let text = |dim: &Dim| dim.saturating_expression(&|_| None);
+    let pooled = (&n - 3).floor_div(&2.into());
+    assert_eq!(text(&pooled), "n.saturating_sub(3) / 2");
+    assert_eq!(text(&(&pooled + 1)), "n.saturating_sub(3) / 2 + 1");
+    assert_eq!(text(&(&pooled - &m)), "(n.saturating_sub(3) / 2).saturating_sub(m)");
+    assert_eq!(text(&n.floor_div(&m)), "n / m.max(1)");
+    assert_eq!(text(&n.floor_div(&(&m + 1))), "n / (m + 1)");
+}
+
+#[test]
 fn premises_are_the_conditions_of_an_expression() {
     let (n, m) = (Dim::symbol("n"), Dim::symbol("m"));
     let premises = |dim: &Dim| {

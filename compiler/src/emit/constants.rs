@@ -131,7 +131,11 @@ impl Constants {
         let arena = group("Arena", arena_bytes, &mut self.arena);
         let dynamic = &self.dynamic_arena;
         let dynamic = (!dynamic.is_empty()).then(|| {
-            quote!(blank!(); comment!("Buffers of a run, and the steps that use them"); #(#dynamic)*)
+            quote! {
+                blank!();
+                comment!("Buffers of a run, and the steps that use them");
+                #(#dynamic)*
+            }
         });
         let weights = group("Weights", weight_bytes, &mut self.weights);
         let items = &self.items;

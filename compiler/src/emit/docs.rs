@@ -88,12 +88,13 @@ pub fn model(plan: &Plan, style: &Style, notes: &[String]) -> TokenStream {
 
 /// The costs of a model, its custom operators and its metadata.
 fn costs(plan: &Plan, arena: ArenaIn) -> impl Iterator<Item = String> {
+    let has_free_macs = !plan.dynamic.is_empty() && !plan.free_macs.is_empty();
     let place = if arena == ArenaIn::Heap { " bytes, on the heap" } else { " bytes" };
     let counts = [
         ("Parameters", parameters(plan) as u64, ""),
         ("Weights", plan.weight_bytes as u64, " bytes"),
         ("Arena", if plan.dynamic.is_empty() { plan.arena_bytes as u64 } else { 0 }, place),
-        ("Multiply-adds", if plan.free_macs.is_empty() { plan.macs } else { 0 }, ""),
+        ("Multiply-adds", if has_free_macs { 0 } else { plan.macs }, ""),
     ];
     let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
     let counts = counts.map(|(what, count, unit)| format!("{what}: {count}{unit}"));
@@ -102,7 +103,7 @@ fn costs(plan: &Plan, arena: ArenaIn) -> impl Iterator<Item = String> {
     let arena = (!plan.dynamic.is_empty()).then(|| {
         "Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`".to_owned()
     });
-    let macs = (!plan.free_macs.is_empty()).then(|| "Multiply-adds: see `macs`".to_owned());
+    let macs = has_free_macs.then(|| "Multiply-adds: see `macs`".to_owned());
     counts
         .chain(arena)
         .chain(macs)

@@ -13,7 +13,7 @@ use crate::{
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 impl Method<'_> {
     /// Names the function that lists the buffers.
@@ -68,14 +68,17 @@ impl Body<'_> {
         self.plan.dynamic.iter().filter(|placed| !self.empty.contains(&placed.buffer))
     }
 
+    /// The number of each buffer that a run places.
+    pub(super) fn number_placed(&self) -> HashMap<BufferId, usize> {
+        self.placed().enumerate().map(|(number, placed)| (placed.buffer, number)).collect()
+    }
+
     /// The constant for a buffer that a run places.
     pub(super) fn dynamic_slot(&self, id: BufferId) -> Ident {
         let (buffer, imports) = (&self.plan.buffers[id], &self.method.cx.imports);
-        let mut placed = self.placed().enumerate();
-        let (number, placed) = placed
-            .find(|(_, placed)| placed.buffer == id)
-            .expect("a run places every dynamic buffer that has elements");
-        let (life, dtype) = ((placed.first, placed.last), buffer.dtype);
+        let placed = self.plan.dynamic_buffer(id).expect("the caller knows that a run places it");
+        let (number, life) = (self.numbers[&id], (placed.first, placed.last));
+        let dtype = buffer.dtype;
         let slot = DynamicSlot { number, life, dtype };
         let note = buffer.shape.as_deref().map_or(String::new(), shape_note);
         imports.item("arena::DynamicSlot");

@@ -16,9 +16,14 @@ impl Method<'_> {
         used.map(|symbol| format_ident!("{symbol}")).collect()
     }
 
-    /// Returns the method that computes the multiply-adds, if they depend on the sizes of a run.
+    /// Returns whether the multiply-adds depend on the sizes of a run, as the memory does.
+    pub fn has_free_macs(&self) -> bool {
+        self.is_dynamic() && !self.plan.free_macs.is_empty()
+    }
+
+    /// Returns the method that computes the multiply-adds from the sizes of a run.
     pub fn macs_method(&self) -> Option<TokenStream> {
-        if self.plan.free_macs.is_empty() {
+        if !self.has_free_macs() {
             return None;
         }
         let mut used: BTreeSet<Symbol> = BTreeSet::new();

@@ -85,7 +85,7 @@ impl Model<'_> {
     fn constants(&self) -> TokenStream {
         let plan = self.infer.plan;
         let arena_bytes = number(plan.arena_bytes);
-        let macs = plan.free_macs.is_empty().then(|| {
+        let macs = (!self.infer.has_free_macs()).then(|| {
             let macs = Literal::u64_unsuffixed(plan.macs);
             quote! {
                 /// The number of multiply-adds of one run, or 0 if it is not known at compile time.

@@ -62,6 +62,8 @@ pub(super) struct Body<'p> {
     pub(super) slots: BTreeMap<BufferId, Ident>,
     /// Scratch memory without elements.
     pub(super) empty: HashSet<BufferId>,
+    /// The number of each buffer that a run places.
+    pub(super) numbers: HashMap<BufferId, usize>,
     /// Scratch memory.
     pub(super) scratch: HashSet<BufferId>,
     /// The index in the constant strings, by buffer.
@@ -91,12 +93,14 @@ impl<'p> Body<'p> {
             constants,
             sizes,
             slots: BTreeMap::new(),
+            numbers: HashMap::new(),
             empty: scratch.iter().copied().filter(is_empty).collect(),
             scratch,
             strings: strings.map(|(i, (id, _))| (id, i)).collect(),
             made: HashSet::new(),
             subject: String::new(),
         };
+        body.numbers = body.number_placed();
         let used = body.used();
         for (id, buffer) in plan.buffers.iter().filter(|(id, _)| used.contains(id)) {
             body.slots.extend(body.slot_constant(id, buffer).map(|constant| (id, constant)));

@@ -24,6 +24,8 @@ const TAKEN: &[&str] = &[
     "init",
     "initialize_variables",
     "arena_bytes",
+    "buffers",
+    "macs",
     "state",
     "load_state",
     "variables",

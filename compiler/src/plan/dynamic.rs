@@ -52,8 +52,13 @@ impl Plan {
 
     /// Returns whether a run places a buffer.
     pub fn is_dynamic(&self, buffer: BufferId) -> bool {
+        self.dynamic_buffer(buffer).is_some()
+    }
+
+    /// Returns the live range of a buffer that a run places.
+    pub fn dynamic_buffer(&self, buffer: BufferId) -> Option<&DynamicBuffer> {
         let found = self.dynamic.binary_search_by_key(&buffer, |dynamic| dynamic.buffer);
-        found.is_ok()
+        found.ok().map(|i| &self.dynamic[i])
     }
 
     /// Returns whether a buffer in the arena has a size that is free.

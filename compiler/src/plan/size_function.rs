@@ -56,8 +56,9 @@ impl<F: Formula> ComputedSize for (SizeFunction<F>, F) {
     }
 }
 
-/// A [`SizeFunction`] of a geometry: `size_function!(conv::conv_scratch)`. Other arguments follow
-/// the geometry in the formula: `size_function!(attention::attention_scratch, |f, p| f(&p.0, p.1))`.
+/// A [`SizeFunction`] of a geometry: `size_function!(conv::conv_scratch)`. If it has other
+/// arguments, they follow the geometry in the formula, and a closure passes them:
+/// `size_function!(attention::attention_scratch, |f, p| f(&p.0, p.1))`.
 macro_rules! size_function {
     ($module:ident :: $name:ident) => {
         $crate::plan::size_function!($module::$name, |f, p| f(&p))
