@@ -26,6 +26,7 @@ mod programs;
 mod quantized;
 mod random;
 mod recognition;
+mod recognized;
 mod reference;
 mod rematerialization;
 mod sizes;

@@ -3,18 +3,18 @@
 use onnxc::{Options, interpreter, tensor::Tensor, value::Value};
 
 /// Returns a model in ONNX's text.
-fn model(inputs: &str, body: &str) -> String {
+pub fn model(inputs: &str, body: &str) -> String {
     // The result has the type of the first input.
     let ty = &inputs[..=inputs.find(']').expect("the type has axes")];
     format!("<ir_version: 10, opset_import: [\"\" : 18]>\nmodel ({inputs}) => ({ty} y)\n{body}")
 }
 
 /// Returns the graph after `recognize`, as text.
-fn recognize(inputs: &str, body: &str) -> String {
+pub fn recognize(inputs: &str, body: &str) -> String {
     recognize_model(model(inputs, body))
 }
 
-fn recognize_model(model: String) -> String {
+pub fn recognize_model(model: String) -> String {
     graph_after("recognize", model)
 }
 
@@ -33,17 +33,27 @@ fn graph_after(last: &str, model: String) -> String {
 }
 
 /// Runs a model on numbers that grow from input to input.
-fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
-    let plan = onnxc::Compiler::new(&Options::default())
-        .plan(text.to_owned().into())
-        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+pub fn run(text: &str, shapes: &[&[usize]]) -> Vec<f64> {
     let mut seed = 0.0;
-    let inputs = shapes.iter().map(|shape| {
+    let numbers = |shape: &[usize]| {
         let numbers = (0..shape.iter().product::<usize>()).map(|_| {
             seed += 0.7;
             f64::sin(seed) as f32
         });
-        let tensor = Tensor::from_floats(&numbers.collect::<Vec<f32>>());
+        numbers.collect::<Vec<f32>>()
+    };
+    let numbers: Vec<Vec<f32>> = shapes.iter().copied().map(numbers).collect();
+    let inputs: Vec<_> = shapes.iter().copied().zip(numbers.iter().map(Vec::as_slice)).collect();
+    run_on(text, &inputs)
+}
+
+/// Runs a model on inputs of these shapes and elements.
+pub fn run_on(text: &str, inputs: &[(&[usize], &[f32])]) -> Vec<f64> {
+    let plan = onnxc::Compiler::new(&Options::default())
+        .plan(text.to_owned().into())
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let inputs = inputs.iter().map(|(shape, elements)| {
+        let tensor = Tensor::from_floats(elements);
         Value::Tensor(Tensor { shape: shape.to_vec(), ..tensor })
     });
     let outputs =

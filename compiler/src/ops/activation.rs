@@ -189,9 +189,9 @@ impl Activation {
     }
 
     /// Returns the operator that applies the epilogue function `f`, if that is `Gelu`,
-    /// `HardSwish` or `Swish`.
+    /// `HardSigmoid`, `HardSwish`, `Mish` or `Swish`.
     pub fn of(f: epilogue::Activation) -> Option<Activation> {
-        let rows = [&GELU, &GELU_TANH, &HARD_SWISH, &SWISH];
+        let rows = [&GELU, &GELU_TANH, &HARD_SIGMOID, &HARD_SWISH, &MISH, &SWISH];
         let mut activations = rows.into_iter().map(|row| {
             let mut parameters = [0.0; 2];
             let named = parts(f).1;

@@ -6,7 +6,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, INTEGERS, NUMERIC, POW_TYPES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
-    plan::{Kernel, geometry::Broadcast, kernel},
+    plan::{Kernel, NoParams, geometry::Broadcast, kernel},
     tensor::Tensor,
     ty::TensorType,
 };
@@ -237,6 +237,25 @@ static POWS: &[(DType, Kernel<Broadcast>)] = &[
     (DType::U64, pow!(u64)),
 ];
 
+static HALF_POWER: Kernel = kernel!(FLOATS T, unary::half_power::<T>,
+    |f, a, _p| f(a.input(0), a.output(0)),
+    in_place half_power_in_place::<T> |f, a, _p| f(a.output(0)));
+static INVERSE_HALF_POWER: Kernel = kernel!(FLOATS T, unary::inverse_half_power::<T>,
+    |f, a, _p| f(a.input(0), a.output(0)),
+    in_place inverse_half_power_in_place::<T> |f, a, _p| f(a.output(0)));
+
+/// Returns the kernel for a constant exponent that does not change the shape of the base.
+fn root_kernel(cx: &Lower<'_>) -> Option<&'static Kernel> {
+    let (x, y) = (cx.ty(0).ok()?, cx.output_ty(0).ok()?);
+    let &[exponent] = cx.constant(1)?.floats()?.as_slice() else { return None };
+    let kernel = match exponent {
+        0.5 => &HALF_POWER,
+        -0.5 => &INVERSE_HALF_POWER,
+        _ => return None,
+    };
+    (x.shape == y.shape && kernel.types.contains(&x.dtype)).then_some(kernel)
+}
+
 impl Op for Pow {
     fn name(&self) -> &'static str {
         "Pow"
@@ -249,6 +268,10 @@ impl Op for Pow {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        if let Some(kernel) = root_kernel(cx) {
+            let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+            return cx.call_on(kernel, cx.ty(0)?.dtype, vec![x], vec![y], NoParams);
+        }
         let geometry = Broadcast::of(&cx.output_ty(0)?.shape, &cx.ty(0)?.shape, &cx.ty(1)?.shape);
         let exponent = cx.ty(1)?.dtype;
         let row = POWS.iter().find(|(dtype, _)| *dtype == exponent);

@@ -78,7 +78,7 @@ static MAX: Reducer = Reducer {
         all.iter().cloned().reduce(|a, b| a.at_least(&b))?.if_sure()
     }, extremum_gradient)
 };
-static MEAN: Reducer = row!("ReduceMean" ARITHMETIC, reduce_mean, true, |_| None,
+pub static MEAN: Reducer = row!("ReduceMean" ARITHMETIC, reduce_mean, true, |_| None,
     |x, y, dy| dy * y.share_of(x));
 static MIN: Reducer = Reducer {
     types: MIN_MAX_TYPES,

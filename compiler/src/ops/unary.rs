@@ -132,7 +132,7 @@ pub static ERF: Unary = row!("Erf" FLOATS, erf::<T>, erf_in_place,
 pub static EXP: Unary = row!("Exp" FLOATS, exp::<T>, exp_in_place,
     |_, y, dy| dy * y);
 static FLOOR: Unary = row!("Floor" FLOATS, floor::<T>, floor_in_place);
-static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
+pub static LOG: Unary = row!("Log" FLOATS, log::<T>, log_in_place,
     |x, _, dy| dy / x);
 pub static NEG: Unary = row!("Neg" NUMERIC, neg::<T>, neg_in_place,
     |_, _, dy| -dy);
@@ -144,7 +144,7 @@ static NOT: Unary = Unary {
     },
     ..row!("Not" BOOL_ONLY, not, not_in_place)
 };
-static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place,
+pub static RECIPROCAL: Unary = row!("Reciprocal" FLOATS, reciprocal::<T>, reciprocal_in_place,
     |_, y, dy| -dy * y * y);
 static ROUND: Unary = row!("Round" FLOATS, round::<T>, round_in_place);
 static SIGN: Unary = row!("Sign" NUMERIC, sign::<T>, sign_in_place);

@@ -1,14 +1,16 @@
-//! Algebraic simplification: `x · 1`, `x / 1`, sums of two, needless broadcasts.
+//! Algebraic simplification: `x · 1`, `x / 1`, powers, sums of two, needless broadcasts.
 //!
 //! Gradients are full of such arithmetic: they start with ones, which are broadcast to the shapes
 //! of the reduced tensors.
 
 use crate::{
     dim::Dim,
+    dtype::{DType, FLOATS},
     ir::{Graph, Node, Site, ValueId},
     ops::{
-        binary::{ADD, Binary, DIV, MUL, SUB},
+        binary::{ADD, Binary, DIV, MUL, Pow, SUB},
         expand::Expand,
+        unary::RECIPROCAL,
         variadic::{SUM, Variadic},
     },
     tensor::Tensor,
@@ -42,6 +44,59 @@ pub fn remove_one(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
         return Some(vec![Some(a)]);
     }
     (ptr::eq(op, &MUL) && is_one(a) && broadcasts_to(g, a, b)).then(|| vec![Some(b)])
+}
+
+/// Replaces `Pow` with a constant exponent by products, a reciprocal or a constant, which other
+/// rules match. Every other constant exponent gets the type of the base, if that represents it.
+pub fn replace_power(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+    node.op.downcast::<Pow>()?;
+    let [x, exponent]: [ValueId; 2] = node.inputs()?;
+    let number = uniform_value(site.graph, exponent)?;
+    if !broadcasts_to(site.graph, exponent, x) {
+        return None;
+    }
+    let dtype = site.graph[x].ty.as_tensor()?.dtype;
+    let is_float = FLOATS.contains(&dtype);
+    // 16-bit types would round each product.
+    let rounds_alike = !matches!(dtype, DType::F16 | DType::BF16);
+    if number == 0.0 && is_float {
+        let one = Tensor::from_number(dtype, 1.0).ok()?;
+        return expand_constant(site, node, one, x);
+    }
+    if number == 1.0 {
+        return Some(vec![Some(x)]);
+    }
+    if number == 2.0 {
+        return site.replace(node, Rc::new(&MUL), vec![Some(x); 2]);
+    }
+    if number == 3.0 && rounds_alike {
+        let square = site.before(node, Rc::new(&MUL), vec![Some(x); 2]);
+        return site.replace(node, Rc::new(&MUL), vec![square, Some(x)]);
+    }
+    if number == -1.0 && is_float {
+        return site.replace(node, Rc::new(&RECIPROCAL), vec![Some(x)]);
+    }
+    let constant = Tensor::from_number(dtype, number).ok()?;
+    let is_exact = constant.floats()? == [number];
+    if !is_exact || site.graph[exponent].ty.as_tensor()?.dtype == dtype {
+        return None;
+    }
+    let exponent = site.graph.constant("exponent", constant);
+    site.replace(node, Rc::new(Pow), vec![Some(x), Some(exponent)])
+}
+
+/// Replaces `node` by a scalar that is expanded to the shape of `like`, if that is known.
+fn expand_constant(
+    site: &mut Site<'_>,
+    node: &Node,
+    scalar: Tensor,
+    like: ValueId,
+) -> Option<Outputs> {
+    let shape = &site.graph[like].ty.as_tensor()?.shape;
+    let sizes: Vec<i64> = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let scalar = site.graph.constant("constant", scalar);
+    let sizes = site.graph.constant("shape", Tensor::from_ints(&sizes));
+    site.replace(node, Rc::new(Expand), vec![Some(scalar), Some(sizes)])
 }
 
 /// Replaces a `Sum` of two operands by an `Add`, which more rules match.

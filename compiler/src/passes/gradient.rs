@@ -23,10 +23,18 @@ use crate::{
 };
 use std::collections::{HashMap, HashSet};
 
+/// The rules that replace nodes by an operator whose gradient has a kernel.
+const RECOGNIZE: &[Rule<'_>] = &[
+    &recognize::recognize_gelu,
+    &recognize::recognize_normalization,
+    &recognize::recognize_scale,
+    &recognize::recognize_bias,
+];
+
 /// Expands every `Gradient`. Nodes that exporters write for an operator whose gradient has a kernel
 /// are first replaced by that operator.
 pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
-    expand_all(graph, &|cx, id, _, into, _| expand(cx, id, into, &[&recognize::recognize_gelu]))
+    expand_all(graph, &|cx, id, _, into, _| expand(cx, id, into, RECOGNIZE))
 }
 
 /// Expands every `Gradient` to ONNX's own operators.

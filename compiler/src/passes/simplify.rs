@@ -60,6 +60,7 @@ fn simplify(graph: &Graph, fold: Fold) -> Result<Graph, Diagnostics> {
             &|site, node| loops::constants(site, node, &budget),
             &|site, node| fold(site, node, &budget),
             &algebra::replace_sum,
+            &algebra::replace_power,
             &algebra::remove_one,
             &algebra::remove_broadcast,
         ],

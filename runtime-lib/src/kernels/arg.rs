@@ -6,6 +6,7 @@ use crate::kernels::reduce::Reduce;
 use crate::loops::fold::{Fold, Max, Min};
 use crate::loops::geometry::Axis;
 use crate::loops::index::{signed, size};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
 
 /// Returns the index of the largest element along the axis; the first of equal ones.
 pub fn arg_max<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
@@ -56,6 +57,9 @@ pub fn top_k_sizes(sizes: &mut [usize], k: &[i64], from: &[usize], axis: usize) 
 
 /// The order of a search: largest or smallest first.
 trait Order {
+    /// The factor by which the order is that of ascending numbers, or of descending ones.
+    const SIGN: f32;
+
     /// Returns whether `a` comes before `b`.
     fn before<T: Number>(a: T, b: T) -> bool;
     /// Returns the element that comes first.
@@ -65,6 +69,8 @@ trait Order {
 struct Largest;
 
 impl Order for Largest {
+    const SIGN: f32 = 1.0;
+
     #[inline(always)]
     fn before<T: Number>(a: T, b: T) -> bool {
         a > b || (a.is_nan() && !b.is_nan())
@@ -78,6 +84,8 @@ impl Order for Largest {
 struct Smallest;
 
 impl Order for Smallest {
+    const SIGN: f32 = -1.0;
+
     #[inline(always)]
     fn before<T: Number>(a: T, b: T) -> bool {
         a < b || (b.is_nan() && !a.is_nan())
@@ -102,6 +110,9 @@ fn arg<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], geometry: 
             *y = arg_row::<T, O, LAST>(x);
         }
         return;
+    }
+    if let (Some(x), true) = (T::as_f32(x), HAS_VECTORS) {
+        return arg_columns_f32::<LAST>(ArgColumns { x, y, len, inner, sign: O::SIGN });
     }
     for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
         for (i, y) in y.chunks_mut(COLUMNS).enumerate() {
@@ -135,6 +146,64 @@ fn arg_columns<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], in
             }
         }
     }
+}
+
+#[inline(never)]
+fn arg_columns_f32<const LAST: bool>(columns: ArgColumns<'_, LAST>) {
+    dispatch(columns);
+}
+
+/// [`arg_columns`] of all columns of `f32`: the largest of the products with `sign`.
+struct ArgColumns<'a, const LAST: bool> {
+    x: &'a [f32],
+    y: &'a mut [i64],
+    len: usize,
+    inner: usize,
+    sign: f32,
+}
+
+impl<const LAST: bool> WithSimd for ArgColumns<'_, LAST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let ArgColumns { x, y, len, inner, sign } = self;
+        for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
+            for (i, y) in y.chunks_mut(S::LANES).enumerate() {
+                let places = arg_vector::<S, LAST>(s, &x[i * S::LANES..], inner, y.len(), sign);
+                let mut lanes = [0.0; MAX_LANES];
+                s.store(places, &mut lanes);
+                // The lanes hold the bits of integers.
+                y.iter_mut().zip(lanes).for_each(|(y, place)| *y = i64::from(place.to_bits()));
+            }
+        }
+    }
+}
+
+/// Returns the bits of the indices of the largest products with `sign` in `width` columns.
+#[inline(always)]
+fn arg_vector<S: Simd, const LAST: bool>(
+    s: S,
+    x: &[f32],
+    inner: usize,
+    width: usize,
+    sign: f32,
+) -> S::F32 {
+    let (zero, one, sign) = (s.splat(0.0), s.splat(1.0), s.splat(sign));
+    let mut best = s.mul(s.load_head(&x[..width]), sign);
+    let mut places = zero;
+    for (place, x) in (0..).zip(x.chunks(inner)).skip(1) {
+        let new = s.mul(s.load_head(&x[..width]), sign);
+        let better = if LAST { s.le(best, new) } else { s.lt(best, new) };
+        // NaN comes before all other elements, as in a row.
+        let best_is_number = s.select(s.eq(best, best), one, zero);
+        let before_nan = if LAST { one } else { best_is_number };
+        let better = s.select(s.eq(new, new), s.select(better, one, zero), before_nan);
+        let better = s.lt(zero, better);
+        best = s.select(better, new, best);
+        places = s.select(better, s.with_bits(s.splat_i32(place)), places);
+    }
+    places
 }
 
 fn top<T: Number, O: Order>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {

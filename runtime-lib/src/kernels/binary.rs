@@ -2,6 +2,8 @@
 
 use crate::loops::broadcast::{fast, zip, zip_fast, zip_fast_in_place, zip_in_place};
 use crate::loops::geometry::Broadcast;
+use crate::loops::zip_vectors::{PairFunction, zip_vectors, zip_vectors_in_place};
+use crate::simd::{HAS_VECTORS, Simd, math};
 use crate::{Float, Integer, Number};
 
 /// `y = a + b`.
@@ -46,33 +48,82 @@ pub fn div_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
 
 /// `Mod`: the remainder of `a / b`, with the sign of `b`.
 pub fn modulo<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| floored_rem(*a, *b));
+    match (T::as_f32(a), T::as_f32(b), T::as_f32_mut(y)) {
+        (Some(a), Some(b), Some(y)) if HAS_VECTORS => modulo_f32(a, b, y, geometry),
+        _ => zip(a, b, y, geometry, |a, b| floored_rem(*a, *b)),
+    }
 }
 
 /// Computes [`modulo`] in place, overwriting the left operand.
 pub fn modulo_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
-    zip_in_place(y, b, geometry, |a, b| floored_rem(*a, *b));
+    match (T::as_f32(b), T::as_f32_mut(y)) {
+        (Some(b), Some(y)) if HAS_VECTORS => modulo_in_place_f32(y, b, geometry),
+        _ => zip_in_place(y, b, geometry, |a, b| floored_rem(*a, *b)),
+    }
 }
 
 /// `Mod` with `fmod`: the remainder of `a / b`, with the sign of `a`.
 pub fn fmod<T: Number>(a: &[T], b: &[T], y: &mut [T], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a.rem(*b));
+    match (T::as_f32(a), T::as_f32(b), T::as_f32_mut(y)) {
+        (Some(a), Some(b), Some(y)) if HAS_VECTORS => fmod_f32(a, b, y, geometry),
+        _ => zip(a, b, y, geometry, |a, b| Number::rem(*a, *b)),
+    }
 }
 
 /// Computes [`fmod`] in place, overwriting the left operand.
 pub fn fmod_in_place<T: Number>(y: &mut [T], b: &[T], geometry: Broadcast<'_>) {
-    zip_in_place(y, b, geometry, |a, b| a.rem(*b));
+    match (T::as_f32(b), T::as_f32_mut(y)) {
+        (Some(b), Some(y)) if HAS_VECTORS => fmod_in_place_f32(y, b, geometry),
+        _ => zip_in_place(y, b, geometry, |a, b| Number::rem(*a, *b)),
+    }
 }
 
 /// `y = a^b`. Integers wrap around, and a negative exponent rounds an integer result toward zero.
-/// The error in `f32` is at most 4 ULP.
+/// The error in `f32` is at most 2 ULP.
 pub fn pow<T: Power, E: Number>(a: &[T], b: &[E], y: &mut [T], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a.power(*b));
+    match (T::as_f32(a), E::as_f32(b), T::as_f32_mut(y)) {
+        (Some(a), Some(b), Some(y)) if HAS_VECTORS => pow_f32(a, b, y, geometry),
+        _ => zip(a, b, y, geometry, |a, b| a.power(*b)),
+    }
 }
 
 /// Computes [`pow`] in place, overwriting the base.
 pub fn pow_in_place<T: Power, E: Number>(y: &mut [T], b: &[E], geometry: Broadcast<'_>) {
-    zip_in_place(y, b, geometry, |a, b| a.power(*b));
+    match (E::as_f32(b), T::as_f32_mut(y)) {
+        (Some(b), Some(y)) if HAS_VECTORS => pow_in_place_f32(y, b, geometry),
+        _ => zip_in_place(y, b, geometry, |a, b| a.power(*b)),
+    }
+}
+
+/// Declares functions of two numbers, with their kernels for `f32`.
+macro_rules! vectors {
+    ($($Name:ident $kernel:ident $in_place:ident |$s:ident, $a:ident, $b:ident| $y:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $Name;
+
+        impl PairFunction for $Name {
+            #[inline(always)]
+            fn apply<S: Simd>(self, $s: S, $a: S::F32, $b: S::F32) -> S::F32 {
+                $y
+            }
+        }
+
+        #[inline(never)]
+        fn $kernel(a: &[f32], b: &[f32], y: &mut [f32], geometry: Broadcast<'_>) {
+            zip_vectors((a, b), y, geometry, $Name);
+        }
+
+        #[inline(never)]
+        fn $in_place(y: &mut [f32], b: &[f32], geometry: Broadcast<'_>) {
+            zip_vectors_in_place(y, b, geometry, $Name);
+        }
+    )*};
+}
+
+vectors! {
+    Pow pow_f32 pow_in_place_f32 |s, a, b| math::pow(s, a, b);
+    Modulo modulo_f32 modulo_in_place_f32 |s, a, b| math::floored_remainder(s, a, b);
+    Fmod fmod_f32 fmod_in_place_f32 |s, a, b| math::remainder(s, a, b);
 }
 
 /// `y = a · 2^b`; bits that are shifted out are lost.

@@ -1,6 +1,7 @@
 //! `NonMaxSuppression`: keeps the box with the highest score among boxes that overlap.
 
-use core::cmp::Ordering;
+use crate::loops::index::signed;
+use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The numbers of images, classes and boxes.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,14 @@ pub fn select_centers(
 /// The start and the end of a box along each axis.
 type Sides = [[f32; 2]; 2];
 
+/// The left, right, top and bottom side of a box, and its area.
+type Numbers = [f32; 5];
+
+/// Returns the numbers of a box.
+fn measure([[left, right], [top, bottom]]: Sides) -> Numbers {
+    [left, right, top, bottom, (right - left) * (bottom - top)]
+}
+
 fn select(
     BoxOperands { boxes, scores, count, overlap, score }: BoxOperands<'_>,
     kept: &mut [i64],
@@ -74,22 +83,12 @@ fn select(
     for (image, class) in (0..images).flat_map(|i| (0..classes).map(move |c| (i, c))) {
         let boxes = &boxes[image * len * 4..][..len * 4];
         let scores = &scores[(image * classes + class) * len..][..len];
-        let order = ordered(scores, first(score), order);
-        let start = found;
-        for &mut at in order {
-            if found - start >= most {
-                break;
-            }
-            let of = |at: i64| sides(&boxes[usize::try_from(at).unwrap_or(0) * 4..][..4]);
-            let new = of(at);
-            let mut before = kept[start * 3..found * 3].chunks_exact(3);
-            if before.all(|kept| !overlaps(new, of(kept[2]), overlap)) {
-                let row =
-                    [crate::loops::index::signed(image), crate::loops::index::signed(class), at];
-                kept[found * 3..][..3].copy_from_slice(&row);
-                found += 1;
-            }
+        let order = sort_by_score(scores, first(score), order);
+        let count = dispatch(Select { boxes, order, most, overlap, sides });
+        for (kept, &at) in kept[found * 3..].chunks_exact_mut(3).zip(&order[..count]) {
+            kept.copy_from_slice(&[signed(image), signed(class), at]);
         }
+        found += count;
     }
     found
 }
@@ -98,40 +97,134 @@ fn first<T: Copy>(tensor: Option<&[T]>) -> Option<T> {
     tensor?.first().copied()
 }
 
-/// Returns the boxes that exceed the score, in descending order; equal scores keep their order.
-fn ordered<'a>(scores: &[f32], least: Option<f32>, order: &'a mut [i64]) -> &'a mut [i64] {
+/// Returns the boxes that exceed the score, in descending order; equal scores keep their order, and
+/// NaN is below all numbers.
+fn sort_by_score<'a>(scores: &[f32], least: Option<f32>, order: &'a mut [i64]) -> &'a mut [i64] {
     let mut count = 0;
     for (i, &score) in scores.iter().enumerate() {
         if least.is_none_or(|least| score > least) {
-            order[count] = crate::loops::index::signed(i);
+            // The rank in the high half, the index in the low half: integers sort faster than
+            // scores that are looked up.
+            order[count] = (i64::from(rank(score)) << 32) | signed(i);
             count += 1;
         }
     }
     let order = &mut order[..count];
-    let score = |&at: &i64| scores[usize::try_from(at).unwrap_or(0)];
-    order.sort_unstable_by(|a, b| by_score(score(b), score(a)).then(a.cmp(b)));
+    order.sort_unstable();
+    order.iter_mut().for_each(|at| *at &= i64::from(u32::MAX));
     order
 }
 
-/// Orders NaN below all numbers.
-fn by_score(a: f32, b: f32) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
+/// Returns an integer that is the smaller the larger the score is.
+fn rank(score: f32) -> i32 {
+    if score.is_nan() {
+        return i32::MAX;
+    }
+    // Zeros of both signs are equal.
+    let bits = (score + 0.0).to_bits().cast_signed();
+    // Negative numbers have ascending bits already.
+    if bits < 0 { bits ^ i32::MIN } else { !bits }
 }
 
-/// Returns whether the intersection over union of two boxes exceeds `most`.
-fn overlaps(a: Sides, b: Sides, most: f32) -> bool {
-    let (mut common, mut area_a, mut area_b) = (1.0, 1.0, 1.0);
-    for ([a_start, a_end], [b_start, b_end]) in a.into_iter().zip(b) {
-        let len = a_end.min(b_end) - a_start.max(b_start);
-        if len <= 0.0 || len.is_nan() {
+/// The boxes of one image and class: moves the indices of the selected ones to the front of `order`
+/// and returns their number.
+struct Select<'a> {
+    boxes: &'a [f32],
+    order: &'a mut [i64],
+    most: usize,
+    overlap: f32,
+    sides: fn(&[f32]) -> Sides,
+}
+
+impl WithSimd for Select<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> usize {
+        let Select { boxes, order, most, overlap, sides } = self;
+        let mut block = Block::EMPTY;
+        let (mut found, mut next, mut end) = (0, 0, order.len());
+        while next < end && found < most {
+            let at = order[next];
+            next += 1;
+            let new = measure(sides(&boxes[usize::try_from(at).unwrap_or(0) * 4..][..4]));
+            if block.overlaps(s, new, overlap) {
+                continue;
+            }
+            order[found] = at;
+            found += 1;
+            block.push(new);
+            if block.count < BLOCK {
+                continue;
+            }
+            // The candidates that are left need not be compared with this block again.
+            let mut left = next;
+            for k in next..end {
+                let at = order[k];
+                let new = measure(sides(&boxes[usize::try_from(at).unwrap_or(0) * 4..][..4]));
+                if !block.overlaps(s, new, overlap) {
+                    order[left] = at;
+                    left += 1;
+                }
+            }
+            (end, block) = (left, Block::EMPTY);
+        }
+        found
+    }
+}
+
+/// The largest number of selected boxes that a candidate is compared with at a time: whole vectors.
+const BLOCK: usize = 256;
+
+/// Selected boxes: each row holds one of the [`Numbers`] of all, and zeros after them.
+struct Block {
+    rows: [[f32; BLOCK]; 5],
+    count: usize,
+}
+
+impl Block {
+    const EMPTY: Block = Block { rows: [[0.0; BLOCK]; 5], count: 0 };
+
+    fn push(&mut self, numbers: Numbers) {
+        for (row, number) in self.rows.iter_mut().zip(numbers) {
+            row[self.count] = number;
+        }
+        self.count += 1;
+    }
+
+    /// Returns whether the intersection over union of `new` and any of the boxes exceeds `most`.
+    #[inline(always)]
+    fn overlaps<S: Simd>(&self, s: S, new: Numbers, most: f32) -> bool {
+        let (zero, nothing) = (s.splat(0.0), s.splat(f32::NEG_INFINITY));
+        let [left, right, top, bottom, area] = new;
+        // A box without an area, or with NaN, overlaps none.
+        if area <= 0.0 || area.is_nan() {
             return false;
         }
-        common *= len;
-        area_a *= a_end - a_start;
-        area_b *= b_end - b_start;
+        let (left, right, top) = (s.splat(left), s.splat(right), s.splat(top));
+        let (bottom, area) = (s.splat(bottom), s.splat(area));
+        let [lefts, rights, tops, bottoms, areas] = &self.rows;
+        let mut i = 0;
+        while i < self.count {
+            let width = s.sub(s.min(s.load(&rights[i..]), right), s.max(s.load(&lefts[i..]), left));
+            let height =
+                s.sub(s.min(s.load(&bottoms[i..]), bottom), s.max(s.load(&tops[i..]), top));
+            let common = s.select(s.lt(zero, width), s.mul(width, height), zero);
+            let common = s.select(s.lt(zero, height), common, zero);
+            if s.any(s.lt(zero, common)) {
+                let other = s.load(&areas[i..]);
+                let union = s.sub(s.add(area, other), common);
+                let ratio = s.select(s.lt(zero, common), s.div(common, union), nothing);
+                let ratio = s.select(s.lt(zero, other), ratio, nothing);
+                let ratio = s.select(s.lt(zero, union), ratio, nothing);
+                if s.any(s.lt(s.splat(most), ratio)) {
+                    return true;
+                }
+            }
+            i += S::LANES;
+        }
+        false
     }
-    let both = area_a + area_b - common;
-    common > 0.0 && area_a > 0.0 && area_b > 0.0 && both > 0.0 && common / both > most
 }
 
 #[cfg(test)]
@@ -198,5 +291,57 @@ mod tests {
             geometry,
         );
         assert_eq!((sizes, &kept[..6]), ([2], &[0, 0, 2, 0, 0, 1][..]));
+    }
+
+    /// The intersection over union of two boxes, by its definition.
+    fn ratio(a: &[f32], b: &[f32]) -> f32 {
+        let side = |i: usize| {
+            let [a, b] = [a, b].map(|x| (x[i].min(x[i + 2]), x[i].max(x[i + 2])));
+            ((a.1.min(b.1) - a.0.max(b.0)).max(0.0), a.1 - a.0, b.1 - b.0)
+        };
+        let (y, x) = (side(0), side(1));
+        let common = x.0 * y.0;
+        if common == 0.0 { 0.0 } else { common / (x.1 * y.1 + x.2 * y.2 - common) }
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn many_boxes_are_selected_as_one_by_one_at_every_level() {
+        const N: usize = 1500;
+        let number = |i: usize| ((i * 7919 + i * i * 31) % 1009) as f32 / 10.0;
+        let corners = (0..N).flat_map(|i| {
+            let [y, x, height, width] = [0, 1, 2, 3].map(|j| number(4 * i + j));
+            [y, x, y + height / 8.0, x - width / 8.0]
+        });
+        let boxes: std::vec::Vec<f32> = corners.collect();
+        // Some scores are equal, some negative, some zeros of either sign, one is NaN.
+        let score = |i: usize| ((i * 37 % 61) as f32 - 20.0) * if i % 2 == 0 { 1.0 } else { -1.0 };
+        let mut scores: std::vec::Vec<f32> = (0..N).map(score).collect();
+        scores[17] = f32::NAN;
+        let mut order: std::vec::Vec<usize> = (0..N).collect();
+        let key = |i: usize| if scores[i].is_nan() { f32::NEG_INFINITY } else { scores[i] };
+        order.sort_by(|&a, &b| key(b).partial_cmp(&key(a)).expect("no key is NaN"));
+        let mut expected: std::vec::Vec<usize> = std::vec::Vec::new();
+        for &i in &order {
+            let of = |i: usize| &boxes[i * 4..][..4];
+            if expected.iter().all(|&kept| ratio(of(i), of(kept)) <= 0.3) {
+                expected.push(i);
+            }
+        }
+        assert!(expected.len() > 2 * BLOCK && expected.len() < N - BLOCK, "{}", expected.len());
+        crate::simd::each_level(|level| {
+            let (mut sizes, mut kept, mut order) = ([0], [0; N * 3], [0; N]);
+            let operands = BoxOperands {
+                boxes: &boxes,
+                scores: &scores,
+                count: Some(&[N as i64]),
+                overlap: Some(&[0.3]),
+                score: None,
+            };
+            let geometry = Boxes { images: 1, classes: 1, boxes: N };
+            select_corners(&mut sizes, operands, &mut kept, &mut order, geometry);
+            let found = kept.chunks_exact(3).take(sizes[0]).map(|row| row[2] as usize);
+            assert!(found.eq(expected.iter().copied()), "{level:?}");
+        });
     }
 }

@@ -1,7 +1,8 @@
 //! Unary functions.
 
 use crate::loops::elementwise::{
-    map, map_fast, map_fast_in_place, map_float, map_float_in_place, map_in_place,
+    map, map_fast, map_fast_in_place, map_float, map_float_in_place, map_in_place, map_large,
+    map_large_in_place,
 };
 use crate::simd::{self, Pointwise, Simd, math};
 use crate::{Float, Integer, Number};
@@ -28,12 +29,25 @@ macro_rules! vectors {
 
 vectors! {
     Abs abs_f32 |s, x| s.abs(x);
+    Acos acos_f32 |s, x| math::acos(s, x);
+    Acosh acosh_f32 |s, x| math::acosh(s, x);
+    Asin asin_f32 |s, x| math::asin(s, x);
+    Asinh asinh_f32 |s, x| math::asinh(s, x);
+    Atan atan_f32 |s, x| math::atan(s, x);
+    Atanh atanh_f32 |s, x| math::atanh(s, x);
     Ceil ceil_f32 |s, x| s.ceil(x);
+    Cos cos_f32 |s, x| math::cos(s, x);
+    Cosh cosh_f32 |s, x| math::cosh(s, x);
     Floor floor_f32 |s, x| s.floor(x);
+    HalfPower half_power_f32 |s, x| half_power_of(s, x);
+    InverseHalfPower inverse_half_power_f32 |s, x| s.div(s.splat(1.0), half_power_of(s, x));
     Neg neg_f32 |s, x| s.neg(x);
     Reciprocal reciprocal_f32 |s, x| s.div(s.splat(1.0), x);
     Round round_f32 |s, x| s.round(x);
+    Sin sin_f32 |s, x| math::sin(s, x);
+    Sinh sinh_f32 |s, x| math::sinh(s, x);
     Sqrt sqrt_f32 |s, x| s.sqrt(x);
+    Tan tan_f32 |s, x| math::tan(s, x);
 }
 
 /// `y = |x|`.
@@ -46,64 +60,64 @@ pub fn abs_in_place<T: Number>(y: &mut [T]) {
     map_fast_in_place(y, abs_f32, T::abs);
 }
 
-/// `y = cos⁻¹ x`. In `f32` within 1 ULP.
+/// `y = cos⁻¹ x`. In `f32` within 1.3 ULP.
 pub fn acos<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::acos);
+    map_large(x, y, acos_f32, T::acos);
 }
 
 /// [`acos`] in place.
 pub fn acos_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::acos);
+    map_large_in_place(y, acos_f32, T::acos);
 }
 
-/// `y = cosh⁻¹ x`. In `f32` within 2.5 ULP.
+/// `y = cosh⁻¹ x`. In `f32` within 1.3 ULP, or 2.5 without vectors.
 pub fn acosh<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::acosh);
+    map_large(x, y, acosh_f32, T::acosh);
 }
 
 /// [`acosh`] in place.
 pub fn acosh_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::acosh);
+    map_large_in_place(y, acosh_f32, T::acosh);
 }
 
-/// `y = sin⁻¹ x`. In `f32` within 1 ULP.
+/// `y = sin⁻¹ x`. In `f32` within 1.3 ULP.
 pub fn asin<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::asin);
+    map_large(x, y, asin_f32, T::asin);
 }
 
 /// [`asin`] in place.
 pub fn asin_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::asin);
+    map_large_in_place(y, asin_f32, T::asin);
 }
 
 /// `y = sinh⁻¹ x`. In `f32` within 2 ULP.
 pub fn asinh<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::asinh);
+    map_large(x, y, asinh_f32, T::asinh);
 }
 
 /// [`asinh`] in place.
 pub fn asinh_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::asinh);
+    map_large_in_place(y, asinh_f32, T::asinh);
 }
 
-/// `y = tan⁻¹ x`. In `f32` within 1 ULP.
+/// `y = tan⁻¹ x`. In `f32` within 1.3 ULP.
 pub fn atan<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::atan);
+    map_large(x, y, atan_f32, T::atan);
 }
 
 /// [`atan`] in place.
 pub fn atan_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::atan);
+    map_large_in_place(y, atan_f32, T::atan);
 }
 
 /// `y = tanh⁻¹ x`. In `f32` within 2 ULP.
 pub fn atanh<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::atanh);
+    map_large(x, y, atanh_f32, T::atanh);
 }
 
 /// [`atanh`] in place.
 pub fn atanh_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::atanh);
+    map_large_in_place(y, atanh_f32, T::atanh);
 }
 
 /// `y = ⌈x⌉`.
@@ -118,22 +132,22 @@ pub fn ceil_in_place<T: Float>(y: &mut [T]) {
 
 /// `y = cos x`. In `f32` within 1 ULP.
 pub fn cos<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::cos);
+    map_large(x, y, cos_f32, T::cos);
 }
 
 /// [`cos`] in place.
 pub fn cos_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::cos);
+    map_large_in_place(y, cos_f32, T::cos);
 }
 
 /// `y = cosh x`. In `f32` within 2 ULP.
 pub fn cosh<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::cosh);
+    map_large(x, y, cosh_f32, T::cosh);
 }
 
 /// [`cosh`] in place.
 pub fn cosh_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::cosh);
+    map_large_in_place(y, cosh_f32, T::cosh);
 }
 
 /// `y = 2/√π ∫₀ˣ e^(-t²) dt`. In `f32` within 1.3 ULP.
@@ -164,6 +178,26 @@ pub fn floor<T: Float>(x: &[T], y: &mut [T]) {
 /// [`floor`] in place.
 pub fn floor_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, floor_f32, T::floor);
+}
+
+/// `y = x^½`: the square root, except that it is +0 for -0, and +∞ for -∞.
+pub fn half_power<T: Float>(x: &[T], y: &mut [T]) {
+    map_float(x, y, half_power_f32, root);
+}
+
+/// [`half_power`] in place.
+pub fn half_power_in_place<T: Float>(y: &mut [T]) {
+    map_float_in_place(y, half_power_f32, root);
+}
+
+/// `y = x^-½`. In `f32` within 1.5 ULP.
+pub fn inverse_half_power<T: Float>(x: &[T], y: &mut [T]) {
+    map_float(x, y, inverse_half_power_f32, |x| inverse(root(x)));
+}
+
+/// [`inverse_half_power`] in place.
+pub fn inverse_half_power_in_place<T: Float>(y: &mut [T]) {
+    map_float_in_place(y, inverse_half_power_f32, |x| inverse(root(x)));
 }
 
 /// `y = ln x`. In `f32` within 1 ULP.
@@ -218,22 +252,22 @@ pub fn sign_in_place<T: Number>(y: &mut [T]) {
 
 /// `y = sin x`. In `f32` within 1 ULP.
 pub fn sin<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::sin);
+    map_large(x, y, sin_f32, T::sin);
 }
 
 /// [`sin`] in place.
 pub fn sin_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::sin);
+    map_large_in_place(y, sin_f32, T::sin);
 }
 
 /// `y = sinh x`. In `f32` within 2 ULP.
 pub fn sinh<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::sinh);
+    map_large(x, y, sinh_f32, T::sinh);
 }
 
 /// [`sinh`] in place.
 pub fn sinh_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::sinh);
+    map_large_in_place(y, sinh_f32, T::sinh);
 }
 
 /// `y = √x`.
@@ -246,14 +280,14 @@ pub fn sqrt_in_place<T: Float>(y: &mut [T]) {
     map_float_in_place(y, sqrt_f32, T::sqrt);
 }
 
-/// `y = tan x`. In `f32` within 1 ULP.
+/// `y = tan x`. In `f32` within 1.3 ULP.
 pub fn tan<T: Float>(x: &[T], y: &mut [T]) {
-    map(x, y, T::tan);
+    map_large(x, y, tan_f32, T::tan);
 }
 
 /// [`tan`] in place.
 pub fn tan_in_place<T: Float>(y: &mut [T]) {
-    map_in_place(y, T::tan);
+    map_large_in_place(y, tan_f32, T::tan);
 }
 
 /// `y = tanh x`. In `f32` within 2.5 ULP.
@@ -309,6 +343,19 @@ pub fn is_neither_inf<T: Float>(x: &[T], y: &mut [bool]) {
 /// Returns whether `x` is NaN.
 pub fn is_nan<T: Float>(x: &[T], y: &mut [bool]) {
     map(x, y, T::is_nan);
+}
+
+/// `x^½` of a vector.
+#[inline(always)]
+fn half_power_of<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let infinity = s.splat(f32::INFINITY);
+    let root = s.sqrt(s.add(x, s.splat(0.0)));
+    s.select(s.eq(x, s.neg(infinity)), infinity, root)
+}
+
+/// `x^½`.
+fn root<T: Float>(x: T) -> T {
+    if x == T::LOWEST { T::HIGHEST } else { x.add(T::ZERO).sqrt() }
 }
 
 fn inverse<T: Float>(x: T) -> T {

@@ -20,7 +20,7 @@ pub(crate) fn zip<A, B, Y>(
 
 /// Calls `row` with each row of the result, and the offsets and strides of the operands.
 #[inline(always)]
-fn zip_rows<A, B, Y>(
+pub(super) fn zip_rows<A, B, Y>(
     a: &[A],
     b: &[B],
     y: &mut [Y],
@@ -83,7 +83,7 @@ pub(crate) fn zip_in_place<Y, B>(
 
 /// Calls `row` with each row of the result, and the offset and stride of the operand.
 #[inline(always)]
-fn zip_rows_in_place<Y, B>(
+pub(super) fn zip_rows_in_place<Y, B>(
     y: &mut [Y],
     b: &[B],
     geometry: Broadcast<'_>,
@@ -125,6 +125,18 @@ fn zip_row_in_place<Y, B>(y: &mut [Y], b: &[B], step: usize, f: impl Fn(&Y, &B) 
     }
 }
 
+/// The longest run of rows that each operand traverses with one stride, so that short rows do not
+/// cost a call each.
+fn rows_of<const N: usize>(
+    sizes: &[usize],
+    strides: [&[usize]; N],
+    row: &Row<N>,
+) -> (Row<N>, [usize; N]) {
+    let rows = Row::of(&sizes[..row.rank], strides);
+    let apart = rows.steps.map(isize::cast_unsigned);
+    (rows, apart)
+}
+
 /// [`zip`] of `f32`, compiled for each SIMD level.
 #[inline(always)]
 fn zip_at_level(
@@ -134,36 +146,60 @@ fn zip_at_level(
     geometry: Broadcast<'_>,
     f: impl Fn(f32, f32) -> f32 + Copy + Sync,
 ) {
-    zip_rows(a, b, y, geometry, |a, b, y, steps| {
-        let cost = y.len();
-        threads::share(y, MAX_LANES, cost, |first, y| {
-            let [i, j] = steps.map(|step| first * MAX_LANES * step.cast_unsigned());
-            dispatch(ZipRow { a: &a[i..], b: &b[j..], y, steps, f });
+    let Broadcast { sizes, a: strides_a, b: strides_b } = geometry;
+    debug_assert_eq!(y.len(), sizes.iter().product(), "the result has the sizes");
+    if y.is_empty() {
+        return;
+    }
+    let strides = [strides_a, strides_b];
+    let row = Row::of(sizes, strides);
+    let (rows, apart) = rows_of(sizes, strides, &row);
+    let mut planes = y.chunks_exact_mut(row.len * rows.len);
+    walk(&sizes[..rows.rank], strides, [0, 0], &mut |[i, j]| {
+        let Some(y) = planes.next() else { return };
+        let (a, b, cost) = (&a[i..], &b[j..], y.len());
+        let steps = row.steps.map(isize::cast_unsigned);
+        // One row is split, several are shared.
+        let (unit, strides) = if rows.len == 1 {
+            (MAX_LANES, steps.map(|step| step * MAX_LANES))
+        } else {
+            (row.len, apart)
+        };
+        threads::share(y, unit, cost, |first, y| {
+            let [i, j] = strides.map(|stride| first * stride);
+            let len = if rows.len == 1 { y.len() } else { row.len };
+            dispatch(ZipRows { a: &a[i..], b: &b[j..], y, len, apart, steps: row.steps, f });
         });
     });
 }
 
-struct ZipRow<'a, F> {
+/// Rows of `len` elements, whose operands start `apart` elements from each other.
+struct ZipRows<'a, F> {
     a: &'a [f32],
     b: &'a [f32],
     y: &'a mut [f32],
+    len: usize,
+    apart: [usize; 2],
     steps: [isize; 2],
     f: F,
 }
 
-impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRow<'_, F> {
+impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRows<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        zip_row(
-            self.a,
-            self.b,
-            self.y,
-            self.steps,
-            #[inline(always)]
-            |&a, &b| (self.f)(a, b),
-        );
+        let [of_a, of_b] = self.apart;
+        for (i, y) in self.y.chunks_exact_mut(self.len).enumerate() {
+            zip_row(
+                &self.a[i * of_a..],
+                &self.b[i * of_b..],
+                y,
+                self.steps,
+                #[inline(always)]
+                |&a, &b| (self.f)(a, b),
+            );
+        }
     }
 }
 
@@ -175,34 +211,52 @@ fn zip_in_place_at_level(
     geometry: Broadcast<'_>,
     f: impl Fn(f32, f32) -> f32 + Copy + Sync,
 ) {
-    zip_rows_in_place(y, b, geometry, |y, b, step| {
-        let cost = y.len();
-        threads::share(y, MAX_LANES, cost, |first, y| {
-            let b = &b[first * MAX_LANES * step..];
-            dispatch(ZipRowInPlace { y, b, step, f });
+    let Broadcast { sizes, a: _, b: strides } = geometry;
+    debug_assert_eq!(y.len(), sizes.iter().product(), "the result has the sizes");
+    if y.is_empty() {
+        return;
+    }
+    let row = Row::of(sizes, [strides]);
+    let (rows, [apart]) = rows_of(sizes, [strides], &row);
+    let step = row.steps[0].cast_unsigned();
+    let mut planes = y.chunks_exact_mut(row.len * rows.len);
+    walk(&sizes[..rows.rank], [strides], [0], &mut |[j]| {
+        let Some(y) = planes.next() else { return };
+        let (b, cost) = (&b[j..], y.len());
+        // One row is split, several are shared.
+        let (unit, stride) =
+            if rows.len == 1 { (MAX_LANES, step * MAX_LANES) } else { (row.len, apart) };
+        threads::share(y, unit, cost, |first, y| {
+            let len = if rows.len == 1 { y.len() } else { row.len };
+            dispatch(ZipRowsInPlace { y, b: &b[first * stride..], len, apart, step, f });
         });
     });
 }
 
-struct ZipRowInPlace<'a, F> {
+/// Rows of `len` elements, whose right operands start `apart` elements from each other.
+struct ZipRowsInPlace<'a, F> {
     y: &'a mut [f32],
     b: &'a [f32],
+    len: usize,
+    apart: usize,
     step: usize,
     f: F,
 }
 
-impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRowInPlace<'_, F> {
+impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRowsInPlace<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        zip_row_in_place(
-            self.y,
-            self.b,
-            self.step,
-            #[inline(always)]
-            |&y, &b| (self.f)(y, b),
-        );
+        for (i, y) in self.y.chunks_exact_mut(self.len).enumerate() {
+            zip_row_in_place(
+                y,
+                &self.b[i * self.apart..],
+                self.step,
+                #[inline(always)]
+                |&y, &b| (self.f)(y, b),
+            );
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Loops over the elements of one operand.
 
+use crate::simd::HAS_VECTORS;
 use crate::{Elem, Float, Number};
 
 /// Elements that are copied or converted together, so that they stay in the cache.
@@ -83,4 +84,25 @@ pub(crate) fn map_float_in_place<T: Float>(
         T::Wide::as_f32_mut(block).map(&vectors);
         map(block, y, T::narrow);
     }
+}
+
+/// [`map_float`] for a function that is smaller for single numbers on targets without vectors.
+#[inline(always)]
+pub(crate) fn map_large<T: Float>(
+    x: &[T],
+    y: &mut [T],
+    vectors: impl Fn(&mut [f32]),
+    f: impl Fn(T) -> T,
+) {
+    if HAS_VECTORS { map_float(x, y, vectors, f) } else { map(x, y, f) }
+}
+
+/// [`map_large`] in place.
+#[inline(always)]
+pub(crate) fn map_large_in_place<T: Float>(
+    y: &mut [T],
+    vectors: impl Fn(&mut [f32]),
+    f: impl Fn(T) -> T,
+) {
+    if HAS_VECTORS { map_float_in_place(y, vectors, f) } else { map_in_place(y, f) }
 }

@@ -10,3 +10,4 @@ pub(crate) mod index;
 pub(crate) mod strided;
 pub(crate) mod walk;
 pub(crate) mod window;
+pub(crate) mod zip_vectors;

@@ -128,6 +128,16 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_head_or(self, from: &[f32], fill: f32) -> __m256 {
+        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
+        unsafe {
+            let mask = head(from.len());
+            let x = _mm256_maskload_ps(from.as_ptr(), mask);
+            _mm256_blendv_ps(_mm256_set1_ps(fill), x, _mm256_castsi256_ps(mask))
+        }
+    }
+
+    #[inline(always)]
     fn store_head(self, x: __m256, to: &mut [f32]) {
         // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), head(to.len()), x) }
@@ -211,6 +221,7 @@ impl Simd for Avx2 {
         le(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LE_OQ>(a, b);
         eq(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
         select(mask: __m256, a: __m256, b: __m256) -> __m256 = _mm256_blendv_ps(b, a, mask);
+        any(mask: __m256) -> bool = _mm256_movemask_ps(mask) != 0;
 
         bits(x: __m256) -> __m256i = _mm256_castps_si256(x);
         with_bits(x: __m256i) -> __m256 = _mm256_castsi256_ps(x);

@@ -161,6 +161,12 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     }
 
     #[inline(always)]
+    fn load_head_or(self, from: &[f32], fill: f32) -> __m512 {
+        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
+        unsafe { _mm512_mask_loadu_ps(self.splat(fill), head(from.len()), from.as_ptr()) }
+    }
+
+    #[inline(always)]
     fn store_head(self, x: __m512, to: &mut [f32]) {
         // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), head(to.len()), x) }
@@ -251,6 +257,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         le(a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
         eq(a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b);
         select(mask: __mmask16, a: __m512, b: __m512) -> __m512 = _mm512_mask_blend_ps(mask, b, a);
+        any(mask: __mmask16) -> bool = mask != 0;
 
         bits(x: __m512) -> __m512i = _mm512_castps_si512(x);
         with_bits(x: __m512i) -> __m512 = _mm512_castsi512_ps(x);

@@ -220,6 +220,9 @@ pub trait Simd: Sealed {
     /// `a` where the mask is true, `b` elsewhere.
     fn select(self, mask: Self::Mask, a: Self::F32, b: Self::F32) -> Self::F32;
 
+    /// Returns whether the mask is true for any lane.
+    fn any(self, mask: Self::Mask) -> bool;
+
     /// Returns the bits of each lane.
     fn bits(self, x: Self::F32) -> Self::I32;
     /// Returns the numbers that have these bits.
@@ -336,6 +339,15 @@ pub trait Simd: Sealed {
         }
         let mut whole = [0.0; MAX_LANES];
         whole[..from.len()].copy_from_slice(from);
+        self.load(&whole)
+    }
+
+    /// Loads a slice that may be shorter than a vector, filled with `fill`.
+    #[inline(always)]
+    fn load_head_or(self, from: &[f32], fill: f32) -> Self::F32 {
+        let mut whole = [fill; MAX_LANES];
+        let n = from.len().min(Self::LANES);
+        whole[..n].copy_from_slice(&from[..n]);
         self.load(&whole)
     }
 

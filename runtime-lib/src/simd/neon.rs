@@ -100,6 +100,7 @@ impl Simd for Neon {
         eq(a: float32x4_t, b: float32x4_t) -> uint32x4_t = vceqq_f32(a, b);
         select(mask: uint32x4_t, a: float32x4_t, b: float32x4_t) -> float32x4_t =
             vbslq_f32(mask, a, b);
+        any(mask: uint32x4_t) -> bool = vmaxvq_u32(mask) != 0;
 
         bits(x: float32x4_t) -> int32x4_t = vreinterpretq_s32_f32(x);
         with_bits(x: int32x4_t) -> float32x4_t = vreinterpretq_f32_s32(x);

@@ -177,6 +177,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn any(self, mask: [bool; N]) -> bool {
+        mask.contains(&true)
+    }
+
+    #[inline(always)]
     fn bits(self, x: F32) -> I32 {
         from_fn(|i| x[i].to_bits() as i32)
     }

@@ -103,6 +103,7 @@ impl Simd for Simd128 {
         le(a: v128, b: v128) -> v128 = f32x4_le(a, b);
         eq(a: v128, b: v128) -> v128 = f32x4_eq(a, b);
         select(mask: v128, a: v128, b: v128) -> v128 = v128_bitselect(a, b, mask);
+        any(mask: v128) -> bool = v128_any_true(mask);
 
         bits(x: v128) -> v128 = x;
         with_bits(x: v128) -> v128 = x;

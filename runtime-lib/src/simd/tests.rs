@@ -115,12 +115,18 @@ impl Agree {
             s.store(lanes, &mut y);
             assert!((0..S::LANES).all(|i| y[i] == two[2 * i + first]), "{:?}: {y:?}", self.0);
         }
+        for i in 0..S::LANES {
+            assert!(s.any(s.eq(v, s.splat(x[i]))), "{:?}: lane {i}", self.0);
+        }
+        assert!(!s.any(s.lt(v, s.splat(1.0))), "{:?}: no lane", self.0);
         for n in 0..=S::LANES {
             let mut y = [-1.0; MAX_LANES + 1];
             s.store_head(s.load_head(&x[..n]), &mut y[..n]);
             assert!(y[..n] == x[..n] && y[n..].iter().all(|&y| y == -1.0), "{:?}: {y:?}", self.0);
             s.store(s.load_head(&x[..n]), &mut y);
             assert!(y[..n] == x[..n] && y[n..S::LANES].iter().all(|&y| y == 0.0));
+            s.store(s.load_head_or(&x[..n], -7.0), &mut y);
+            assert!(y[..n] == x[..n] && y[n..S::LANES].iter().all(|&y| y == -7.0));
         }
     }
 }

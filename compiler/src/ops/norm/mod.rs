@@ -6,7 +6,7 @@ mod gradient;
 pub(crate) mod layer;
 mod layer_grad;
 pub(crate) mod local;
-mod rows;
+pub(crate) mod rows;
 mod stash_type;
 
 use super::{Entry, entry, internal, nodes};

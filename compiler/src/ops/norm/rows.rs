@@ -10,7 +10,7 @@ pub(super) fn rows(shape: &[Dim], axis: usize) -> Axis {
 
 /// Returns whether an operand of shape `scale` has exactly one number for each element of a row of
 /// `shape`.
-pub(super) fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
+pub(crate) fn is_row(scale: &[Dim], shape: &[Dim], axis: usize) -> bool {
     let missing = shape.len() - scale.len();
     let fits = |i: usize| {
         let size = i.checked_sub(missing).map_or_else(|| 1.into(), |i| scale[i].clone());

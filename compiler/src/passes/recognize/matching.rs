@@ -3,7 +3,10 @@
 use crate::{
     dtype::DType,
     ir::{Graph, Node, Site, ValueId},
-    ops::binary::Binary,
+    ops::{
+        binary::Binary,
+        reduce::{MEAN, Reduce},
+    },
     passes::fuse::is,
     ty::TensorType,
 };
@@ -40,4 +43,42 @@ pub fn operands_of(node: &Node, row: &'static Binary) -> Option<[ValueId; 2]> {
 /// Calls `f` with two operands of a commutative operator in both orders, until it returns `Some`.
 pub fn either<T>([a, b]: [ValueId; 2], f: impl Fn(ValueId, ValueId) -> Option<T>) -> Option<T> {
     f(a, b).or_else(|| f(b, a))
+}
+
+/// Returns the `x` of `mean(x)` over all axes from one on, which stay with size 1, and that axis.
+pub fn trailing_mean(site: &Site<'_>, value: ValueId) -> Option<(ValueId, usize)> {
+    let node = site.producer(value)?;
+    let reduce = node.op.downcast::<Reduce>()?;
+    let x = node.input(0)?;
+    let rank = unrounded(site.graph, x)?.rank();
+    let axes = match node.input(1) {
+        None => Vec::new(),
+        Some(axes) => site.graph[axes].constant.as_ref()?.ints()?,
+    };
+    let is_mean = std::ptr::eq(reduce.by, &MEAN) && reduce.keepdims;
+    if !is_mean || axes.is_empty() && reduce.noop_with_empty_axes {
+        return None;
+    }
+    let from_start = |axis: i64| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis });
+    let mut axes: Vec<usize> = axes.into_iter().map(from_start).collect::<Result<_, _>>().ok()?;
+    axes.sort_unstable();
+    let first = axes.first().copied().unwrap_or(0);
+    let is_trailing = axes.is_empty() || axes.into_iter().eq(first..rank);
+    (is_trailing && first < rank).then_some((x, first))
+}
+
+/// Returns the number that all elements of a constant are.
+pub fn uniform(graph: &Graph, value: ValueId) -> Option<f64> {
+    let elements = graph[value].constant.as_ref()?.floats()?;
+    let (&first, rest) = elements.split_first()?;
+    rest.iter().all(|&element| element == first).then_some(first)
+}
+
+/// Returns whether nothing else reads an input of a node, other than `x` and constants. If
+/// something does, such as a gradient, recognizing the node would compute that input twice.
+pub fn are_private_but(site: &Site<'_>, node: &Node, x: ValueId) -> bool {
+    (0..node.inputs.len()).all(|i| {
+        let is_free = |value: ValueId| value == x || site.graph[value].constant.is_some();
+        node.input(i).is_none_or(is_free) || site.uses(i) <= 1
+    })
 }

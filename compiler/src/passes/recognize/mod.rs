@@ -1,20 +1,25 @@
 //! Recognizes groups of nodes that exporters write for one operator, and replaces each by that
 //! operator, which has a kernel.
 //!
-//! A group is replaced even if something else uses a value inside of it; that value is then
-//! computed twice. Results do not change, NaN included (`∞ · 0`). There are two exceptions.
-//! Attention weights that something else uses are not computed twice: such a group stays. And
-//! `Attention` returns zeros for a query that may attend to no key, where `Softmax` returns NaN;
-//! the specification of `Attention` makes the same change.
+//! A group of `Gelu` is replaced even if something else uses a value inside of it; that value is
+//! then computed twice. Other groups stay if something else uses an operand of their last node,
+//! such as the weights of an attention. Results do not change, NaN included (`∞ · 0`), with one
+//! exception: `Attention` returns zeros for a query that may attend to no key, where `Softmax`
+//! returns NaN; the specification of `Attention` makes the same change.
 
+mod activation;
 mod activation_grad;
 mod attention;
+mod factors;
 mod gate;
 mod gelu;
+mod group;
 mod matching;
+mod normalization;
 
 pub use gelu::recognize_gelu;
 pub use matching::either;
+pub use normalization::{recognize_bias, recognize_normalization, recognize_scale};
 
 use crate::{
     diag::Diagnostics,
@@ -28,6 +33,14 @@ const RULES: &[Rule<'_>] = &[
     &activation_grad::recognize_gelu_grad,
     &activation_grad::recognize_gelu_tanh_grad,
     &activation_grad::recognize_softmax_grad,
+    &recognize_normalization,
+    &recognize_scale,
+    &recognize_bias,
+    &group::recognize_group,
+    &group::recognize_group_scale,
+    &group::recognize_group_bias,
+    &activation::recognize_hard_swish,
+    &activation::recognize_mish,
     &attention::recognize_attention,
     &attention::remove_head_transposes,
 ];

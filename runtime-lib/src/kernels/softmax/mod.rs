@@ -8,7 +8,7 @@ mod lanes;
 use crate::kernels::unary::exp_in_place;
 use crate::loops::fold::{Fold, Sum};
 use crate::loops::geometry::Axis;
-use crate::simd::{HAS_VECTORS, MAX_LANES, Pointwise, Simd, map_in_place_at, math};
+use crate::simd::{HAS_VECTORS, Pointwise, Simd, map_in_place_at, math};
 use crate::{Float, Number};
 use lanes::{Columns, Way, share_lanes};
 
@@ -166,9 +166,7 @@ fn each_vector<S: Simd>(s: S, x: &[f32], fill: f32, mut visit: impl FnMut(S::F32
     }
     let rest = vectors.remainder();
     if !rest.is_empty() {
-        let mut whole = [fill; MAX_LANES];
-        whole[..rest.len()].copy_from_slice(rest);
-        visit(s.load(&whole));
+        visit(s.load_head_or(rest, fill));
     }
 }
 

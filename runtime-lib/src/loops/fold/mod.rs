@@ -73,7 +73,10 @@ pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) 
                 *lane = fold.take(*lane, x);
             }
         }
-        for (lane, &x) in lanes.iter_mut().zip(groups.remainder()) {
+        // Smaller groups, so that the last elements of short rows are added in vectors, too.
+        let rest = take_group::<16, _, _>(fold, &mut lanes, groups.remainder());
+        let rest = take_group::<8, _, _>(fold, &mut lanes, rest);
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
             *lane = fold.take(*lane, x);
         }
         let mut half = LANES;
@@ -86,6 +89,20 @@ pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) 
         state = fold.join(state, lanes[0]);
     }
     state
+}
+
+/// Adds the first `N` elements, if there are as many, and returns the rest.
+#[inline(always)]
+fn take_group<'x, const N: usize, T: Copy, F: Fold<T>>(
+    fold: F,
+    lanes: &mut [F::State; LANES],
+    x: &'x [T],
+) -> &'x [T] {
+    let Some((group, rest)) = x.split_first_chunk::<N>() else { return x };
+    for (lane, &x) in lanes.iter_mut().zip(group) {
+        *lane = fold.take(*lane, x);
+    }
+    rest
 }
 
 /// Reduces `x` to `y`. A result may depend on the previous element of `y`: `fold` receives it.

@@ -8,8 +8,8 @@ use core::f32::consts::LOG2_E;
 pub(super) const LEAST: f32 = -170.0;
 
 // ln 2 in two parts. The first has 9 bits, so that n · LN2_HIGH is exact.
-const LN2_HIGH: f32 = 0.693_359_4;
-const LN2_LOW: f32 = -2.121_944_4e-4;
+pub(super) const LN2_HIGH: f32 = 0.693_359_4;
+pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
 
 /// The polynomial `(e^r - 1 - r) / r²` that minimizes the relative error of `e^r - 1`: 1.4e-8.
 const EXP_M1_NEAR: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
@@ -32,7 +32,7 @@ pub(super) fn reduce<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
 
 /// `min(max(x, low), high)`, and NaN for NaN.
 #[inline(always)]
-fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
+pub(super) fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
     s.min(s.splat(high), s.max(s.splat(low), x))
 }
 
@@ -69,11 +69,11 @@ pub fn exp_of_negative(x: f32) -> f32 {
 pub(super) fn reduce_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> (S::F32, S::F32) {
     let n = s.round(s.mul(s.add(u, v), s.splat(LOG2_E)));
     let r = s.mul_add(n, s.splat(-LN2_HIGH), u);
-    let r = s.add(s.mul_add(n, s.splat(-LN2_LOW), r), v);
+    let r = s.add(r, s.mul_add(n, s.splat(-LN2_LOW), v));
     (n, exp_m1_near(s, r))
 }
 
-/// `e^(u + v)` for `u + v` from -106 to 88, where `v` is the rounding error of `u`.
+/// `e^(u + v)` for `u + v` from -106 to 89, where `v` is the rounding error of `u`.
 #[inline(always)]
 pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
     let (n, e) = reduce_sum(s, u, v);

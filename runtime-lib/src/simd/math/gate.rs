@@ -3,7 +3,10 @@
 //! At -∞ the result is NaN, like the product that defines it: an infinite `x` times a zero. The
 //! limit 0 would hide an earlier overflow.
 
-use super::exp::{LEAST, exp, reduce, reduce_sum};
+use super::{
+    exp::{LEAST, exp, reduce, reduce_sum},
+    pair::{high, scalar_high},
+};
 use crate::simd::Simd;
 
 /// `x / (1 + e^-z)`, from `e^-|z| = 2^n (1 + e)`; zero where `gone`.
@@ -37,7 +40,7 @@ pub fn swish<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
     // The product is computed exactly, in two parts: the exponential function multiplies the
     // relative error of its argument by the argument.
     let scale = alpha.abs();
-    let scale_high = f32::from_bits(scale.to_bits() & HIGH as u32);
+    let scale_high = scalar_high(scale);
     let far = s.splat((-LEAST / scale).min(f32::MAX));
 
     let a = s.min(far, s.abs(x));
@@ -99,13 +102,4 @@ pub fn gelu_tanh_grad<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let small = s.mul(e, large);
     let sigmoid = s.select(s.lt(z, s.splat(0.0)), small, large);
     s.mul_add(s.mul(x, s.mul(small, large)), derivative, sigmoid)
-}
-
-/// The bits that [`high`] keeps.
-const HIGH: i32 = !0xfff;
-
-/// Truncates each number to its 12 high bits: the product of two truncated numbers is exact.
-#[inline(always)]
-fn high<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    s.with_bits(s.and_i32(s.bits(x), s.splat_i32(HIGH)))
 }

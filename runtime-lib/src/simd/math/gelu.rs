@@ -1,6 +1,6 @@
 //! GELU: the distribution function of the normal distribution, times `x`.
 
-use super::{exp::exp_of_sum, polynomial};
+use super::{exp::exp_of_sum, pair::high, polynomial};
 use crate::simd::Simd;
 
 /// The end of the interval in which `Φ` is a polynomial.
@@ -76,7 +76,7 @@ fn outer<S: Simd>(s: S, a: S::F32) -> S::F32 {
 /// `e^(-a²/2)`. The square is exact, in two parts: that of the 12 high bits of `a`, and the rest.
 #[inline(always)]
 fn bell<S: Simd>(s: S, a: S::F32) -> S::F32 {
-    let high = s.with_bits(s.and_i32(s.bits(a), s.splat_i32(!0xfff)));
+    let high = high(s, a);
     let square = s.mul(s.mul(high, high), s.splat(-0.5));
     let left = s.mul(s.mul(s.sub(high, a), s.add(high, a)), s.splat(0.5));
     exp_of_sum(s, square, left)

@@ -1,11 +1,14 @@
 //! The natural logarithm, and functions that are computed from it.
 
-use super::{exp, polynomial};
+use super::{
+    exp::{LN2_HIGH, LN2_LOW, exp},
+    polynomial,
+};
 use crate::simd::Simd;
 
 /// `ln x + correction` for a normal positive `x`, whose exponent is increased by `exponent`.
 #[inline(always)]
-fn ln_normal<S: Simd>(s: S, x: S::F32, exponent: S::F32, correction: S::F32) -> S::F32 {
+pub(super) fn ln_normal<S: Simd>(s: S, x: S::F32, exponent: S::F32, correction: S::F32) -> S::F32 {
     // The polynomial (ln(1 + f) - f + f²/2) / f³ that minimizes the relative error of the
     // logarithm: 4.6e-9.
     const P: [f32; 8] = [
@@ -18,9 +21,6 @@ fn ln_normal<S: Simd>(s: S, x: S::F32, exponent: S::F32, correction: S::F32) -> 
         0.139_845_94,
         -0.128_800_54,
     ];
-    // ln 2 in two parts. The first has 9 bits, so that e · LN2_HIGH is exact.
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
     // The bits of 2/3: x = 2^e · m, with m from 2/3 to 4/3.
     const TWO_THIRDS: i32 = 0x3f2a_aaab;
 

@@ -7,17 +7,28 @@ mod erf;
 mod exp;
 mod gate;
 mod gelu;
+mod hyperbolic;
+mod inverse_trig;
 mod ln;
+mod pair;
+mod pow;
+mod remainder;
 #[cfg(all(test, feature = "std"))]
 mod tests;
+mod trig;
 
 pub use erf::erf;
 pub use exp::{exp, exp_m1, exp_of_negative, exp_to_one, gated_tanh, mish, sigmoid, tanh};
 pub use gate::{gelu_tanh, gelu_tanh_grad, silu, swish};
 pub use gelu::{gelu, gelu_grad};
+pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use inverse_trig::{acos, asin, atan};
 pub use ln::{ln, ln_1p_unit, softplus};
+pub use pow::pow;
+pub use remainder::{floored_remainder, remainder};
+pub use trig::{cos, sin, tan};
 
-use super::{Pointwise, Simd, map, map_in_place};
+use super::{MAX_LANES, Pointwise, Simd, map, map_in_place};
 
 /// `c[0] + c[1]·x + c[2]·x² + …`, by Horner's rule.
 #[inline(always)]
@@ -27,6 +38,20 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::F32, c: [f32; N]) -> S::F32 {
         y = s.mul_add(y, x, s.splat(c[i]));
     }
     y
+}
+
+/// Computes a function of single numbers for the lanes of a vector.
+#[inline(always)]
+fn on_each_lane<S: Simd>(s: S, x: S::F32, f: fn(f32) -> f32) -> S::F32 {
+    let mut lanes = [0.0; MAX_LANES];
+    s.store(x, &mut lanes);
+    map_numbers(&mut lanes[..S::LANES], f);
+    s.load(&lanes)
+}
+
+#[inline(never)]
+fn map_numbers(x: &mut [f32], f: fn(f32) -> f32) {
+    x.iter_mut().for_each(|x| *x = f(*x));
 }
 
 /// Defines a [`Pointwise`] for a function of this module, and its forms for slices.
