@@ -95,6 +95,26 @@ fn layer_normalization_is_one_kernel_in_every_spelling() {
 }
 
 #[test]
+fn layer_normalization_may_shift_after_scaling() {
+    let inputs = "float[3, 4, 10] x, float[10] w, float[10] b";
+    let shapes: &[&[usize]] = &[&[3, 4, 10], &[10], &[10]];
+    let core = normalize(CENTER, SQUARES[0], "o = Sqrt(v)  s = Reciprocal(o)");
+    for r in ["r = Mul(s, w)", "r = Mul(w, s)", "r = Pow(v, minus_half)"] {
+        let body = format!(
+            "{core}
+            {r}
+            p = Mul(x, r)
+            n = Mul(mean, r)
+            t = Sub(b, n)
+            y = Add(p, t)
+        }}"
+        );
+        let model = model(inputs, &body);
+        check_kernel("norm::layer_normalization", &model, &apart(&model), shapes);
+    }
+}
+
+#[test]
 fn rms_normalization_is_one_kernel_in_every_spelling() {
     let inputs = "float[3, 4, 10] d, float[10] w";
     let shapes: &[&[usize]] = &[&[3, 4, 10], &[10]];

@@ -27,6 +27,7 @@ use std::collections::{HashMap, HashSet};
 const RECOGNIZE: &[Rule<'_>] = &[
     &recognize::recognize_gelu,
     &recognize::recognize_normalization,
+    &recognize::recognize_shifted,
     &recognize::recognize_scale,
     &recognize::recognize_bias,
 ];

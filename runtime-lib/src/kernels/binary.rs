@@ -2,7 +2,7 @@
 
 use crate::loops::broadcast::{fast, zip, zip_fast, zip_fast_in_place, zip_in_place};
 use crate::loops::geometry::Broadcast;
-use crate::loops::zip_vectors::{PairFunction, zip_vectors, zip_vectors_in_place};
+use crate::loops::zip_vectors::{PairFunction, zip_row, zip_vectors, zip_vectors_in_place};
 use crate::simd::{HAS_VECTORS, Simd, math};
 use crate::{Float, Integer, Number};
 
@@ -97,7 +97,8 @@ pub fn pow_in_place<T: Power, E: Number>(y: &mut [T], b: &[E], geometry: Broadca
 
 /// Declares functions of two numbers, with their kernels for `f32`.
 macro_rules! vectors {
-    ($($Name:ident $kernel:ident $in_place:ident |$s:ident, $a:ident, $b:ident| $y:expr;)*) => {$(
+    ($($Name:ident $kernel:ident $in_place:ident $row:ident |$s:ident, $a:ident, $b:ident|
+        $y:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $Name;
 
@@ -109,21 +110,24 @@ macro_rules! vectors {
         }
 
         #[inline(never)]
-        fn $kernel(a: &[f32], b: &[f32], y: &mut [f32], geometry: Broadcast<'_>) {
-            zip_vectors((a, b), y, geometry, $Name);
+        fn $row(y: &mut [f32], b: &[f32], step: usize) {
+            zip_row(y, b, step, $Name);
         }
 
-        #[inline(never)]
+        fn $kernel(a: &[f32], b: &[f32], y: &mut [f32], geometry: Broadcast<'_>) {
+            zip_vectors((a, b), y, geometry, $row);
+        }
+
         fn $in_place(y: &mut [f32], b: &[f32], geometry: Broadcast<'_>) {
-            zip_vectors_in_place(y, b, geometry, $Name);
+            zip_vectors_in_place(y, b, geometry, $row);
         }
     )*};
 }
 
 vectors! {
-    Pow pow_f32 pow_in_place_f32 |s, a, b| math::pow(s, a, b);
-    Modulo modulo_f32 modulo_in_place_f32 |s, a, b| math::floored_remainder(s, a, b);
-    Fmod fmod_f32 fmod_in_place_f32 |s, a, b| math::remainder(s, a, b);
+    Pow pow_f32 pow_in_place_f32 pow_row |s, a, b| math::pow(s, a, b);
+    Modulo modulo_f32 modulo_in_place_f32 modulo_row |s, a, b| math::floored_remainder(s, a, b);
+    Fmod fmod_f32 fmod_in_place_f32 fmod_row |s, a, b| math::remainder(s, a, b);
 }
 
 /// `y = a · 2^b`; bits that are shifted out are lost.

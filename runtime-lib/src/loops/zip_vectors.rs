@@ -18,13 +18,16 @@ const BLOCK: usize = 64 * MAX_LANES;
 /// The work for an element, in elements that are only added.
 const COST: usize = 8;
 
-/// `y = f(a, b)`.
-#[inline(always)]
-pub(crate) fn zip_vectors<F: PairFunction>(
+/// Replaces the elements of a row by a function of them and of the elements of `b` that are `step`
+/// apart.
+pub(crate) type ZipRow = fn(y: &mut [f32], b: &[f32], step: usize);
+
+/// Computes `y = f(a, b)` by rows.
+pub(crate) fn zip_vectors(
     (a, b): (&[f32], &[f32]),
     y: &mut [f32],
     geometry: Broadcast<'_>,
-    f: F,
+    zip_row: ZipRow,
 ) {
     zip_rows(a, b, y, geometry, |a, b, y, steps| {
         let cost = COST * y.len();
@@ -32,53 +35,52 @@ pub(crate) fn zip_vectors<F: PairFunction>(
             for (block, y) in (first..).zip(y.chunks_mut(BLOCK)) {
                 let [i, j] = steps.map(|step| block * BLOCK * step.cast_unsigned());
                 copy_row(a, i, steps[0], y);
-                dispatch(ZipRow { y, b: &b[j..], step: steps[1].cast_unsigned(), f });
+                zip_row(y, &b[j..], steps[1].cast_unsigned());
             }
         });
     });
 }
 
-/// `y = f(y, b)`.
-#[inline(always)]
-pub(crate) fn zip_vectors_in_place<F: PairFunction>(
+/// Computes `y = f(y, b)` by rows.
+pub(crate) fn zip_vectors_in_place(
     y: &mut [f32],
     b: &[f32],
     geometry: Broadcast<'_>,
-    f: F,
+    zip_row: ZipRow,
 ) {
     zip_rows_in_place(y, b, geometry, |y, b, step| {
         let cost = COST * y.len();
         threads::share(y, MAX_LANES, cost, |first, y| {
-            dispatch(ZipRow { y, b: &b[first * MAX_LANES * step..], step, f });
+            zip_row(y, &b[first * MAX_LANES * step..], step);
         });
     });
 }
 
-/// A row of the left operand, which the result overwrites, and the right operand.
-struct ZipRow<'a, F> {
+/// A [`ZipRow`] of a function.
+#[inline(always)]
+pub(crate) fn zip_row<F: PairFunction>(y: &mut [f32], b: &[f32], step: usize, f: F) {
+    dispatch(Zip { y, b, step, f });
+}
+
+struct Zip<'a, F> {
     y: &'a mut [f32],
     b: &'a [f32],
     step: usize,
     f: F,
 }
 
-impl<F: PairFunction> WithSimd for ZipRow<'_, F> {
+impl<F: PairFunction> WithSimd for Zip<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let ZipRow { y, b, step, f } = self;
-        let mut ys = y.chunks_exact_mut(S::LANES);
-        let mut at = 0;
-        for y in &mut ys {
-            let b = load_strided(s, &b[at * step..], step, S::LANES);
-            s.store(f.apply(s, s.load(y), b), y);
-            at += S::LANES;
-        }
-        let y = ys.into_remainder();
-        if !y.is_empty() {
-            let b = load_strided(s, &b[at * step..], step, y.len());
-            s.store_head(f.apply(s, s.load_head(y), b), y);
+        let Zip { y, b, step, f } = self;
+        // The function is inlined once, so the last vector takes the same way as the others.
+        for (i, y) in y.chunks_mut(S::LANES).enumerate() {
+            let b = load_strided(s, &b[i * S::LANES * step..], step, y.len());
+            let a = if y.len() == S::LANES { s.load(y) } else { s.load_head(y) };
+            let a = f.apply(s, a, b);
+            if y.len() == S::LANES { s.store(a, y) } else { s.store_head(a, y) }
         }
     }
 }

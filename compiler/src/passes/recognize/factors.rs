@@ -30,6 +30,13 @@ pub fn factors_until(site: &Site<'_>, node: &Node, whole: Option<ValueId>) -> Ve
     factors
 }
 
+/// Returns the factors of a value, except ones; the value itself if no product computes it.
+pub fn factors_of(site: &Site<'_>, value: ValueId) -> Vec<Factor> {
+    let mut factors = Vec::new();
+    collect(site, Factor { value, is_divisor: false }, None, DEPTH, &mut factors);
+    factors
+}
+
 /// Returns the operands of a product, quotient or reciprocal.
 fn split(node: &Node) -> Option<Vec<Factor>> {
     let factor = |i: usize, is_divisor| Some(Factor { value: node.input(i)?, is_divisor });

@@ -19,7 +19,9 @@ mod normalization;
 
 pub use gelu::recognize_gelu;
 pub use matching::either;
-pub use normalization::{recognize_bias, recognize_normalization, recognize_scale};
+pub use normalization::{
+    recognize_bias, recognize_normalization, recognize_scale, recognize_shifted,
+};
 
 use crate::{
     diag::Diagnostics,
@@ -34,6 +36,7 @@ const RULES: &[Rule<'_>] = &[
     &activation_grad::recognize_gelu_tanh_grad,
     &activation_grad::recognize_softmax_grad,
     &recognize_normalization,
+    &recognize_shifted,
     &recognize_scale,
     &recognize_bias,
     &group::recognize_group,

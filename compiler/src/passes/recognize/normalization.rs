@@ -2,8 +2,10 @@
 //! before 17 and 23 have.
 
 use super::{
-    factors::{Factor, factors_until},
-    matching::{are_private_but, either, number, operands, trailing_mean, uniform, unrounded},
+    factors::{Factor, factors_of, factors_until},
+    matching::{
+        are_private_but, either, number, operands, operands_of, trailing_mean, uniform, unrounded,
+    },
 };
 use crate::{
     dtype::DType,
@@ -37,18 +39,14 @@ pub fn recognize_normalization(site: &mut Site<'_>, node: &Node) -> Replaced {
     let root = factors_until(site, node, None).into_iter().find_map(|f| match_root(site, f))?;
     let factors = factors_until(site, node, Some(root.d));
     let of_d = Factor { value: root.d, is_divisor: false };
-    let others: Vec<&Factor> =
-        factors.iter().filter(|f| f.value != root.value && **f != of_d).collect();
+    let is_other = |f: &Factor| f.value != root.value && *f != of_d;
+    let others: Vec<Factor> = factors.iter().copied().filter(is_other).collect();
     if factors.len() != others.len() + 2 || !are_private_but(site, node, root.d) {
         return None;
     }
     let x = match_centered(site, &root).unwrap_or(root.d);
     let ty = unrounded(site.graph, x)?.clone();
-    let scale = match others[..] {
-        [] => ones(site, &ty, root.axis)?,
-        [&Factor { value, is_divisor: false }] if fits(site, value, &ty, root.axis) => value,
-        _ => return None,
-    };
+    let scale = match_scale(site, &others, &ty, root.axis)?;
     let (axis, epsilon, stash_type) = (root.axis as i64, root.epsilon, DType::F32);
     let op: Rc<dyn Op> = if x == root.d {
         Rc::new(RmsNormalization { axis, epsilon, stash_type })
@@ -56,6 +54,50 @@ pub fn recognize_normalization(site: &mut Site<'_>, node: &Node) -> Replaced {
         Rc::new(LayerNormalization { axis, epsilon, stash_type })
     };
     site.replace(node, op, vec![Some(x), Some(scale)])
+}
+
+/// Recognizes `x · r + (bias - mean · r)` with `r = scale / √(mean((x - mean)²) + ε)` and the mean
+/// of `x`, which is a `LayerNormalization`.
+pub fn recognize_shifted(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let (x, mean, r, bias) = either(operands_of(node, &ADD)?, |product, difference| {
+        let [bias, shift] = operands(site, difference, &SUB)?;
+        either(operands(site, product, &MUL)?, |x, r| {
+            either(operands(site, shift, &MUL)?, |mean, other| {
+                (r == other).then_some((x, mean, r, bias))
+            })
+        })
+    })?;
+    let factors = factors_of(site, r);
+    let root = factors.iter().find_map(|&f| match_root(site, f))?;
+    let others: Vec<Factor> = factors.into_iter().filter(|f| f.value != root.value).collect();
+    let is_centered = operands(site, root.d, &SUB)? == [x, mean]
+        && match_centered(site, &root) == Some(x)
+        && are_private_but(site, node, x);
+    let ty = unrounded(site.graph, x)?.clone();
+    if !is_centered || !fits(site, bias, &ty, root.axis) {
+        return None;
+    }
+    let scale = match_scale(site, &others, &ty, root.axis)?;
+    let op = LayerNormalization {
+        axis: root.axis as i64,
+        epsilon: root.epsilon,
+        stash_type: DType::F32,
+    };
+    site.replace(node, Rc::new(op), vec![Some(x), Some(scale), Some(bias)])
+}
+
+/// Returns the only factor as the scale of a normalization of `ty`, or ones if there is no factor.
+fn match_scale(
+    site: &mut Site<'_>,
+    factors: &[Factor],
+    ty: &TensorType,
+    axis: usize,
+) -> Option<ValueId> {
+    match factors {
+        [] => ones(site, ty, axis),
+        &[Factor { value, is_divisor: false }] if fits(site, value, ty, axis) => Some(value),
+        _ => None,
+    }
 }
 
 /// Replaces a product with the result of a normalization whose scale is 1 by a normalization with
