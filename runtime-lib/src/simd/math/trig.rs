@@ -65,7 +65,7 @@ fn is_far<S: Simd>(s: S, x: S::F32) -> bool {
     s.any(s.lt(s.splat(FAR), s.abs(x)))
 }
 
-/// The sine of `x` plus a number of quarters of a turn.
+/// The sine of `x` plus a number of right angles.
 #[inline(always)]
 fn wave<S: Simd>(s: S, x: S::F32, quarters: i32) -> S::F32 {
     // The polynomials (sin r - r) / r³ and (cos r - 1 + r²/2) / r⁴ in r² that minimize the relative
