@@ -26,6 +26,9 @@ pub(super) struct Recurrent {
     pub layout: bool,
     pub linear_before_reset: bool,
     pub input_forget: bool,
+    /// Whether the states of an LSTM are quantized to 8 bits for their product with the weights, as
+    /// in `DynamicQuantizeLSTM` of ONNX Runtime.
+    pub quantizes_states: bool,
 }
 
 impl Cell {

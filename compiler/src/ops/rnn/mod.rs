@@ -4,12 +4,12 @@ mod cell;
 mod gradient;
 mod weights;
 
-use super::{Entry, entry};
+use super::{Entry, entry, internal};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{
         Field, Formula, Kernel, Operand,
         activation::parts,
@@ -32,7 +32,13 @@ pub const OPS: &[Entry] = &[
     entry("GRU", 1, |node| Recurrent::read(node, Cell::Gru)),
     entry("LSTM", 1, |node| Recurrent::read(node, Cell::Lstm)),
     entry("RNN", 1, |node| Recurrent::read(node, Cell::Rnn)),
+    internal(QUANTIZED_LSTM, |node| {
+        Ok(Rc::new(Recurrent { quantizes_states: true, ..read_attributes(node, Cell::Lstm)? }))
+    }),
 ];
+
+/// The name of an LSTM whose states are quantized.
+const QUANTIZED_LSTM: &str = "LSTMOfQuantizedStates";
 
 /// An activation: its name, and the defaults of `alpha` and `beta` if it has them.
 struct Function {
@@ -89,21 +95,7 @@ fn direction_count(direction: Direction) -> usize {
 
 impl Recurrent {
     fn read(node: &mut Reader<'_>, cell: Cell) -> Result<Rc<dyn Op>> {
-        // The outputs themselves tell whether the sequence is used.
-        node.ignore("output_sequence");
-        let direction = node.choice("direction", DIRECTIONS)?;
-        let linear_before_reset = cell == Cell::Gru && node.flag("linear_before_reset", false)?;
-        let input_forget = cell == Cell::Lstm && node.flag("input_forget", false)?;
-        Ok(Rc::new(Recurrent {
-            cell,
-            direction,
-            hidden_size: node.maybe_int("hidden_size")?,
-            activations: read_activations(node, cell, direction_count(direction))?,
-            clip: node.maybe_float("clip")?,
-            layout: node.flag("layout", false)?,
-            linear_before_reset,
-            input_forget,
-        }))
+        Ok(Rc::new(read_attributes(node, cell)?))
     }
 
     /// Returns activation `i` of a direction; that of the first, if there is no second.
@@ -123,6 +115,26 @@ impl Recurrent {
     fn steps_and_batch<'s>(&self, x: &'s [Dim]) -> (&'s Dim, &'s Dim) {
         if self.layout { (&x[1], &x[0]) } else { (&x[0], &x[1]) }
     }
+}
+
+/// Reads the attributes of a node.
+fn read_attributes(node: &mut Reader<'_>, cell: Cell) -> Result<Recurrent> {
+    // The outputs themselves tell whether the sequence is used.
+    node.ignore("output_sequence");
+    let direction = node.choice("direction", DIRECTIONS)?;
+    let linear_before_reset = cell == Cell::Gru && node.flag("linear_before_reset", false)?;
+    let input_forget = cell == Cell::Lstm && node.flag("input_forget", false)?;
+    Ok(Recurrent {
+        cell,
+        direction,
+        hidden_size: node.maybe_int("hidden_size")?,
+        activations: read_activations(node, cell, direction_count(direction))?,
+        clip: node.maybe_float("clip")?,
+        layout: node.flag("layout", false)?,
+        linear_before_reset,
+        input_forget,
+        quantizes_states: false,
+    })
 }
 
 /// Reads the activations of each direction.
@@ -190,16 +202,28 @@ macro_rules! rnn_kernels {
 
 static RNN: Kernels<Rnn> = rnn_kernels!(rnn_f32 rnn);
 static GRU: Kernels<Gru> = rnn_kernels!(gru_f32 gru);
-static LSTM: Kernels<Lstm> = kernels!(lstm_f32 lstm LstmOperands {
-    x: input(0), w: input(1), r: input(2), b: optional(3), sequence_lens: optional(4),
-    initial_h: optional(5), initial_c: optional(6), p: optional(7),
-} LstmOutputs {
-    y: optional_output(0), y_h: optional_output(1), y_c: optional_output(2),
-} 3);
+macro_rules! lstm_kernels {
+    ($f32:ident $float:ident) => {
+        kernels!($f32 $float LstmOperands {
+            x: input(0), w: input(1), r: input(2), b: optional(3), sequence_lens: optional(4),
+            initial_h: optional(5), initial_c: optional(6), p: optional(7),
+        } LstmOutputs {
+            y: optional_output(0), y_h: optional_output(1), y_c: optional_output(2),
+        } 3)
+    };
+}
+
+static LSTM: Kernels<Lstm> = lstm_kernels!(lstm_f32 lstm);
+static LSTM_OF_QUANTIZED_STATES: Kernels<Lstm> =
+    lstm_kernels!(lstm_of_quantized_states_f32 lstm_of_quantized_states);
 
 impl Op for Recurrent {
     fn name(&self) -> &'static str {
-        self.cell.name()
+        if self.quantizes_states { QUANTIZED_LSTM } else { self.cell.name() }
+    }
+
+    fn domain(&self) -> Domain {
+        if self.quantizes_states { Domain::Internal } else { Domain::Onnx }
     }
 
     fn attributes(&self, a: &mut Attributes) {
@@ -328,7 +352,8 @@ impl Op for Recurrent {
                 let function = size_function!(rnn::lstm_scratch);
                 let bounded = |most: &dyn Fn(&Dim) -> Dim| geometry.scratch(most);
                 let scratch = cx.scratch_len(&geometry, function, bounded);
-                call(cx, &LSTM, [8, 3], packed, geometry, scratch)
+                let kernels = if self.quantizes_states { &LSTM_OF_QUANTIZED_STATES } else { &LSTM };
+                call(cx, kernels, [8, 3], packed, geometry, scratch)
             }
         }
     }

@@ -57,11 +57,54 @@ pub fn lstm<T: Float>(
     scratch: &mut [T::Wide],
     geometry: Lstm,
 ) -> Result {
+    run_lstm(operands, outputs, scratch, geometry, false)
+}
+
+/// [`lstm_f32`] whose states are quantized to 8 bits for their product with the weights.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`lstm_f32`].
+#[inline(never)]
+pub fn lstm_of_quantized_states_f32(
+    operands: LstmOperands<'_, f32>,
+    outputs: LstmOutputs<'_, f32>,
+    scratch: &mut [f32],
+    geometry: Lstm,
+) -> Result {
+    run_lstm(operands, outputs, scratch, geometry, true)
+}
+
+/// [`lstm`] whose states are quantized to 8 bits for their product with the weights.
+///
+/// # Errors
+///
+/// Returns an error under the conditions of [`lstm_f32`].
+pub fn lstm_of_quantized_states<T: Float>(
+    operands: LstmOperands<'_, T>,
+    outputs: LstmOutputs<'_, T>,
+    scratch: &mut [T::Wide],
+    geometry: Lstm,
+) -> Result {
+    run_lstm(operands, outputs, scratch, geometry, true)
+}
+
+#[inline(always)]
+fn run_lstm<T: Float>(
+    operands: LstmOperands<'_, T>,
+    outputs: LstmOutputs<'_, T>,
+    scratch: &mut [T::Wide],
+    geometry: Lstm,
+    quantizes_states: bool,
+) -> Result {
     let LstmOutputs { y, y_h, y_c } = outputs;
     let LstmOperands { x, w, r, b, sequence_lens, initial_h, initial_c, p } = operands;
     let operands = Operands { x, w, r, b, lens: sequence_lens, h: initial_h, c: initial_c };
     let outputs = Outputs { y, h: y_h, c: y_c };
-    run(operands, outputs, scratch, geometry.sequence, |way| LstmCell::new(&geometry, p, way))
+    run(operands, outputs, scratch, geometry.sequence, |way| LstmCell {
+        quantizes_states,
+        ..LstmCell::new(&geometry, p, way)
+    })
 }
 
 struct LstmCell<'a, T> {
@@ -72,6 +115,7 @@ struct LstmCell<'a, T> {
     input_forget: bool,
     /// Whether [`Usual`] implements the step.
     usual: bool,
+    quantizes_states: bool,
 }
 
 impl<'a, T> LstmCell<'a, T> {
@@ -87,6 +131,7 @@ impl<'a, T> LstmCell<'a, T> {
             clip,
             peepholes: p.map(|p| [0, 1, 2].map(|gate| peephole(p, gate))),
             input_forget: geometry.input_forget,
+            quantizes_states: false,
         }
     }
 }
@@ -94,6 +139,10 @@ impl<'a, T> LstmCell<'a, T> {
 impl<T: Float> Cell<T> for LstmCell<'_, T> {
     fn groups(&self) -> &'static [usize] {
         GROUPS
+    }
+
+    fn quantizes_states(&self) -> bool {
+        self.quantizes_states
     }
 
     fn phase(&self, _: usize, row: Row<'_, T::Wide>) {

@@ -14,7 +14,10 @@ mod tests;
 
 pub use crate::microkernel::STRIPE;
 pub use gru::{Gru, gru, gru_f32, gru_groups, gru_least_scratch, gru_scratch};
-pub use lstm::{Lstm, lstm, lstm_f32, lstm_least_scratch, lstm_scratch};
+pub use lstm::{
+    Lstm, lstm, lstm_f32, lstm_least_scratch, lstm_of_quantized_states,
+    lstm_of_quantized_states_f32, lstm_scratch,
+};
 pub use simple::{Rnn, rnn, rnn_f32, rnn_least_scratch, rnn_scratch};
 
 use crate::Number;

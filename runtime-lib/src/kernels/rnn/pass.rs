@@ -18,6 +18,11 @@ pub(super) trait Cell<T: Float> {
         true
     }
 
+    /// Returns whether the states that are multiplied are quantized to 8 bits.
+    fn quantizes_states(&self) -> bool {
+        false
+    }
+
     /// Runs a phase. The last phase computes the new state, the others the next operand.
     fn phase(&self, phase: usize, row: Row<'_, T::Wide>);
 }
@@ -352,7 +357,11 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
             (true, Order::BatchFirst) => (&self.inputs[self.input(step, 0, n)..], n * width),
         };
         let shape = Shape { m, n: groups[phase] * k, k, y_row: width, addend_row };
-        let states = if phase == 0 { &*self.h } else { &*self.next };
+        let quantizes = phase == 0 && self.cell.quantizes_states();
+        if quantizes {
+            quantize_states(self.h, self.next);
+        }
+        let states = if phase == 0 && !quantizes { &*self.h } else { &*self.next };
         let (addend, gates) = (&addend[first..], &mut self.gates[first..]);
         let before = Gates { groups: &groups[..phase], ..self.sizes.recurrent() };
         let packed = before.packed_direction::<f32>();
@@ -411,6 +420,21 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
                 y.fill(T::ZERO);
             }
         }
+    }
+}
+
+/// Writes the states as 8 bits represent them, of a scale and a zero point for all, as
+/// `DynamicQuantizeLinear` does.
+fn quantize_states<W: Float>(states: &[W], to: &mut [W]) {
+    const HIGH: f32 = 255.0;
+    let reals = states.iter().map(|state| state.to_f64() as f32);
+    let (least, most) = reals.fold((0.0f32, 0.0f32), |(a, b), x| (a.min(x), b.max(x)));
+    let range = if most == least { 1.0 } else { most - least };
+    let scale = range / HIGH;
+    let zero = Float::round((-least / scale).clamp(0.0, HIGH));
+    for (to, state) in to.iter_mut().zip(states) {
+        let whole = Float::round(state.to_f64() as f32 / scale) + zero;
+        *to = W::from_f64(f64::from((whole.clamp(0.0, HIGH) - zero) * scale));
     }
 }
 

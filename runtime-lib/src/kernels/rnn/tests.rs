@@ -366,3 +366,44 @@ fn a_length_must_fit() {
         assert!(done.is_err(), "{lens:?}");
     }
 }
+
+type LstmKernel =
+    fn(LstmOperands<'_, f32>, LstmOutputs<'_, f32>, &mut [f32], super::Lstm) -> crate::Result;
+
+#[test]
+fn states_are_quantized_for_their_product() {
+    const STEPS: usize = 2;
+    let wave = |n: usize, by: f32| (0..n).map(|i| (i as f32 * by).sin()).collect::<Vec<f32>>();
+    let (x, w, r) = (wave(STEPS * 2, 1.7), wave(12, 2.3), wave(36, 0.9));
+    let sequence = |steps| Sequence {
+        steps,
+        batch: 2,
+        inputs: 1,
+        hidden: 3,
+        direction: Direction::Forward,
+        order: Order::StepsFirst,
+        clip: f32::INFINITY,
+        weights: GateLayout::Plain,
+    };
+    let activations = [[Activation::Sigmoid, Activation::Tanh, Activation::Tanh]; 2];
+    let geometry =
+        |steps| super::Lstm { sequence: sequence(steps), activations, input_forget: false };
+    let run = |kernel: LstmKernel, steps, x: &[f32], [h, c]: [&[f32]; 2]| {
+        let (g, mut y_h, mut y_c) = (geometry(steps), vec![9.0; 6], vec![9.0; 6]);
+        let (b, sequence_lens, p) = (None, None, None);
+        let (initial_h, initial_c) = (Some(h), Some(c));
+        let operands = LstmOperands { x, w: &w, r: &r, b, sequence_lens, initial_h, initial_c, p };
+        let outputs = LstmOutputs { y: None, y_h: Some(&mut y_h), y_c: Some(&mut y_c) };
+        kernel(operands, outputs, &mut vec![9.0; lstm_scratch(&g)], g).expect("lengths are absent");
+        [y_h, y_c]
+    };
+    let zero = [0.0; 6];
+    let [h, c] = run(lstm_f32, 1, &x[..2], [&zero, &zero]);
+    let (mut q, mut scale, mut origin) = ([0; 6], [0.0], [0]);
+    crate::kernels::quantize::dynamic_quantize_linear(&h, &mut q, &mut scale, &mut origin);
+    let quantized = q.map(|q| (f32::from(q) - f32::from(origin[0])) * scale[0]);
+    let expected = run(lstm_f32, 1, &x[2..], [&quantized, &c]);
+    let found = run(lstm_of_quantized_states_f32, STEPS, &x, [&zero, &zero]);
+    assert_eq!(found, expected);
+    assert_ne!(found, run(lstm_f32, STEPS, &x, [&zero, &zero]));
+}
