@@ -54,6 +54,15 @@ fn a_missing_weights_file_is_reported_once() {
 }
 
 #[test]
+fn a_file_that_onnx_runtime_optimized_for_one_machine() {
+    let text = r#"<ir_version: 10, opset_import: ["" : 21, "com.microsoft.nchwc" : 1]>
+        blocks (float[1, 8, 4, 4] x) => (float[1, 8, 4, 4] y)
+        { y = com.microsoft.nchwc.ReorderInput(x) }"#;
+    let message = ["for one machine", "optimization level `extended`"];
+    assert_error("blocks.onnxtxt", text.as_bytes(), &[], &message);
+}
+
+#[test]
 fn an_unknown_operator_and_other_errors() {
     let text = fs::read(folder("models/operators.onnxtxt")).expect("the model is checked in");
     let message = ["`Frobnicate`", "node `first`", "[2, 3]", "node `second`", "`missing`"];

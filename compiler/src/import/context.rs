@@ -243,9 +243,17 @@ pub(super) fn entry(node: &NodeProto, scope: &Scope<'_>) -> Result<(&'static Ent
     Ok((entry, version))
 }
 
+/// The operators that ONNX Runtime's optimizer writes for the machine that it runs on.
+const OF_ONE_MACHINE: &str = "com.microsoft.nchwc";
+
 /// Help for an unknown operator: how to bind it to a function.
 fn binding(node: &NodeProto) -> String {
     let (domain, name) = operator(node);
+    if domain == OF_ONE_MACHINE {
+        return "ONNX Runtime optimized the file for one machine: save it at the optimization level \
+            `extended` or lower"
+            .to_owned();
+    }
     let operator = if domain.is_empty() { name } else { format!("{domain}::{name}") };
     format!(
         "bind it to a function of your program: `--custom {operator}=crate::path::of::function`"
