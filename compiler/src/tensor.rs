@@ -90,10 +90,21 @@ impl Tensor {
         Tensor { dtype: DType::U32, shape: vec![values.len()], data: Data::Bytes(data) }
     }
 
+    /// Makes a tensor of `uint16` with one axis, such as a table of states.
+    pub fn from_u16s(values: &[u16]) -> Tensor {
+        let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Tensor { dtype: DType::U16, shape: vec![values.len()], data: Data::Bytes(data) }
+    }
+
+    /// Makes a tensor of `uint8` with one axis.
+    pub fn from_bytes(values: &[u8]) -> Tensor {
+        let data = Bytes::copy_from_slice(values);
+        Tensor { dtype: DType::U8, shape: vec![values.len()], data: Data::Bytes(data) }
+    }
+
     /// Makes a tensor of `uint8` with one axis: the bytes of `text`.
     pub fn from_text(text: &str) -> Tensor {
-        let data = Bytes::copy_from_slice(text.as_bytes());
-        Tensor { dtype: DType::U8, shape: vec![text.len()], data: Data::Bytes(data) }
+        Tensor::from_bytes(text.as_bytes())
     }
 
     /// Makes a scalar of a floating-point type.

@@ -93,6 +93,8 @@ sets! { $
     DROPOUT_TYPES: F32 F64 F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ;
     /// Types of features in the operators of classical machine learning.
     FEATURES: F32 F64 I32 I64;
+    /// Types of `MurmurHash3`.
+    HASHED: F32 F64 I32 I64 U32 U64 String;
     /// Types of keys and values in lookup tables, beside `string`.
     KEYS: F32 F64 I16 I32 I64;
 

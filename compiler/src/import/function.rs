@@ -125,7 +125,7 @@ impl<'p> GraphBuilder<'p> {
 /// Parses the function that defines `entry`, over the newest operator sets.
 pub(super) fn operator(entry: &Entry, body: &str) -> Result<FunctionProto> {
     let mut function = text::function(&format!("{} {body}", entry.name))?;
-    let domains = [Domain::Onnx, Domain::Ml, Domain::Microsoft];
+    let domains = [Domain::Onnx, Domain::Ml, Domain::Microsoft, Domain::Internal];
     function.opset_import = domains
         .map(|domain| OperatorSetIdProto {
             domain: Some(canonical(&domain.to_string()).to_owned()),

@@ -1,18 +1,21 @@
-//! `Det`.
+//! Determinants and inverses of matrices.
 
-use super::{Entry, entry};
+use super::{Entry, entry, microsoft};
 use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Gradient, Infer, Inferred, Lower, Op},
+    ir::{Domain, Gradient, Infer, Inferred, Lower, Op},
     plan::{Kernel, kernel},
     tensor::Tensor,
-    ty::Type,
+    ty::{TensorType, Type},
 };
 use std::rc::Rc;
 
-pub const OPS: &[Entry] = &[entry("Det", 11, |_| Ok(Rc::new(Det)))];
+pub const OPS: &[Entry] = &[
+    entry("Det", 11, |_| Ok(Rc::new(Det))),
+    microsoft("Inverse", |_| Ok(Rc::new(Inverse) as Rc<dyn Op>)),
+];
 
 /// The determinants of a batch of square matrices.
 pub struct Det;
@@ -20,19 +23,62 @@ pub struct Det;
 static DET: Kernel<(Dim,)> = kernel!(FLOATS T, linalg::det::<T>,
     |f, a, p| f(a.input(0), a.output(0), a.output(1), p.0));
 
+/// Checks that input 0 is a batch of square matrices.
+fn square_matrices<'a>(cx: &mut Infer<'a>) -> Inferred<&'a TensorType> {
+    let ty = cx.of(0, FLOATS)?;
+    let [.., rows, columns] = &*ty.shape else {
+        let message = format!("input 0 must have two axes or more, but has {}", ty.rank());
+        return Err(cx.diagnostic(Code::ShapeMismatch, message));
+    };
+    cx.require_equal(rows, columns, "the number of rows and of columns of a matrix")?;
+    Ok(ty)
+}
+
+/// The inverses of a batch of square matrices.
+pub struct Inverse;
+
+static INVERSE: Kernel<(Dim,)> = kernel!(FLOATS T, linalg::inverse::<T>,
+    |f, a, p| f(a.input(0), a.output(0), a.output(1), p.0));
+
+impl Op for Inverse {
+    fn name(&self) -> &'static str {
+        "Inverse"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Microsoft
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = square_matrices(cx)?;
+        Ok(vec![Type::tensor(ty.dtype, &ty.shape)])
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        let ty = cx.ty(0)?;
+        let n = &ty.shape[ty.rank() - 1];
+        let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
+        let work = cx.scratch(DType::F64, n * n * 2).into();
+        cx.call_on(&INVERSE, ty.dtype, vec![x], vec![y, work], (n.clone(),))
+    }
+
+    /// `dx = -yᵀ · dy · yᵀ`.
+    fn gradient(&self, g: &mut Gradient<'_>) -> Result {
+        let Some(dy) = g.dy(0) else { return Ok(()) };
+        let transposed = g.y(0).transpose_matrices();
+        g.set(0, -transposed.matmul(dy).matmul(transposed));
+        Ok(())
+    }
+}
+
 impl Op for Det {
     fn name(&self) -> &'static str {
         "Det"
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let ty = cx.of(0, FLOATS)?;
-        let [batch @ .., rows, columns] = &*ty.shape else {
-            let message = format!("input 0 must have two axes or more, but has {}", ty.rank());
-            return Err(cx.diagnostic(Code::ShapeMismatch, message));
-        };
-        cx.require_equal(rows, columns, "the number of rows and of columns of a matrix")?;
-        Ok(vec![Type::tensor(ty.dtype, batch)])
+        let ty = square_matrices(cx)?;
+        Ok(vec![Type::tensor(ty.dtype, &ty.shape[..ty.rank() - 2])])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {

@@ -81,6 +81,7 @@ pub(crate) mod transpose;
 pub(crate) mod unary;
 mod unbroadcast;
 pub(crate) mod variadic;
+pub(crate) mod warping;
 mod weight_precision;
 pub(crate) mod window;
 
@@ -135,12 +136,17 @@ const FAMILIES: &[&[Entry]] = &[
     microsoft::activation::OPS,
     microsoft::attention::OPS,
     microsoft::conv::OPS,
+    microsoft::decoder::OPS,
     microsoft::grouped::OPS,
     microsoft::legacy::OPS,
     microsoft::matmul::OPS,
     microsoft::norm::OPS,
+    microsoft::position::OPS,
     microsoft::quantized::OPS,
+    microsoft::recurrent::OPS,
     microsoft::shape::OPS,
+    microsoft::state::OPS,
+    microsoft::text::OPS,
     ml::encode::OPS,
     ml::feature::OPS,
     ml::linear::OPS,
@@ -180,10 +186,14 @@ const FAMILIES: &[&[Entry]] = &[
     softmax::OPS,
     text::OPS,
     text::grams::OPS,
+    text::hash::OPS,
     text::pattern::OPS,
+    text::repeat::OPS,
+    text::tokenizer::OPS,
     transpose::OPS,
     unary::OPS,
     variadic::OPS,
+    warping::OPS,
 ];
 
 /// The reader of `name` as it stood in version `version` of the operator set.

@@ -159,6 +159,13 @@ formulas! {
         skips: usize,
     }
 
+    /// The columns of a table of DFAs, and the tokens to keep.
+    "kernels::text::Tokens" Tokens: text::Tokens {
+        columns: usize,
+        least: usize,
+        mark: bool,
+    }
+
     /// An ensemble of decision trees.
     "kernels::ml::Trees" Trees: ml::Trees {
         features: Dim,

@@ -58,6 +58,7 @@ pub mod text;
 pub mod transpose;
 pub mod unary;
 pub mod variadic;
+pub mod warping;
 pub mod weight_precision;
 
 pub use crate::loops::{epilogue, geometry};

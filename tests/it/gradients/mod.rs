@@ -83,7 +83,8 @@ fn check(case: &Case<'_>) {
     let inputs = parse_inputs(case.inputs);
     let names: Vec<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
     let mut text = String::from(
-        "<ir_version: 10, opset_import: [\"\": 28, \"ai.onnx.preview.training\": 1]>\n",
+        "<ir_version: 10, opset_import: [\"\": 28, \"ai.onnx.preview.training\": 1, \
+            \"com.microsoft\": 1]>\n",
     );
     let outputs = names.iter().fold(String::from("loss_"), |all, name| format!("{all}, d_{name}"));
     let constants =

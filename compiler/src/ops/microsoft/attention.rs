@@ -28,15 +28,15 @@ pub(super) fn refuse<T>(what: &str, help: &str) -> Result<T> {
 }
 
 /// The attributes that all attentions have.
-struct Attributes {
-    heads: i64,
+pub(super) struct Attributes {
+    pub(super) heads: i64,
     causal: bool,
-    masked: f32,
+    pub(super) masked: f32,
     scale: Option<f32>,
 }
 
 impl Attributes {
-    fn read(node: &mut Reader<'_>) -> Result<Attributes> {
+    pub(super) fn read(node: &mut Reader<'_>) -> Result<Attributes> {
         Ok(Attributes {
             heads: node.required_int("num_heads")?,
             causal: node.flag("unidirectional", false)?,
@@ -46,15 +46,10 @@ impl Attributes {
     }
 
     /// Writes the node that attends `q`, `k` and `v` and gives `y` and the caches.
-    fn attention(&self, mask: &str, past: bool) -> String {
+    pub(super) fn attention(&self, mask: &str, past: bool) -> String {
         let heads = self.heads;
-        let mut attributes = vec![
-            format!("q_num_heads = {heads}"),
-            format!("kv_num_heads = {heads}"),
-            format!("is_causal = {}", i32::from(self.causal)),
-        ];
-        // A scale of 0 is none.
-        attributes.extend(self.scale.filter(|&s| s != 0.0).map(|s| format!("scale = {s:?}")));
+        let mut attributes = self.of_scores();
+        attributes.extend([format!("q_num_heads = {heads}"), format!("kv_num_heads = {heads}")]);
         let attributes = in_angles(&attributes);
         let mask = if mask.is_empty() { "\"\"" } else { mask };
         let past = if past { ", past_k, past_v" } else { "" };
@@ -62,10 +57,28 @@ impl Attributes {
     }
 }
 
+impl Attributes {
+    /// The attributes of ONNX's operator but for the numbers of heads.
+    fn of_scores(&self) -> Vec<String> {
+        let mut attributes = vec![format!("is_causal = {}", i32::from(self.causal))];
+        // A scale of 0 is none.
+        attributes.extend(self.scale.filter(|&s| s != 0.0).map(|s| format!("scale = {s:?}")));
+        attributes
+    }
+
+    /// Writes the node that attends `q_row`, `k_used` and `v_used`, which have an axis for the
+    /// heads.
+    pub(super) fn of_heads(&self, mask: &str) -> String {
+        let mask = if mask.is_empty() { "\"\"" } else { mask };
+        let attributes = in_angles(&self.of_scores());
+        format!("y_heads = Attention {attributes} (q_row, k_used, v_used, {mask})")
+    }
+}
+
 /// Writes the nodes that compute what is added to the scores, called `mask`, from the integers of
 /// input `i`, `given`, and from the input `bias`. Returns them with the name of the mask, which is
 /// empty without one. The keys count the cached ones.
-fn mask(
+pub(super) fn mask(
     node: &Reader<'_>,
     (i, bias): (usize, usize),
     masked: f32,
@@ -127,7 +140,7 @@ fn mask(
 }
 
 /// The nodes that count the keys, `total`: the new ones, and `past` where there are cached ones.
-fn count_keys(past: Option<&str>) -> String {
+pub(super) fn count_keys(past: Option<&str>) -> String {
     let new = "new_axis = Constant <value_int = 1> () of_keys = Shape (k)
         new_keys = Gather (of_keys, new_axis)";
     match past {
@@ -269,10 +282,11 @@ fn multi_head(node: &mut Reader<'_>) -> Result<String> {
 }
 
 /// The nodes that name queries, keys and values without a bias.
-const UNBIASED: &str = "q = Identity (q_flat) k = Identity (k_flat) v = Identity (v_flat)";
+pub(super) const UNBIASED: &str =
+    "q = Identity (q_flat) k = Identity (k_flat) v = Identity (v_flat)";
 
 /// The nodes that add a part of the bias to queries, keys and values each. Cached keys have theirs.
-fn add_biases(node: &Reader<'_>) -> Result<String> {
+pub(super) fn add_biases(node: &Reader<'_>) -> Result<String> {
     let is_cache = node.has(1) && node.rank(1)? == 4;
     let rest = if is_cache {
         "k = Identity (k_flat) v = Identity (v_flat)"

@@ -13,6 +13,7 @@ use crate::{
 pub const OPS: &[Entry] = &[
     microsoft_function("ConvTransposeWithDynamicPads", transpose_with_pads),
     microsoft_function("FusedConv", fused),
+    microsoft_function("MaxpoolWithMask", max_pool_with_mask),
     microsoft_function("NhwcConv", |node| {
         let attributes = in_angles(&pass_attributes(node, WINDOW)?);
         let nodes = transpose_around(node, &format!("y = Conv {attributes} (x, w, b)"))?;
@@ -66,6 +67,92 @@ fn fused(node: &mut Reader<'_>) -> Result<String> {
         "(x, w, b, z) => (y) {{ product = Conv {attributes} (x, w, b) {sum} {activation} }}"
     ))
 }
+
+/// `MaxPool` of the elements of each row of a window that precede the first one whose mask is 0.
+/// The first element of an image is never masked.
+fn max_pool_with_mask(node: &mut Reader<'_>) -> Result<String> {
+    let axes = node.rank(0)?.saturating_sub(2);
+    let kernel = node.maybe_ints("kernel_shape")?.unwrap_or_default();
+    let strides = node.maybe_ints("strides")?.unwrap_or_else(|| vec![1; axes]);
+    let pads = node.maybe_ints("pads")?.unwrap_or_else(|| vec![0; 2 * axes]);
+    node.ignore("storage_order");
+    let auto_pad = node.string("auto_pad", "NOTSET")?;
+    if !matches!(auto_pad.as_str(), "NOTSET" | "VALID") {
+        let message = format!("`auto_pad` {auto_pad} is not supported");
+        return Err(Diagnostic::new(Code::Unsupported, message).help("give `pads`"));
+    }
+    let positive = kernel.iter().chain(&strides).all(|&size| size > 0);
+    let lens = [kernel.len(), strides.len(), pads.len() / 2];
+    if axes == 0 || lens != [axes; 3] || !positive {
+        let message = format!("the window does not fit an input of {} axes", axes + 2);
+        return Err(Diagnostic::new(Code::BadAttribute, message));
+    }
+    let keep_first = if axes == 1 { "m = Identity (mask)" } else { UNMASK_FIRST };
+    let at = |names: &[i64]| format!("{names:?}");
+    let spatial: Vec<usize> = (2..axes + 2).collect();
+    let mut nodes = Vec::new();
+    let mut candidates = Vec::new();
+    let count: i64 = kernel.iter().product();
+    for place in 0..count {
+        let mut rest = place;
+        let mut offset = vec![0; axes];
+        for (offset, size) in offset.iter_mut().zip(&kernel).rev() {
+            (*offset, rest) = (rest % size, rest / size);
+        }
+        // The end that leaves as many elements as the window has places.
+        let left = kernel.iter().zip(&offset).map(|(size, offset)| offset + 1 - size);
+        let ends: Vec<i64> = left.map(|end| if end < 0 { end } else { i64::MAX }).collect();
+        let kept = match offset[axes - 1] {
+            0 => format!("kept{place} = Identity (mask{place})"),
+            _ => format!("kept{place} = And (kept{}, mask{place})", place - 1),
+        };
+        nodes.push(format!(
+            "start{place} = Constant <value_ints = {start}> ()
+            end{place} = Constant <value_ints = {end}> ()
+            x{place} = Slice (x_padded, start{place}, end{place}, spatial, strides)
+            mask{place} = Slice (is_kept, start{place}, end{place}, spatial, strides)
+            {kept}
+            y{place} = Where (kept{place}, x{place}, lowest)",
+            start = at(&offset),
+            end = at(&ends),
+        ));
+        candidates.push(format!("y{place}"));
+    }
+    Ok(format!(
+        "(x, mask) => (y) {{
+            {keep_first}
+            spatial = Constant <value_ints = {spatial:?}> ()
+            strides = Constant <value_ints = {strides:?}> ()
+            pads = Constant <value_ints = {pads:?}> ()
+            lowest = Constant <value_float = {lowest:?}> ()
+            one_wide = Constant <value_int = 1> () one = CastLike (one_wide, mask)
+            x_padded = Pad (x, pads, lowest, spatial)
+            m_padded = Pad (m, pads, one, spatial)
+            is_kept = Cast <to = 9> (m_padded)
+            {nodes}
+            y = Max ({candidates})
+        }}",
+        lowest = f32::MIN,
+        nodes = nodes.join(" "),
+        candidates = candidates.join(", "),
+    ))
+}
+
+/// The nodes that make the first element of each image of `mask` 1, which gives `m`.
+const UNMASK_FIRST: &str = "
+    flat_shape = Constant <value_ints = [0, 0, -1]> ()
+    flat = Reshape (mask, flat_shape)
+    from = Constant <value_ints = [0]> () next = Constant <value_ints = [1]> ()
+    to_last = Constant <value_ints = [9223372036854775807]> ()
+    axis = Constant <value_ints = [2]> ()
+    first = Slice (flat, from, next, axis)
+    rest = Slice (flat, next, to_last, axis)
+    first_wide = Constant <value_int = 1> () first_one = CastLike (first_wide, mask)
+    sizes_of_first = Shape (first)
+    ones = Expand (first_one, sizes_of_first)
+    unmasked = Concat <axis = 2> (ones, rest)
+    sizes = Shape (mask)
+    m = Reshape (unmasked, sizes)";
 
 /// `ConvTranspose` whose pads are an input, which must be a constant.
 fn transpose_with_pads(node: &mut Reader<'_>) -> Result<String> {

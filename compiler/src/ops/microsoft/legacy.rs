@@ -12,6 +12,7 @@ pub const OPS: &[Entry] = &[
     function("DynamicSlice", 1, |_| {
         Ok("(x, starts, ends, axes) => (y) { y = Slice (x, starts, ends, axes) }".to_owned())
     }),
+    function("GRUUnit", 1, gru_unit),
     function("GivenTensorFill", 1, given_tensor_fill),
     function("ImageScaler", 1, image_scaler),
     entry("LayerNormalization", 1, layer::read),
@@ -113,6 +114,28 @@ fn given_tensor_fill(node: &mut Reader<'_>) -> Result<String> {
         "(x) => (y) {{
             values = Constant <value_floats = {values:?}> () {sizes} {all}
             y = Reshape (values, all)
+        }}"
+    ))
+}
+
+/// One step of a GRU, whose gates are computed but for their activations. After the end of a
+/// sequence, its state stays, or becomes zeros.
+fn gru_unit(node: &mut Reader<'_>) -> Result<String> {
+    let after = if node.flag("drop_states", false)? { "zero" } else { "previous" };
+    Ok(format!(
+        "(previous, gates, lengths, t) => (y) {{
+            reset, update, output = Split <axis = -1, num_outputs = 3> (gates)
+            share = Sigmoid (update)
+            new = Tanh (output)
+            difference = Sub (previous, new)
+            kept = Mul (share, difference)
+            state = Add (new, kept)
+            step = Squeeze (t)
+            is_running = Less (step, lengths)
+            last = Constant <value_ints = [-1]> ()
+            running = Unsqueeze (is_running, last)
+            zero_float = Constant <value_float = 0.0> () zero = CastLike (zero_float, gates)
+            y = Where (running, state, {after})
         }}"
     ))
 }

@@ -10,6 +10,7 @@ use crate::{diag::Result, dtype::DType, ir::Reader};
 pub const OPS: &[Entry] = &[
     microsoft_function("FusedGemm", fused_gemm),
     microsoft_function("FusedMatMul", fused),
+    microsoft_function("FusedMatMulActivation", fused_activation),
     microsoft_function("MatMulInteger16", |node| {
         // The schema leaves the type of the result open.
         let is_unsigned = [node.dtype(0)?, node.dtype(1)?] == [DType::U16; 2];
@@ -57,21 +58,48 @@ fn transpose(
 
 /// `alpha · A · B`, with transposed factors.
 fn fused(node: &mut Reader<'_>) -> Result<String> {
+    Ok(format!("(a, b) => (s) {{ {} }}", product(node)?))
+}
+
+/// `FusedMatMul` and an activation.
+fn fused_activation(node: &mut Reader<'_>) -> Result<String> {
+    let product = product(node)?;
+    let name = node.string("activation", "")?;
+    let parameters = read_parameters(node)?;
+    let axis = node.int("activation_axis", -1)?;
+    let activation = match name.as_str() {
+        "Softmax" | "LogSoftmax" | "Hardmax" => format!("y = {name} <axis = {axis}> (s)"),
+        _ => apply_activation(&name, &parameters)?,
+    };
+    Ok(format!("(a, b) => (y) {{ {product} {activation} }}"))
+}
+
+/// Reads the parameters of an activation.
+fn read_parameters(node: &mut Reader<'_>) -> Result<Vec<f32>> {
+    let mut parameters = Vec::new();
+    for name in ["activation_alpha", "activation_beta", "activation_gamma"] {
+        parameters.extend(node.maybe_float(name)?);
+    }
+    Ok(parameters)
+}
+
+/// Writes the nodes that compute `s`, the scaled product of transposed factors.
+fn product(node: &mut Reader<'_>) -> Result<String> {
     let a = [node.flag("transBatchA", false)?, node.flag("transA", false)?];
     let b = [node.flag("transBatchB", false)?, node.flag("transB", false)?];
     let alpha = node.float("alpha", 1.0)?;
     let left = transpose(node, 0, ["a", "left"], a)?;
     let right = transpose(node, 1, ["b", "right"], b)?;
     let scale = if alpha == 1.0 {
-        "y = Identity (product)".to_owned()
+        "s = Identity (product)".to_owned()
     } else {
         format!(
             "alpha = Constant <value_float = {alpha:?}> ()
             factor = CastLike (alpha, product)
-            y = Mul (product, factor)"
+            s = Mul (product, factor)"
         )
     };
-    Ok(format!("(a, b) => (y) {{ {left} {right} product = MatMul (left, right) {scale} }}"))
+    Ok(format!("{left} {right} product = MatMul (left, right) {scale}"))
 }
 
 /// `Gemm` and an activation.
@@ -80,11 +108,7 @@ fn fused_gemm(node: &mut Reader<'_>) -> Result<String> {
     let mut attributes = pass_attributes(node, &[Passed::Int("transA"), Passed::Int("transB")])?;
     attributes.extend([format!("alpha = {alpha:?}"), format!("beta = {beta:?}")]);
     let activation = node.string("activation", "")?;
-    let mut parameters = Vec::new();
-    for name in ["activation_alpha", "activation_beta", "activation_gamma"] {
-        parameters.extend(node.maybe_float(name)?);
-    }
-    let activation = apply_activation(&activation, &parameters)?;
+    let activation = apply_activation(&activation, &read_parameters(node)?)?;
     let attributes = in_angles(&attributes);
     Ok(format!("(a, b, c) => (y) {{ s = Gemm {attributes} (a, b, c) {activation} }}"))
 }

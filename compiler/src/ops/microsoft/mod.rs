@@ -7,12 +7,17 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod conv;
+pub(crate) mod decoder;
 pub(crate) mod grouped;
 pub(crate) mod legacy;
 pub(crate) mod matmul;
 pub(crate) mod norm;
+pub(crate) mod position;
 pub(crate) mod quantized;
+pub(crate) mod recurrent;
 pub(crate) mod shape;
+pub(crate) mod state;
+pub(crate) mod text;
 
 use crate::{
     diag::{Code, Diagnostic, Result},

@@ -11,6 +11,7 @@ pub const OPS: &[Entry] = &[
     function("SimplifiedLayerNormalization", 1, simplified),
     microsoft_function("EmbedLayerNormalization", embed),
     microsoft_function("GroupNorm", |node| group(node, false)),
+    microsoft_function("QEmbedLayerNormalization", quantized_embed),
     microsoft_function("SkipGroupNorm", |node| group(node, true)),
     microsoft_function("SkipLayerNormalization", skip_layer),
     microsoft_function("SkipSimplifiedLayerNormalization", skip_rms),
@@ -88,6 +89,72 @@ fn skip_rms(node: &mut Reader<'_>) -> Result<String> {
     ))
 }
 
+/// The nodes that count the words of each row of the mask, input 7.
+fn count_words(node: &Reader<'_>) -> &'static str {
+    if node.has(7) {
+        "one = Constant <value_int = 1> ()
+        one_of_mask = CastLike (one, mask)
+        is_word = Equal (mask, one_of_mask)
+        words_of_mask = Cast <to = 6> (is_word)
+        mask_index = ReduceSum <keepdims = 0> (words_of_mask, last)"
+    } else {
+        "batch = Shape <start = 0, end = 1> (ids)
+        mask_index = ConstantOfShape <value = int32[1] {0}> (batch)"
+    }
+}
+
+/// [`embed`] of quantized embeddings, scale and bias.
+fn quantized_embed(node: &mut Reader<'_>) -> Result<String> {
+    let epsilon = node.float("epsilon", 1e-12)?;
+    let has_segments = node.has(1);
+    if [4, 10, 15].into_iter().any(|i| node.has(i) != has_segments) {
+        let message = "`segment_ids`, and the `segment_embedding` with its scale and zero point";
+        let message = format!("{message}, must be given together");
+        return Err(Diagnostic::new(Code::BadArity, message));
+    }
+    let rows = |name: &str, ids: &str| {
+        format!(
+            "{name}_rows = Gather ({name}_quant, {ids}) {}",
+            dequantize(name, &format!("{name}_rows"))
+        )
+    };
+    let words = rows("word", "ids");
+    let (segments, sum) = match has_segments {
+        true => (rows("segment", "segment_ids"), "Add (place, segment)"),
+        false => (String::new(), "Identity (place)"),
+    };
+    let [position, gamma, beta] = [
+        dequantize("position", "position_rows"),
+        dequantize("gamma", "gamma_quant"),
+        dequantize("beta", "beta_quant"),
+    ];
+    let mask = count_words(node);
+    Ok(format!(
+        "(ids, segment_ids, word_quant, position_quant, segment_quant, gamma_quant, beta_quant,
+            mask, word_scale, position_scale, segment_scale, gamma_scale, beta_scale, word_zero,
+            position_zero, segment_zero, gamma_zero, beta_zero) => (y, mask_index)
+        {{
+            zero = Constant <value_ints = [0]> ()
+            last = Constant <value_ints = [1]> ()
+            length = Shape <start = 1, end = 2> (ids)
+            position_rows = Slice (position_quant, zero, length, zero)
+            {words} {position} {segments} {gamma} {beta}
+            place = Add (word, position)
+            sum = {sum}
+            y = LayerNormalization <epsilon = {epsilon:?}> (sum, gamma, beta)
+            {mask}
+        }}"
+    ))
+}
+
+/// The nodes that dequantize `from` to `name`, of the scale and the zero point of that name.
+fn dequantize(name: &str, from: &str) -> String {
+    format!(
+        "{name}_scalar = Squeeze ({name}_scale) {name}_origin = Squeeze ({name}_zero)
+        {name} = DequantizeLinear ({from}, {name}_scalar, {name}_origin)"
+    )
+}
+
 /// `LayerNormalization` of the sum of the embeddings of words, positions and segments.
 fn embed(node: &mut Reader<'_>) -> Result<String> {
     let epsilon = node.float("epsilon", 1e-12)?;
@@ -106,16 +173,7 @@ fn embed(node: &mut Reader<'_>) -> Result<String> {
     } else {
         "sum = Identity (place)"
     };
-    let mask = if node.has(7) {
-        "one = Constant <value_int = 1> ()
-        one_of_mask = CastLike (one, mask)
-        is_word = Equal (mask, one_of_mask)
-        words_of_mask = Cast <to = 6> (is_word)
-        mask_index = ReduceSum <keepdims = 0> (words_of_mask, last)"
-    } else {
-        "batch = Shape <start = 0, end = 1> (ids)
-        mask_index = ConstantOfShape <value = int32[1] {0}> (batch)"
-    };
+    let mask = count_words(node);
     Ok(format!(
         "(ids, segment_ids, word_embedding, position_embedding, segment_embedding, gamma, beta,
             mask, position_ids) => (y, mask_index, sum)

@@ -94,21 +94,29 @@ fn concat(node: &mut Reader<'_>) -> Result<String> {
     ))
 }
 
-/// `Softmax`. Before version 13 of the operator, it is over all axes from `axis` on.
+/// `Softmax`. Before version 13 of the operator, it is over all axes from `axis` on. ONNX Runtime
+/// multiplies by the whole part of the inverse of the output's scale: 254 for a scale slightly
+/// above 1/255.
 fn softmax(node: &mut Reader<'_>) -> Result<String> {
     let (axis, version) = (node.int("axis", -1)?, node.required_int("opset")?);
-    if version >= 13 {
-        return unary(node, &format!("r = Softmax <axis = {axis}> (x)"));
-    }
-    unary(
-        node,
-        &format!(
+    let nodes = match version {
+        13.. => format!("r = Softmax <axis = {axis}> (x)"),
+        _ => format!(
             "rows = Flatten <axis = {axis}> (x)
             shares = Softmax <axis = -1> (rows)
             sizes = Shape (x)
             r = Reshape (shares, sizes)"
         ),
-    )
+    };
+    let (from, to) = (dequantize("q", "x"), quantize(node.dtype(0)?));
+    Ok(format!(
+        "(q, q_scale, q_zero, given_scale, y_zero) => (y) {{
+            inverse = Reciprocal (given_scale)
+            whole = Floor (inverse)
+            y_scale = Reciprocal (whole)
+            {from} {nodes} {to}
+        }}"
+    ))
 }
 
 fn reduce_mean(node: &mut Reader<'_>) -> Result<String> {

@@ -29,8 +29,11 @@ pub const OPS: &[Entry] = &[
         Ok(text.to_owned())
     }),
     microsoft_function("GridSample", grid_sample),
+    microsoft_function("Irfft", inverse_real_transform),
     microsoft_function("Pad", pad),
     microsoft_function("Range", range),
+    microsoft_function("Rfft", real_transform),
+    microsoft_function("SampleOp", |_| Ok("(x) => (y) { y = Identity (x) }".to_owned())),
     microsoft_function("Trilu", |node| {
         let attributes = in_angles(&pass_attributes(node, &[Passed::Int("upper")])?);
         Ok(format!("(x, k) => (y) {{ y = Trilu {attributes} (x, k) }}"))
@@ -146,6 +149,67 @@ fn grid_sample(node: &mut Reader<'_>) -> Result<String> {
     attributes.push(format!("mode = \"{mode}\""));
     let attributes = in_angles(&attributes);
     Ok(format!("(x, grid) => (y) {{ y = GridSample {attributes} (x, grid) }}"))
+}
+
+/// Reads the number of axes of a transformed signal.
+fn signal_axes(node: &mut Reader<'_>) -> Result<i64> {
+    for (name, only) in [("onesided", 1), ("normalized", 0)] {
+        let value = node.int(name, only)?;
+        if value != only {
+            let message = format!("`{name}` is {value}, but must be {only}");
+            return Err(Diagnostic::new(Code::BadAttribute, message));
+        }
+    }
+    let axes = node.int("signal_ndim", 1)?;
+    let message = format!("`signal_ndim` is {axes}, but must be positive");
+    if axes < 1 { Err(Diagnostic::new(Code::BadAttribute, message)) } else { Ok(axes) }
+}
+
+/// Writes the transform `from` to `to` along the axis that is `before` axes before the parts.
+fn transform(attributes: &str, before: i64, from: &str, to: &str) -> String {
+    format!(
+        "{to}_axis = Constant <value_int = {axis}> ()
+        {to} = DFT <{attributes}> ({from}, \"\", {to}_axis)",
+        axis = -1 - before
+    )
+}
+
+/// The Fourier transform of a real signal: of its last axis without the redundant half, then of the
+/// axes before it.
+fn real_transform(node: &mut Reader<'_>) -> Result<String> {
+    let axes = signal_axes(node)?;
+    let mut nodes = transform("onesided = 1", 1, "x_parts", "s1");
+    for axis in 2..=axes {
+        let [from, to] = [axis - 1, axis].map(|i| format!("s{i}"));
+        nodes = format!("{nodes} {}", transform("onesided = 0", axis, &from, &to));
+    }
+    Ok(format!(
+        "(x) => (y) {{
+            last = Constant <value_ints = [-1]> ()
+            x_parts = Unsqueeze (x, last) {nodes}
+            y = Identity (s{axes})
+        }}"
+    ))
+}
+
+/// The inverse of [`real_transform`]. The size of the last axis is even.
+fn inverse_real_transform(node: &mut Reader<'_>) -> Result<String> {
+    let axes = signal_axes(node)?;
+    let mut nodes = String::new();
+    let mut from = "x".to_owned();
+    for axis in (2..=axes).rev() {
+        let to = format!("s{axis}");
+        nodes = format!("{nodes} {}", transform("inverse = 1", axis, &from, &to));
+        from = to;
+    }
+    let real = transform("inverse = 1, onesided = 1", 1, &from, "real");
+    Ok(format!(
+        "(x) => (y) {{
+            {nodes} {real}
+            last = Constant <value_ints = [-1]> ()
+            y = Squeeze (real, last)
+        }}"
+    ))
 }
 
 /// ONNX's `Pad`, whose pads may be a matrix of one row, and whose value one of one element.

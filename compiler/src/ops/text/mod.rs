@@ -1,10 +1,14 @@
 //! Operators on strings.
 
+mod automaton;
 pub(super) mod grams;
+pub(super) mod hash;
 mod normalize;
 pub(super) mod pattern;
 mod re2;
+pub(super) mod repeat;
 mod split;
+pub(super) mod tokenizer;
 
 use super::{Entry, entry};
 use crate::{

@@ -1,31 +1,19 @@
 //! `RegexFullMatch`: tests whether strings match a pattern. The pattern is compiled to an automaton
 //! at compile time, so the program needs only the automaton's table.
 
-use super::re2;
+use super::automaton::Automaton;
 use crate::{
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Result},
     dtype::{DType, STRING_ONLY},
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
     ops::{Entry, entry},
     plan::{Kernel, kernel},
-    tensor::{Data, Tensor},
+    tensor::Tensor,
     ty::Type,
 };
-use regex_automata::{
-    Anchored, MatchKind,
-    dfa::{Automaton, StartKind, dense},
-    nfa::thompson,
-    util::{primitives::StateID, start, syntax},
-};
-use std::{collections::HashMap, rc::Rc};
+use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[entry("RegexFullMatch", 20, read)];
-
-/// The size limit of an automaton before minimization, in bytes.
-const MAX_BYTES: usize = 8 << 20;
-
-/// Automata with more states than this are not minimized, because that takes long.
-const MANY_STATES: usize = 4000;
 
 /// Whether a whole string matches a pattern.
 pub struct RegexFullMatch {
@@ -58,89 +46,21 @@ fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
 impl Table {
     /// Compiles a pattern to an automaton.
     fn of(pattern: &str) -> Result<Table> {
-        let bad = |why: &dyn std::fmt::Display| {
-            let message =
-                format!("`pattern` is {}, which is not a valid RE2 pattern", quoted(pattern));
-            Diagnostic::new(Code::BadAttribute, message).note(why.to_string())
-        };
-        let text = re2::translate(pattern).map_err(|why| bad(&why))?;
-        let config = syntax::Config::new().utf8(false);
-        // The pattern is parsed alone first, so that no parenthesis in it can close the group
-        // around it below.
-        syntax::parse_with(&text, &config).map_err(|why| bad(&why))?;
-        let automaton = |minimize: bool| {
-            dense::Builder::new()
-                .syntax(config)
-                .thompson(thompson::Config::new().nfa_size_limit(Some(MAX_BYTES)))
-                .configure(
-                    dense::Config::new()
-                        .start_kind(StartKind::Anchored)
-                        .match_kind(MatchKind::All)
-                        .minimize(minimize)
-                        .dfa_size_limit(Some(MAX_BYTES))
-                        .determinize_size_limit(Some(MAX_BYTES)),
-                )
-                .build(&format!(r"\A(?:{text})\z"))
-                .ok()
-        };
-        let large = || {
-            let message = "`RegexFullMatch` does not support patterns with this many states yet";
-            Diagnostic::new(Code::Unsupported, message).note(quoted(pattern))
-        };
-        let table = Table::read(&automaton(false).ok_or_else(large)?).ok_or_else(large)?;
-        if table.next.len() / table.width > MANY_STATES {
-            return Ok(table);
-        }
-        Table::read(&automaton(true).ok_or_else(large)?).ok_or_else(large)
-    }
-
-    /// Returns the reachable states in the order in which they are found, or `None` if there are
-    /// too many.
-    fn read(automaton: &dense::DFA<Vec<u32>>) -> Option<Table> {
-        let classes = automaton.byte_classes();
-        let classes: Vec<u8> = (0..=u8::MAX).map(|byte| classes.get(byte)).collect();
-        let count = usize::from(classes.iter().copied().max().unwrap_or(0)) + 1;
-        let member = |class: usize| classes.iter().position(|&c| usize::from(c) == class);
-        let members: Vec<u8> =
-            (0..count).map(|class| u8::try_from(member(class)?).ok()).collect::<Option<_>>()?;
-        let first = automaton
-            .start_state(&start::Config::new().anchored(Anchored::Yes))
-            .expect("the automaton has an anchored start");
-        let width = count + 1;
+        let mut automaton = Automaton::compile("pattern", pattern, [r"\A", r"\z"])?;
+        automaton.start(None)?;
+        let (classes, members) = (automaton.classes.clone(), automaton.members.clone());
+        let width = members.len() + 1;
         let mut next = vec![0; width];
-        let mut numbers = HashMap::from([(first, 1)]);
-        let mut states = vec![first];
         let mut done = 0;
-        while let Some(&state) = states.get(done) {
-            for &byte in &members {
-                let to = automaton.next_state(state, byte);
-                next.push(number_state(automaton, to, &mut numbers, &mut states)?);
-            }
-            let end = automaton.next_eoi_state(state);
-            next.push(u16::from(automaton.is_match_state(end)));
+        while done < automaton.state_count() {
             done += 1;
+            for &byte in &members {
+                next.push(automaton.step(done, Some(byte))?.next);
+            }
+            next.push(u16::from(automaton.step(done, None)?.is_match));
         }
-        Some(Table { classes, next, width })
+        Ok(Table { classes, next, width })
     }
-}
-
-/// Returns the number of a state, and numbers a new state.
-fn number_state(
-    automaton: &dense::DFA<Vec<u32>>,
-    state: StateID,
-    numbers: &mut HashMap<StateID, u16>,
-    states: &mut Vec<StateID>,
-) -> Option<u16> {
-    if automaton.is_dead_state(state) {
-        return Some(0);
-    }
-    if let Some(&number) = numbers.get(&state) {
-        return Some(number);
-    }
-    states.push(state);
-    let number = u16::try_from(states.len()).ok()?;
-    numbers.insert(state, number);
-    Some(number)
 }
 
 impl Op for RegexFullMatch {
@@ -159,11 +79,8 @@ impl Op for RegexFullMatch {
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let Table { classes, next, width } = &self.table;
-        let bytes = next.iter().flat_map(|state| state.to_le_bytes()).collect();
-        let next = Tensor { dtype: DType::U16, shape: vec![next.len()], data: Data::Bytes(bytes) };
-        let data = Data::Bytes(classes.clone().into());
-        let classes = Tensor { dtype: DType::U8, shape: vec![classes.len()], data };
-        let (classes, next) = (cx.weight(&classes).into(), cx.weight(&next).into());
+        let classes = cx.weight(&Tensor::from_bytes(classes)).into();
+        let next = cx.weight(&Tensor::from_u16s(next)).into();
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         let inputs = vec![x, classes, next];
         cx.call_on(&REGEX_FULL_MATCH, DType::String, inputs, vec![y], (*width,))

@@ -2,14 +2,19 @@
 //! bytes among the weights.
 
 mod grams;
+mod hash;
 #[cfg(feature = "alloc")]
 mod normalize;
 #[cfg(feature = "alloc")]
 mod pattern;
+mod repeat;
 #[cfg(feature = "alloc")]
 mod split;
+#[cfg(feature = "alloc")]
+mod tokenizer;
 
 pub use grams::{Grams, count_grams, find_grams};
+pub use hash::{Hashed, murmur_hash_3, murmur_hash_3_signed};
 #[cfg(feature = "alloc")]
 pub use normalize::{
     lower, string_normalizer, string_normalizer_lower, string_normalizer_sizes,
@@ -17,9 +22,15 @@ pub use normalize::{
 };
 #[cfg(feature = "alloc")]
 pub use pattern::regex_full_match;
+pub use repeat::ngram_repeat_block;
 #[cfg(feature = "alloc")]
 pub use split::{
     string_split, string_split_sizes, string_split_whitespace, string_split_whitespace_sizes,
+};
+#[cfg(feature = "alloc")]
+pub use tokenizer::{
+    TokenizerOperands, Tokens, tokenizer, tokenizer_matches, tokenizer_matches_sizes,
+    tokenizer_sizes,
 };
 
 #[cfg(feature = "alloc")]

@@ -369,7 +369,7 @@ def quantized_softmax(d):
     opset = d.one_of([12, 13])
     axis = d.axis(len(shape)) if opset == 13 else d.int(0, len(shape) - 1)
     zero = np.array(-128 if dtype == I8 else 0, dtype)
-    inputs = [*quantized(d, dtype, shape), np.array(1 / 256, F32), zero]
+    inputs = [*quantized(d, dtype, shape), np.array(d.one_of([1 / 256, 0.003921569, 0.0051]), F32), zero]
     attributes = {"opset": opset, "axis": axis}
     return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
 
@@ -429,6 +429,16 @@ def quantized_reduce_mean(d):
 
     attributes = {"axes": axes, "keepdims": keep}
     return d.case(inputs, reference, tolerance=ONE_OFF, attributes=attributes)
+
+
+@ours("MaxpoolWithMask")
+def max_pool_with_mask(d):
+    size = [d.int(3, 6) for _ in range(d.int(1, 3))]
+    _, attributes = window(d, size)
+    attributes.pop("auto_pad", None)
+    images, channels = d.int(1, 2), d.int(1, 3)
+    mask = (d.tensor(F32, [1, 1, *size], 0, 1, extremes=0) > 0.3).astype(I32)
+    return d.case([floats(d, [images, channels, *size]), mask], attributes=attributes)
 
 
 @ours("QLinearConv")
@@ -602,6 +612,11 @@ def range_(d):
     delta = number(step) if step > 1 or d.chance(0.5) else None
     inputs = [number(start), number(start + count * step), delta]
     return d.case(inputs, symbolic=False, constant=[i for i, x in enumerate(inputs) if x is not None])
+
+
+@ours("SampleOp")
+def sample(d):
+    return d.case([d.tensor(d.type(), d.shape())], lambda x: x)
 
 
 @ours("Trilu")

@@ -1,0 +1,99 @@
+//! Attention of one query to cached keys and values.
+
+use super::{
+    super::{Entry, microsoft_function},
+    attention::{Attributes, UNBIASED, add_biases, count_keys, mask, refuse},
+};
+use crate::{diag::Result, ir::Reader};
+
+pub const OPS: &[Entry] =
+    &[microsoft_function("DecoderMaskedMultiHeadAttention", decoder_attention)];
+
+/// The places of the mask and of the bias of the scores among the inputs.
+const MASKS: (usize, usize) = (3, 4);
+
+/// The cache of keys among the inputs.
+const PAST: usize = 5;
+
+fn decoder_attention(node: &mut Reader<'_>) -> Result<String> {
+    let attributes = Attributes::read(node)?;
+    let is_shared = node.flag("past_present_share_buffer", false)?;
+    if node.flag("output_qk", false)? || node.outputs > 3 {
+        return refuse("the output `qk`", "remove the output");
+    }
+    if node.has(9) {
+        return refuse("`cache_indirection`", "export the model without beams");
+    }
+    let is_cross = node.has(1) && node.rank(1)? == 4;
+    let unpacked = match (node.has(1), is_cross) {
+        (false, _) => "q_flat, k_flat, v_flat = Split <axis = -1, num_outputs = 3> (query)",
+        (true, false) => {
+            "q_flat = Identity (query) k_flat = Identity (key) v_flat = Identity (value)"
+        }
+        (true, true) => {
+            "q_flat = Identity (query)
+            three_axes = Constant <value_ints = [0, 0, -1]> ()
+            k_rows = Transpose <perm = [0, 2, 1, 3]> (key)
+            v_rows = Transpose <perm = [0, 2, 1, 3]> (value)
+            k_flat = Reshape (k_rows, three_axes) v_flat = Reshape (v_rows, three_axes)"
+        }
+    };
+    let biased = if node.has(10) { add_biases(node)? } else { UNBIASED.to_owned() };
+    let attention = match node.has(PAST) {
+        true if is_shared => attend_in_buffer(node, &attributes)?,
+        has_past => {
+            let total = count_keys(has_past.then_some("past_k"));
+            let (nodes, mask) = mask(node, MASKS, attributes.masked, &total)?;
+            format!("{nodes} {}", attributes.attention(mask, has_past))
+        }
+    };
+    Ok(format!(
+        "(query, key, value, given, bias_of_scores, past_k, past_v, past_length, beams, indirection,
+            bias) => (y, present_k, present_v)
+        {{ {unpacked} {biased} {attention} }}"
+    ))
+}
+
+/// Writes an attention whose caches are buffers with more positions than are used: the new key and
+/// value go to the position `past_length`.
+fn attend_in_buffer(node: &Reader<'_>, attributes: &Attributes) -> Result<String> {
+    let heads = attributes.heads;
+    let update = |name: &str| {
+        format!(
+            "{name}_heads = Reshape ({name}, head_shape)
+            {name}_row = Transpose <perm = [0, 2, 1, 3]> ({name}_heads)
+            present_{name} = Where (is_new, {name}_row, past_{name})
+            {name}_used = Slice (present_{name}, from_first, to_total, positions_axis)"
+        )
+    };
+    let total = "total = Squeeze (to_total)";
+    let (nodes, mask) = mask(node, MASKS, attributes.masked, total)?;
+    let (nodes, mask) = if nodes.is_empty() { (total.to_owned(), mask) } else { (nodes, mask) };
+    let attention = attributes.of_heads(mask);
+    Ok(format!(
+        "head_shape = Constant <value_ints = [0, 0, {heads}, -1]> ()
+        flat = Constant <value_ints = [-1]> ()
+        place_given = Reshape (past_length, flat)
+        place = Cast <to = 7> (place_given)
+        next_place = Constant <value_ints = [1]> ()
+        to_total = Add (place, next_place)
+        from_first = Constant <value_ints = [0]> ()
+        positions_axis = Constant <value_ints = [2]> ()
+        start = Constant <value_int = 0> () step = Constant <value_int = 1> ()
+        size_axis = Constant <value_int = 2> ()
+        buffer_sizes = Shape (past_k) buffer_size = Gather (buffer_sizes, size_axis)
+        positions = Range (start, buffer_size, step)
+        is_place = Equal (positions, place)
+        column_axis = Constant <value_ints = [1]> ()
+        is_new = Unsqueeze (is_place, column_axis)
+        {k} {v}
+        q_heads = Reshape (q, head_shape)
+        q_row = Transpose <perm = [0, 2, 1, 3]> (q_heads)
+        {nodes} {attention}
+        y_rows = Transpose <perm = [0, 2, 1, 3]> (y_heads)
+        row_shape = Constant <value_ints = [0, 0, -1]> ()
+        y = Reshape (y_rows, row_shape)",
+        k = update("k"),
+        v = update("v"),
+    ))
+}
