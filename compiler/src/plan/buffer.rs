@@ -59,6 +59,17 @@ pub enum Place {
     Heap,
 }
 
+/// A buffer that a run places in the arena, and the first and the last step that use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DynamicBuffer {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The first step that uses the buffer.
+    pub first: u32,
+    /// The last step that uses the buffer.
+    pub last: u32,
+}
+
 /// A range of a buffer that a call reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {

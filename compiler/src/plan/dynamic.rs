@@ -1,19 +1,8 @@
 //! Buffers whose places in the arena depend on the sizes of a run.
 
-use super::{BufferId, ComputedSize, Place, Plan, liveness::lives};
+use super::{BufferId, ComputedSize, DynamicBuffer, Place, Plan, liveness::lives};
 use crate::dim::{Dim, Symbol};
 use std::{collections::BTreeSet, rc::Rc};
-
-/// A buffer that a run places in the arena, and the first and the last step that use it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DynamicBuffer {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// The first step that uses the buffer.
-    pub first: u32,
-    /// The last step that uses the buffer.
-    pub last: u32,
-}
 
 impl Plan {
     /// Returns the symbols that are bound when a run starts: sizes of inputs and of states.

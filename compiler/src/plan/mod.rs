@@ -33,10 +33,9 @@ mod text;
 mod training;
 pub mod weight;
 
-pub use buffer::{Arg, Buffer, BufferId, Kind, Operand, Place};
+pub use buffer::{Arg, Buffer, BufferId, DynamicBuffer, Kind, Operand, Place};
 pub use custom::Custom;
 pub use draw::{Draw, Seed};
-pub use dynamic::DynamicBuffer;
 pub use finish::finish;
 pub use formula::{Field, Formula, NoParams, SizeText, Symbols};
 pub use info::Info;
