@@ -70,6 +70,8 @@ pub struct Report {
     pub macs: u64,
     /// The calls that are rematerialized to save memory.
     pub rematerialized: Vec<Rematerialized>,
+    /// The warnings about the model: parts that are not compiled as written.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Builder {
@@ -195,6 +197,12 @@ impl Builder {
         self
     }
 
+    /// Makes warnings errors. Without it, the build script prints them, so that cargo shows them.
+    pub fn deny_warnings(mut self) -> Builder {
+        self.options.deny_warnings = true;
+        self
+    }
+
     /// Writes to `directory` instead of cargo's `OUT_DIR`.
     pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.out_dir = Some(directory.into());
@@ -218,6 +226,7 @@ impl Builder {
         let written_before = is_written(&module, &self.model)?;
         watch(&self.model);
         let compiled = Compiler::new(&self.options).compile(&self.model)?;
+        warn(&compiled.warnings);
         compiled.files.iter().for_each(|file| watch(&self.model.with_file_name(file)));
         let (weights, files) = compiled.stage_files(&module)?;
         if written_before && files.iter().any(Replacement::is_other) {
@@ -225,6 +234,7 @@ impl Builder {
             return Err(taken(&module, message).note(self.model.display().to_string()).into());
         }
         files.into_iter().try_for_each(Replacement::put)?;
+        let warnings = compiled.warnings.clone();
         let plan = compiled.plans.infer();
         written().insert(module.clone(), self.model);
         Ok(Report {
@@ -239,6 +249,7 @@ impl Builder {
                 .into_iter()
                 .flat_map(|plan| plan.rematerialized.clone())
                 .collect(),
+            warnings,
         })
     }
 
@@ -259,6 +270,14 @@ fn watch(file: &Path) {
         && is_source(file, Path::new(&out_dir))
     {
         println!("cargo::rerun-if-changed={}", file.display());
+    }
+}
+
+/// Prints warnings for cargo, one line for each kind, if this is a build script.
+fn warn(warnings: &[Diagnostic]) {
+    if env::var_os("CARGO").is_some() && env::var_os("OUT_DIR").is_some() {
+        let lines = Diagnostics(warnings.to_vec()).text().lines();
+        lines.iter().for_each(|line| println!("cargo::warning={line}"));
     }
 }
 

@@ -23,6 +23,8 @@ pub struct CompiledModel {
     pub weights_file: Option<String>,
     /// The external data files that were read, relative to the model's directory.
     pub files: Vec<PathBuf>,
+    /// The warnings about the model: parts that are not compiled as written.
+    pub warnings: Vec<Diagnostic>,
     /// The path of the model file, unless the model was given as bytes.
     pub model: Option<PathBuf>,
 }

@@ -1,14 +1,27 @@
 //! Diagnostics: errors and warnings about a model, with location and help.
 
 mod code;
+mod text;
 
 pub use code::Code;
+pub use text::{Colors, Text};
 
-use std::{collections::BTreeSet, fmt, rc::Rc};
+use std::{fmt, rc::Rc};
+
+/// Whether a diagnostic stops the compilation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The model compiles, but not exactly as it is written.
+    Warning,
+    /// The model does not compile.
+    Error,
+}
 
 /// One diagnostic. The message stands on its own; the other fields say where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// Whether it stops the compilation.
+    pub severity: Severity,
     /// The kind of diagnostic.
     pub code: Code,
     /// The error, with what was expected and what was found.
@@ -21,7 +34,7 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
-/// All diagnostics of a compilation. As an error, it has at least one.
+/// All diagnostics of a compilation. As an error, it has at least one of severity `Error`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -29,9 +42,26 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 pub type Result<T = ()> = std::result::Result<T, Diagnostic>;
 
 impl Diagnostic {
-    /// Makes a diagnostic without a location.
+    /// Makes an error without a location.
     pub fn new(code: Code, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { code, message: message.into(), at: Vec::new(), notes: Vec::new(), help: None }
+        Diagnostic {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            at: Vec::new(),
+            notes: Vec::new(),
+            help: None,
+        }
+    }
+
+    /// Makes a warning without a location.
+    pub fn warning(code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::new(code, message) }
+    }
+
+    /// Returns whether the diagnostic stops the compilation.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
     }
 
     /// Adds `place` as the outermost part of the location.
@@ -79,17 +109,7 @@ pub fn quoted(name: &str) -> String {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.message)?;
-        if !self.at.is_empty() {
-            write!(f, "\n  --> {}", self.at.join(" › "))?;
-        }
-        for note in &self.notes {
-            write!(f, "\n   = note: {note}")?;
-        }
-        match &self.help {
-            Some(help) => write!(f, "\n   = help: {help}"),
-            None => Ok(()),
-        }
+        text::one(self, f)
     }
 }
 
@@ -99,6 +119,20 @@ impl Diagnostics {
     /// Adds `place` as the outermost part of each location.
     pub fn within(self, place: &str) -> Diagnostics {
         Diagnostics(self.0.into_iter().map(|diagnostic| diagnostic.within(place)).collect())
+    }
+
+    /// Returns the warnings, if no diagnostic is an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns all diagnostics if one of them is an error.
+    pub fn into_warnings(self) -> std::result::Result<Vec<Diagnostic>, Diagnostics> {
+        if self.0.iter().any(Diagnostic::is_error) { Err(self) } else { Ok(self.0) }
+    }
+
+    /// Returns the text of the diagnostics, with one entry for all warnings of a kind.
+    pub fn text(&self) -> Text<'_> {
+        Text::of(&self.0)
     }
 }
 
@@ -110,11 +144,7 @@ impl From<Diagnostic> for Diagnostics {
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Several stages may report the same error at the same location.
-        let mut said = BTreeSet::new();
-        let texts = self.0.iter().map(ToString::to_string);
-        let texts: Vec<String> = texts.filter(|text| said.insert(text.clone())).collect();
-        f.write_str(&texts.join("\n\n"))
+        self.text().fmt(f)
     }
 }
 
@@ -142,13 +172,18 @@ impl DiagnosticSink {
         result.map_err(|diagnostic| self.push(diagnostic)).ok()
     }
 
+    /// Takes all diagnostics, errors or not.
+    pub fn take(&self) -> Vec<Diagnostic> {
+        std::mem::take(&mut *self.0.borrow_mut())
+    }
+
     /// Takes all diagnostics.
     ///
     /// # Errors
     ///
     /// Returns the diagnostics, if there are any.
     pub fn finish(&self) -> std::result::Result<(), Diagnostics> {
-        let all = std::mem::take(&mut *self.0.borrow_mut());
+        let all = self.take();
         if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
     }
 }

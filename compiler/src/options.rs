@@ -49,6 +49,8 @@ pub struct Options {
     pub max_arena: Option<usize>,
     /// The place of the arena; by default the struct, or the heap above 64 KiB.
     pub arena: Option<ArenaIn>,
+    /// Whether warnings are errors.
+    pub deny_warnings: bool,
 }
 
 /// The place of the weights.
@@ -217,8 +219,8 @@ impl Options {
         Ok(Style { name, weights, arena, source: Source::default() })
     }
 
-    /// Returns the options that differ from their defaults, as the command line spells them. Passes
-    /// of the caller and the names of files have no such spelling.
+    /// Returns the options that differ from their defaults and change the module, as the command
+    /// line spells them. Passes of the caller and the names of files have no spelling.
     pub fn to_arguments(&self) -> Vec<String> {
         let given = ARGUMENTS.iter().flat_map(|argument| {
             let values = (argument.get)(self).into_iter();
@@ -250,6 +252,8 @@ pub enum Form {
     Text(&'static str),
     /// An integer. `--help` names it so.
     Number(&'static str),
+    /// `true` or `false`. The command line has no value, which sets `true`.
+    Flag,
     /// One of these words, each with its line of `--help`, and the default.
     Word(&'static [(&'static str, &'static str)], Option<&'static str>),
     /// A text of this form. The option may be repeated.
@@ -292,6 +296,15 @@ pub const ARGUMENTS: &[Argument] = &[
         is_of_module: false,
         set: |to, word| assign(&mut to.settings.defaults, word.parse()),
         get: |of| unless_default(of.settings.defaults),
+    },
+    Argument {
+        name: "deny-warnings",
+        help: "Make warnings errors",
+        form: Form::Flag,
+        is_of_module: false,
+        set: |to, word| assign(&mut to.deny_warnings, flag("deny-warnings", word)),
+        // It does not change the module, whose header lists the options.
+        get: |_| Vec::new(),
     },
     list("state", "PAST=PRESENT", Options::state, |of| pairs(&of.settings.states),
         "Feed an output back as an input of the next run: the model stores it as its state"),
@@ -351,6 +364,13 @@ fn assign<T>(place: &mut T, value: Result<T>) -> Result {
 fn number(option: &str, text: &str) -> Result<usize> {
     text.parse().map_err(|_| {
         let message = format!("`--{option}` expects a whole number, found {}", quoted(text));
+        Diagnostic::new(Code::BadOption, message)
+    })
+}
+
+fn flag(option: &str, text: &str) -> Result<bool> {
+    text.parse().map_err(|_| {
+        let message = format!("`--{option}` expects `true` or `false`, found {}", quoted(text));
         Diagnostic::new(Code::BadOption, message)
     })
 }

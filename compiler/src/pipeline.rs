@@ -12,7 +12,7 @@
 
 use crate::{
     CompiledModel, Options, check,
-    diag::{Code, Diagnostic, Diagnostics},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Severity},
     emit::{self, Source, Style, WeightsIn},
     export, file,
     import::{self, Imported},
@@ -32,7 +32,8 @@ const MAX_INLINE_WEIGHT_BYTES: usize = 256 << 20;
 /// Compiles models with one set of options.
 ///
 /// Each method runs the stages up to one result: a module, plans, a graph, or diagnostics. All
-/// report every diagnostic at once, each with its location.
+/// report every diagnostic at once, each with its location. If there are warnings only, the method
+/// succeeds, and [`Compiler::take_warnings`] returns them.
 ///
 /// ```
 /// use onnxc::{Compiler, Options};
@@ -46,6 +47,7 @@ const MAX_INLINE_WEIGHT_BYTES: usize = 256 << 20;
 pub struct Compiler<'a> {
     options: &'a Options,
     observer: Observer<'a>,
+    warnings: DiagnosticSink,
 }
 
 /// A function that is called with the name of each pass and the graph after it.
@@ -54,16 +56,21 @@ type Observer<'a> = Box<dyn FnMut(&str, &Graph) + 'a>;
 /// The diagnostics of a model.
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// Violations of the ONNX specification. A model without any is valid.
+    /// Violations of the ONNX specification. A model without any is valid. Warnings are among them:
+    /// the model compiles in spite of these.
     pub invalid: Vec<Diagnostic>,
     /// Reasons why a valid model cannot be compiled.
     pub unsupported: Vec<Diagnostic>,
+    /// Warnings that are no violations: parts of the model that are not compiled as written.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// The module of a model as items for a macro.
 pub struct ModuleItems {
     /// The items.
     pub items: TokenStream,
+    /// The warnings about the model.
+    pub warnings: Vec<Diagnostic>,
     /// The external data files that were read, relative to the model's directory.
     pub files: Vec<PathBuf>,
 }
@@ -78,13 +85,18 @@ impl<'a> Compiler<'a> {
     /// Creates a compiler with these options.
     #[must_use]
     pub fn new(options: &'a Options) -> Compiler<'a> {
-        Compiler { options, observer: Box::new(|_, _| {}) }
+        Compiler { options, observer: Box::new(|_, _| {}), warnings: DiagnosticSink::default() }
     }
 
     /// Calls `observer` with the graph after the import (named `import`) and after each pass.
     #[must_use]
     pub fn observe(self, observer: impl FnMut(&str, &Graph) + 'a) -> Compiler<'a> {
         Compiler { observer: Box::new(observer), ..self }
+    }
+
+    /// Returns the warnings about the models that were read since the last call.
+    pub fn take_warnings(&mut self) -> Vec<Diagnostic> {
+        self.warnings.take()
     }
 
     /// Compiles the model file at `path` to a module.
@@ -98,8 +110,10 @@ impl<'a> Compiler<'a> {
         let stem = path.file_stem().map_or("model".into(), |stem| stem.to_string_lossy());
         let options = self.options.clone().beside(path);
         let compiled = self.with_options(&options).compile_file(model, &stem, Some(path));
-        let compiled = compiled.map_err(|all| all.within(&path.display().to_string()))?;
-        Ok(CompiledModel { model: Some(path.to_owned()), ..compiled })
+        let place = path.display().to_string();
+        let compiled = compiled.map_err(|all| all.within(&place))?;
+        let warnings = Diagnostics(compiled.warnings).within(&place).0;
+        Ok(CompiledModel { model: Some(path.to_owned()), warnings, ..compiled })
     }
 
     /// Compiles the bytes of a model file to a module. `stem` is the file's name without extension.
@@ -132,7 +146,8 @@ impl<'a> Compiler<'a> {
             WeightsIn::File(name) if emit::has_weights(&plans) => Some(name),
             WeightsIn::File(_) | WeightsIn::Module => None,
         };
-        Ok(CompiledModel { plans, module, weights_file, files, model: None })
+        let warnings = self.take_warnings();
+        Ok(CompiledModel { plans, module, weights_file, files, warnings, model: None })
     }
 
     /// Compiles the bytes of the model file at `path` to the items of a module, which include the
@@ -147,7 +162,8 @@ impl<'a> Compiler<'a> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let style = Style { source, ..self.options.style(plans.infer(), &stem)? };
         fit_in_module(plans.infer())?;
-        Ok(ModuleItems { items: emit::items(&plans, &style), files })
+        let (items, warnings) = (emit::items(&plans, &style), self.take_warnings());
+        Ok(ModuleItems { items, warnings, files })
     }
 
     /// Checks whether the model file at `path` is valid, and whether it can be compiled.
@@ -164,11 +180,14 @@ impl<'a> Compiler<'a> {
 
     /// Checks whether the bytes of a model file are valid, and whether they can be compiled.
     pub fn check_bytes(&mut self, model: Bytes) -> CheckReport {
-        let diagnostics = self.plans(model).err().map_or(Vec::new(), |diagnostics| diagnostics.0);
+        let errors = self.plans(model).err().map_or(Vec::new(), |diagnostics| diagnostics.0);
         let mut report = CheckReport::default();
-        for diagnostic in diagnostics {
-            let invalid = diagnostic.code.is_invalidity();
-            let list = if invalid { &mut report.invalid } else { &mut report.unsupported };
+        for diagnostic in self.take_warnings().into_iter().chain(errors) {
+            let list = match (diagnostic.code.is_invalidity(), diagnostic.severity) {
+                (true, _) => &mut report.invalid,
+                (false, Severity::Error) => &mut report.unsupported,
+                (false, Severity::Warning) => &mut report.warnings,
+            };
             // Two stages may report the same error at the same location.
             if !list.contains(&diagnostic) {
                 list.push(diagnostic);
@@ -208,7 +227,9 @@ impl<'a> Compiler<'a> {
         let model = import::decode(model)?;
         let checked = check::model(&model);
         let graphs = import::training(&model, &checked, &self.options.settings)?;
-        graphs.map(|graphs| self.plan_training(graphs)).transpose()
+        let Some(mut graphs) = graphs else { return Ok(None) };
+        self.accept(std::mem::take(&mut graphs.warnings))?;
+        self.plan_training(graphs).map(Some)
     }
 
     /// Imports the graph of a model file, without running any pass.
@@ -258,6 +279,23 @@ impl<'a> Compiler<'a> {
         Ok(model)
     }
 
+    /// Keeps warnings for [`Self::take_warnings`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the warnings as errors if the options deny them.
+    fn accept(&self, warnings: Vec<Diagnostic>) -> Result<(), Diagnostics> {
+        if self.options.deny_warnings && !warnings.is_empty() {
+            let deny = |warning: Diagnostic| {
+                let error = Diagnostic { severity: Severity::Error, ..warning };
+                error.note("`--deny-warnings` makes this warning an error")
+            };
+            return Err(Diagnostics(warnings.into_iter().map(deny).collect()));
+        }
+        warnings.into_iter().for_each(|warning| self.warnings.push(warning));
+        Ok(())
+    }
+
     /// Plans a model while another thread hashes its bytes. Without optimization, as in a build
     /// script, hashing takes about as long as planning.
     fn plan_and_hash(&mut self, model: &Bytes) -> Result<(Planned, String), Diagnostics> {
@@ -281,12 +319,19 @@ impl<'a> Compiler<'a> {
 
     /// Returns a compiler with other options and the same observer.
     fn with_options<'b>(&'b mut self, options: &'b Options) -> Compiler<'b> {
-        Compiler { options, observer: Box::new(|pass, graph| (self.observer)(pass, graph)) }
+        let warnings = self.warnings.clone();
+        Compiler {
+            options,
+            observer: Box::new(|pass, graph| (self.observer)(pass, graph)),
+            warnings,
+        }
     }
 
     /// Checks and imports the main graph of a model.
     fn import_message(&self, model: &ModelProto) -> Result<Imported, Diagnostics> {
-        import::graph(model, &check::model(model), &self.options.settings)
+        let mut imported = import::graph(model, &check::model(model), &self.options.settings)?;
+        self.accept(std::mem::take(&mut imported.warnings))?;
+        Ok(imported)
     }
 
     fn optimize_message(&mut self, model: &ModelProto) -> Result<Graph, Diagnostics> {
@@ -299,11 +344,14 @@ impl<'a> Compiler<'a> {
         let model = import::decode(model)?;
         let checked = check::model(&model);
         if let Some(mut graphs) = import::training(&model, &checked, &self.options.settings)? {
+            self.accept(std::mem::take(&mut graphs.warnings))?;
             let files = std::mem::take(&mut graphs.files);
             let plans = Plans::Training(Box::new(self.plan_training(graphs)?));
             return Ok(Planned { plans, files });
         }
-        let Imported { graph, files } = import::graph(&model, &checked, &self.options.settings)?;
+        let Imported { graph, files, warnings } =
+            import::graph(&model, &checked, &self.options.settings)?;
+        self.accept(warnings)?;
         let plans = Plans::Inference(Box::new(self.plan_inference(graph)?));
         Ok(Planned { plans, files })
     }
@@ -341,7 +389,11 @@ impl CheckReport {
     /// Locates every diagnostic inside `place`.
     fn within(self, place: &str) -> CheckReport {
         let within = |diagnostics| Diagnostics(diagnostics).within(place).0;
-        CheckReport { invalid: within(self.invalid), unsupported: within(self.unsupported) }
+        CheckReport {
+            invalid: within(self.invalid),
+            unsupported: within(self.unsupported),
+            warnings: within(self.warnings),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use onnxc::{
 };
 use std::collections::{BTreeMap, HashSet};
 use syn::{
-    Ident, Lit, LitInt, LitStr, Path, Result, Token, bracketed,
+    Ident, Lit, LitBool, LitInt, LitStr, Path, Result, Token, bracketed,
     ext::IdentExt,
     parenthesized,
     parse::{Parse, ParseStream},
@@ -74,6 +74,7 @@ fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Resu
     let text = match form {
         Form::Text(_) | Form::List(_) => input.parse::<LitStr>()?.value(),
         Form::Number(_) => input.parse::<LitInt>()?.base10_digits().to_owned(),
+        Form::Flag => input.parse::<LitBool>()?.value.to_string(),
         Form::Word(..) => input.call(Ident::parse_any)?.to_string().replace('_', "-"),
     };
     options.set(&option, &text).map_err(|error| syn::Error::new(span, error.message))?;

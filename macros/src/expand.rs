@@ -1,9 +1,9 @@
 //! Expands the macro's arguments to items.
 
 use crate::arguments::Arguments;
-use onnxc::{Compiler, ModuleItems};
+use onnxc::{Compiler, ModuleItems, diag::Diagnostics};
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use std::{
     env,
     path::{Path, PathBuf},
@@ -19,13 +19,27 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let mut options = arguments.options.clone();
     let directory = path.parent().unwrap_or(Path::new("/"));
     options.settings.directory = Some(directory.to_owned());
-    let ModuleItems { items, files } = Compiler::new(&options)
+    let ModuleItems { items, warnings, files } = Compiler::new(&options)
         .module_items(model, &path)
         .map_err(|diagnostics| error(diagnostics.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
     let sources = [path.clone()].into_iter().chain(beside).map(|path| track_file(&path, literal));
     let sources = sources.collect::<Result<TokenStream>>()?;
-    Ok(quote!(#items #sources))
+    let warnings = Diagnostics(warnings).within(&place).text().lines();
+    let warnings: TokenStream = warnings.iter().map(|text| warning(text, literal)).collect();
+    Ok(quote!(#items #sources #warnings))
+}
+
+/// Returns an item for which rustc prints a warning at the model's literal. A macro can report
+/// errors only, but the use of a deprecated item is a warning with a text of choice.
+fn warning(text: &str, literal: &LitStr) -> TokenStream {
+    quote_spanned!(literal.span()=>
+        const _: () = {
+            #[deprecated(note = #text)]
+            const MODEL: () = ();
+            MODEL
+        };
+    )
 }
 
 /// Returns the absolute path of the model: in the package, or else in the folder of the file that

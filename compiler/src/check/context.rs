@@ -1,21 +1,22 @@
 //! The location of the checker, and the diagnostics that it collects.
 
-use crate::diag::{Code, Diagnostic, quoted};
+use crate::diag::{Code, Diagnostic, Severity, quoted};
 use onnxc_proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto,
     ValueInfoProto,
 };
 use std::collections::HashSet;
 
-/// The most diagnostics that are kept; a hostile model could cause millions.
+/// The most errors, and the most warnings, that are kept; a hostile model could cause millions.
 const MOST: usize = 200;
 
 /// The outcome of checking a model.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// The diagnostics, in the order of the file.
+    /// The errors and warnings, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
     faulty: HashSet<usize>,
+    is_unsorted: bool,
 }
 
 /// The state of the checker.
@@ -23,8 +24,18 @@ pub struct Checked {
 pub(super) struct Context<'p> {
     places: Vec<Place<'p>>,
     diagnostics: Vec<Diagnostic>,
-    left_out: usize,
+    errors: Counts,
+    warnings: Counts,
     faulty: HashSet<usize>,
+    /// The number of names that nodes read before a later node defines them.
+    unsorted: usize,
+}
+
+/// The numbers of diagnostics of one severity.
+#[derive(Default)]
+struct Counts {
+    kept: usize,
+    left_out: usize,
 }
 
 /// A part of a model that contains others.
@@ -56,13 +67,23 @@ impl Checked {
         self.faulty.contains(&address(message))
     }
 
-    /// Returns the first diagnostic as an error.
+    /// Returns whether the nodes of every graph and function are in topological order.
+    pub fn is_sorted(&self) -> bool {
+        !self.is_unsorted
+    }
+
+    /// Returns whether the model has an error.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// Returns the first error.
     ///
     /// # Errors
     ///
-    /// Returns the first diagnostic, if there is one.
+    /// Returns the first error, if there is one.
     pub fn into_first(self) -> Result<(), Diagnostic> {
-        match self.diagnostics.into_iter().next() {
+        match self.diagnostics.into_iter().find(Diagnostic::is_error) {
             None => Ok(()),
             Some(first) => Err(first),
         }
@@ -78,13 +99,17 @@ impl<'p> Context<'p> {
         result
     }
 
-    /// Adds a diagnostic, located at the current place.
+    /// Adds an error or a warning, located at the current place.
     pub fn report(&mut self, diagnostic: Diagnostic) {
-        self.mark();
-        if self.diagnostics.len() == MOST {
-            self.left_out += 1;
+        if diagnostic.is_error() {
+            self.mark();
+        }
+        let counts = if diagnostic.is_error() { &mut self.errors } else { &mut self.warnings };
+        if counts.kept == MOST {
+            counts.left_out += 1;
             return;
         }
+        counts.kept += 1;
         let located = self.places.iter().rev();
         self.diagnostics
             .push(located.fold(diagnostic, |diagnostic, place| diagnostic.within(place.text())));
@@ -107,15 +132,24 @@ impl<'p> Context<'p> {
         self.faulty.extend(markable);
     }
 
-    /// Returns whether more diagnostics are kept; expensive searches for details are skipped
-    /// otherwise.
-    pub fn keeps_more(&self) -> bool {
-        self.diagnostics.len() < MOST
+    /// Records that a node reads a name before a later node defines it.
+    pub fn mark_unsorted(&mut self) {
+        self.unsorted += 1;
     }
 
-    /// Returns the number of diagnostics so far.
+    /// Returns the number of names so far that nodes read before a later node defines them.
+    pub fn unsorted(&self) -> usize {
+        self.unsorted
+    }
+
+    /// Returns whether more errors are kept; expensive searches for details are skipped otherwise.
+    pub fn keeps_more(&self) -> bool {
+        self.errors.kept < MOST
+    }
+
+    /// Returns the number of errors so far.
     pub fn count(&self) -> usize {
-        self.diagnostics.len() + self.left_out
+        self.errors.kept + self.errors.left_out
     }
 
     /// Returns the function around the place, if there is one.
@@ -128,10 +162,15 @@ impl<'p> Context<'p> {
 
     /// Returns the result.
     pub fn finish(mut self) -> Checked {
-        if let (Some(last), more @ 1..) = (self.diagnostics.last_mut(), self.left_out) {
-            last.notes.push(format!("{more} more diagnostics are left out"));
+        let counts = [(Severity::Error, self.errors), (Severity::Warning, self.warnings)];
+        for (severity, Counts { left_out, .. }) in counts {
+            let mut of = self.diagnostics.iter_mut().filter(|one| one.severity == severity);
+            if let (Some(last), 1..) = (of.next_back(), left_out) {
+                last.notes.push(format!("{left_out} more diagnostics are left out"));
+            }
         }
-        Checked { diagnostics: self.diagnostics, faulty: self.faulty }
+        let Context { diagnostics, faulty, unsorted, .. } = self;
+        Checked { diagnostics, faulty, is_unsorted: unsorted > 0 }
     }
 }
 

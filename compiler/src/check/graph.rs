@@ -1,9 +1,9 @@
 //! Checks graphs: names, single assignment, order, and nested scopes.
 
 use super::{
-    context::{Context, Place},
+    context::{Context, Place, node_place},
     metadata::metadata,
-    node,
+    node, order,
     scope::{Definition, Kind, Scope},
     sparse, tensor,
     training::gradient,
@@ -11,8 +11,10 @@ use super::{
     unit::Unit,
 };
 use crate::diag::{Code, Diagnostic, quoted};
-use onnxc_proto::{GraphProto, NodeProto, TensorProto, TrainingInfoProto, ValueInfoProto};
-use std::collections::HashSet;
+use onnxc_proto::{
+    GraphProto, NodeProto, SparseTensorProto, TensorProto, TrainingInfoProto, ValueInfoProto,
+};
+use std::collections::{HashMap, HashSet};
 
 /// Checks the main graph of a model. Returns its scope, which the checks of the training
 /// information read.
@@ -45,7 +47,8 @@ pub(super) fn content<'p>(
     scope: &mut Scope<'_, 'p>,
 ) {
     if graph.name().is_empty() {
-        cx.fault_with(Code::MissingField, "the graph has no name", "any name will do");
+        let warning = Diagnostic::warning(Code::MissingField, "the graph has no name");
+        cx.report(warning.help("any name will do"));
     }
     metadata(cx, &graph.metadata_props);
     for input in &graph.input {
@@ -90,16 +93,18 @@ fn initializers<'p>(
     scope: &mut Scope<'_, 'p>,
 ) {
     let inputs: HashSet<&str> = graph.input.iter().map(|input| input.name()).collect();
-    let mut seen = HashSet::new();
-    let mut name = |cx: &mut Context<'p>, name: &'p str| {
+    let mut seen = HashMap::new();
+    let mut name = |cx: &mut Context<'p>, name: &'p str, tensor: Initializer<'p>| {
         if name.is_empty() {
             cx.fault(Code::MissingField, "the initializer has no name");
-        } else if !seen.insert(name) {
-            cx.fault(Code::DuplicateInitializer, "another initializer has the same name");
+        } else if let Some(other) = seen.insert(name, tensor) {
+            duplicate(cx, other, tensor);
         } else if ir_version > 0 && ir_version <= 3 && !inputs.contains(name) {
             let message =
                 format!("in IR version {ir_version} an initializer must be an input, too");
-            cx.fault_with(Code::InitializerNotInput, message, "set `ir_version` to 4 or newer");
+            let warning = Diagnostic::warning(Code::InitializerNotInput, message);
+            let warning = warning.note("onnxc reads it as a constant, as in newer versions");
+            cx.report(warning.help("set `ir_version` to 4 or newer"));
         } else if hides_inference(scope, name) {
             let message = format!("{} is declared by the model's graph", quoted(name));
             cx.fault(Code::TrainingNames, message);
@@ -108,25 +113,44 @@ fn initializers<'p>(
     };
     for tensor in &graph.initializer {
         cx.within(Place::Initializer(tensor), |cx| {
-            name(cx, tensor.name());
+            name(cx, tensor.name(), Initializer::Dense(tensor));
             tensor::tensor(cx, tensor);
         });
     }
     for tensor in &graph.sparse_initializer {
         cx.within(Place::SparseInitializer(tensor), |cx| {
-            name(cx, tensor.values.as_ref().map_or("", TensorProto::name));
+            let values = tensor.values.as_ref();
+            name(cx, values.map_or("", TensorProto::name), Initializer::Sparse(tensor));
             sparse::sparse(cx, tensor);
         });
     }
 }
 
-/// Checks nodes in order. Each may read only the names that are defined before it.
+/// An initializer, compared as the file stores it.
+#[derive(Clone, Copy, PartialEq)]
+enum Initializer<'p> {
+    Dense(&'p TensorProto),
+    Sparse(&'p SparseTensorProto),
+}
+
+/// Reports the second of two initializers with the same name. If they are equal, either will do.
+fn duplicate(cx: &mut Context<'_>, first: Initializer<'_>, second: Initializer<'_>) {
+    if first == second {
+        let message = "an equal initializer has the same name";
+        let warning = Diagnostic::warning(Code::DuplicateInitializer, message);
+        return cx.report(warning.note("onnxc uses one of them").help("remove one"));
+    }
+    cx.fault(Code::DuplicateInitializer, "another initializer has the same name");
+}
+
+/// Checks nodes in order. Each should read only the names that are defined before it.
 pub(super) fn nodes<'p>(
     cx: &mut Context<'p>,
     unit: Unit<'_, 'p>,
     nodes: &'p [NodeProto],
     scope: &mut Scope<'_, 'p>,
 ) {
+    let before = cx.unsorted();
     for (i, node) in nodes.iter().enumerate() {
         cx.within(Place::Node(node, i), |cx| {
             for name in node.input.iter().filter(|name| !name.is_empty()) {
@@ -141,21 +165,45 @@ pub(super) fn nodes<'p>(
             }
         });
     }
+    // A subgraph may read a value that a later node of this graph computes.
+    if cx.unsorted() > before {
+        cycle(cx, nodes);
+    }
 }
 
+/// Reports a cycle of nodes that are not sorted, if there is one.
+fn cycle<'p>(cx: &mut Context<'p>, nodes: &'p [NodeProto]) {
+    const LONGEST: usize = 20;
+    let Some(cycle) = order::sort(nodes, |_| Vec::new()).cycle else { return };
+    let first = cycle[0];
+    let mut diagnostic = Diagnostic::new(Code::Cycle, "the nodes form a cycle");
+    for (at, &i) in cycle.iter().enumerate().take(LONGEST) {
+        let next = cycle.get(at + 1).copied().unwrap_or(first);
+        let (user, producer) = (node_place(&nodes[i], i), node_place(&nodes[next], next));
+        diagnostic = diagnostic.note(format!("{user} uses an output of {producer}"));
+    }
+    if let more @ 1.. = cycle.len().saturating_sub(LONGEST) {
+        diagnostic = diagnostic.note(format!("the cycle has {more} more nodes"));
+    }
+    let help = "a loop is the operator `Loop`; if none is meant, correct the name of an input";
+    cx.within(Place::Node(&nodes[first], first), |cx| cx.report(diagnostic.help(help)));
+}
+
+/// Reports a name that nothing before a node defines.
 fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'_, '_>) {
     let shown = quoted(name);
-    // The search is slow, and a malicious model could repeat it for many names.
-    let later = cx.keeps_more().then(|| scope.maker(name)).flatten();
-    if let Some((number, is_here)) = later {
+    if let Some((number, is_here)) = scope.maker(name) {
         let graph = if is_here { "" } else { " of the enclosing graph" };
         let message = format!("nothing before this node defines {shown}, but a later one does");
-        let diagnostic = Diagnostic::new(Code::NotSorted, message)
+        let warning = Diagnostic::warning(Code::NotSorted, message)
             .note(format!("it is an output of node number {number}{graph}"))
-            .help("sort the nodes");
-        return cx.report(diagnostic);
+            .note("onnxc sorts the nodes");
+        cx.mark_unsorted();
+        let help = "write the sorted model: `onnxc optimize MODEL -o FILE`";
+        return cx.report(warning.help(help));
     }
     let message = format!("nothing before this node defines {shown}");
+    // The search is slow, and a malicious model could repeat it for many names.
     let reads_training = || unit.model.training.iter().any(|info| algorithm_defines(info, name));
     if scope.kind == Kind::Main && cx.keeps_more() && reads_training() {
         let message = format!("{message}; a training algorithm does, but inference cannot use it");

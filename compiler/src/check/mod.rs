@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `model` | format version, operator sets, metadata, devices |
 //! | `graph` | names, single assignment, order, scopes of nested graphs |
+//! | `order` | topological order, cycles |
 //! | `node` | the operator's domain and version, the numbers of inputs and outputs |
 //! | `attribute` | one value of the declared type; references to functions' attributes |
 //! | `tensor`, `sparse` | data against type and shape, in every field that can hold data |
@@ -24,8 +25,12 @@
 //! Some violations of the specification occur in many files and do no harm, so they are accepted:
 //! names that are not C identifiers, nodes and graphs that share a name, inputs and initializers of
 //! nested graphs that shadow an outer name, an output that is listed twice, outputs of the model
-//! without a type (it is inferred), declared types of inner values with outdated sizes,
-//! quantization annotations of unknown tensors.
+//! without a type (it is inferred), quantization annotations of unknown tensors.
+//!
+//! Others make the model invalid, but leave no doubt about its meaning. They are warnings, and
+//! import compiles the model all the same: nodes that are not sorted, graphs without a name,
+//! initializers of old files that are no inputs, equal initializers of one name. Import warns about
+//! declared shapes that differ from the inferred ones, which count.
 //!
 //! Recursion is no deeper than the nesting of messages, which the decoder limits.
 
@@ -38,6 +43,7 @@ mod metadata;
 mod model;
 mod node;
 mod opsets;
+mod order;
 mod scope;
 pub mod signature;
 mod sparse;
@@ -49,6 +55,7 @@ mod value;
 
 pub use attribute::kind as attribute_kind;
 pub use context::{Checked, node_place};
+pub use order::sort;
 pub use tensor::ensure_booleans;
 pub use training::gradient::{Names as GradientNames, is_flat};
 pub use value::{map, optional, sequence};

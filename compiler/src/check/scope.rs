@@ -1,14 +1,15 @@
 //! The names that are visible in a graph.
 
 use onnxc_proto::NodeProto;
-use std::collections::HashMap;
+use std::{cell::OnceCell, collections::HashMap};
 
 /// The names that a graph defines, within the scopes of outer graphs.
 pub(super) struct Scope<'s, 'p> {
     pub kind: Kind,
     pub names: HashMap<&'p str, Definition>,
-    /// The nodes of the graph, to find names that are used too early.
     nodes: &'p [NodeProto],
+    /// The node that defines each name, to find names that are used too early.
+    makers: OnceCell<HashMap<&'p str, usize>>,
     pub outer: Option<&'s Scope<'s, 'p>>,
 }
 
@@ -45,7 +46,7 @@ impl<'s, 'p> Scope<'s, 'p> {
         nodes: &'p [NodeProto],
         outer: Option<&'s Scope<'s, 'p>>,
     ) -> Scope<'s, 'p> {
-        Scope { kind, names: HashMap::new(), nodes, outer }
+        Scope { kind, names: HashMap::new(), nodes, makers: OnceCell::new(), outer }
     }
 
     /// Defines a name from outside of the graph.
@@ -77,8 +78,12 @@ impl<'s, 'p> Scope<'s, 'p> {
 
     /// Returns the index of the node that defines a name, and whether it is a node of this graph.
     pub fn maker(&self, name: &str) -> Option<(usize, bool)> {
-        let makes = |node: &NodeProto| node.output.iter().any(|output| output == name);
-        let here = self.nodes.iter().position(makes).map(|i| (i, true));
+        let makers = self.makers.get_or_init(|| {
+            let outputs = |node: &'p NodeProto| node.output.iter().map(String::as_str);
+            let nodes = self.nodes.iter().enumerate().rev();
+            nodes.flat_map(|(i, node)| outputs(node).map(move |name| (name, i))).collect()
+        });
+        let here = makers.get(name).map(|&i| (i, true));
         here.or_else(|| self.outer?.maker(name).map(|(i, _)| (i, false)))
     }
 

@@ -15,6 +15,20 @@ pub(super) fn input(cx: &mut Context<'_>, info: &ValueInfoProto) {
         return cx.fault_with(Code::MissingType, "the input has no type", "declare one");
     }
     declared(cx, info);
+    if let Some(Value::TensorType(ty)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
+        ty.shape.iter().for_each(|shape| unknown_sizes(cx, info.name(), shape));
+    }
+}
+
+/// Warns about sizes of -1.
+fn unknown_sizes(cx: &mut Context<'_>, input: &str, shape: &TensorShapeProto) {
+    for (axis, dim) in shape.dim.iter().enumerate() {
+        if dim.value == Some(dimension::Value::DimValue(-1)) {
+            let message = format!("axis {axis} has the size -1, which is read as unknown");
+            let warning = Diagnostic::warning(Code::UnknownSize, message);
+            cx.report(warning.help(format!("set the size with `--dim {input}_{axis}=N`")));
+        }
+    }
 }
 
 /// Checks the declared type of a value, if there is one: converters write empty types.

@@ -1,21 +1,23 @@
 //! `onnxc check`: checks whether models are valid.
 
-use super::options::Shared;
+use super::{message, options::Shared};
 use onnxc::{
     CheckReport, Compiler,
     diag::{Diagnostic, Diagnostics},
 };
 use std::{
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 /// Checks whether models are valid ONNX, and reports every error
 ///
-/// A model is valid if it follows every rule of the ONNX specification. Parts of a valid model that
-/// onnxc cannot compile (an operator, an unbounded size) are reported too, but do not make it
-/// invalid. The exit status is 1 if a model is invalid or cannot be read, else 0. `onnxc explain`
-/// explains the codes.
+/// A model is valid if it follows every rule of the ONNX specification. Violations that onnxc mends
+/// when it compiles the model, with a warning, make it invalid too. Parts of a valid model that
+/// onnxc cannot compile (an operator, an unbounded size) are reported, but do not make it invalid.
+/// The exit status is 1 if a model is invalid or cannot be read, else 0. `onnxc explain` explains
+/// the codes.
 #[derive(clap::Args)]
 pub struct Options {
     /// The models
@@ -23,8 +25,9 @@ pub struct Options {
     models: Vec<PathBuf>,
     #[command(flatten)]
     shared: Shared,
-    /// Print each diagnostic as a line of JSON: `model`, `code`, `invalid` (whether the model is
-    /// invalid), `message`, `at`, `notes`, `help`
+    /// Print each diagnostic as a line of JSON: `model`, `code`, `severity` (`error`, or `warning`
+    /// if the model compiles in spite of it), `invalid` (whether it makes the model invalid),
+    /// `message`, `at`, `notes`, `help`
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +38,7 @@ pub fn run(options: &Options) -> ExitCode {
     let shared = match shared.and_then(|shared| shared.validate().map(|()| shared)) {
         Ok(shared) => shared,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             return ExitCode::FAILURE;
         }
     };
@@ -49,15 +52,17 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn text(model: &Path, report: CheckReport) {
-    let outcome = match (report.invalid.len(), report.unsupported.len()) {
-        (0, 0) => "valid",
-        (0, _) => "valid, but onnxc cannot compile it",
-        (_, _) => "invalid",
+    let is_valid = report.invalid.is_empty();
+    let found = Diagnostics([report.invalid, report.unsupported, report.warnings].concat());
+    let outcome = match (is_valid, found.0.iter().any(Diagnostic::is_error)) {
+        (true, false) => "valid",
+        (true, true) => "valid, but onnxc cannot compile it",
+        (false, false) => "invalid, but onnxc can compile it",
+        (false, true) => "invalid",
     };
     outln!("{}: {outcome}", model.display());
-    let found = [report.invalid, report.unsupported].concat();
-    if !found.is_empty() {
-        outln!("\n{}\n", Diagnostics(found));
+    if !found.0.is_empty() {
+        outln!("\n{}\n", found.text().strict().colors(message::colors(&io::stdout())));
     }
 }
 
@@ -66,6 +71,7 @@ fn json(model: &Path, report: &CheckReport) {
         let line = serde_json::json!({
             "model": model.display().to_string(),
             "code": diagnostic.code.to_string(),
+            "severity": if diagnostic.is_error() { "error" } else { "warning" },
             "invalid": invalid,
             "message": diagnostic.message,
             "at": diagnostic.at,
@@ -75,5 +81,6 @@ fn json(model: &Path, report: &CheckReport) {
         outln!("{line}");
     };
     report.invalid.iter().for_each(|diagnostic| line(diagnostic, true));
-    report.unsupported.iter().for_each(|diagnostic| line(diagnostic, false));
+    let others = report.unsupported.iter().chain(&report.warnings);
+    others.for_each(|diagnostic| line(diagnostic, false));
 }

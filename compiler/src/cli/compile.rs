@@ -1,6 +1,9 @@
 //! `onnxc MODEL -o FILE`: compiles a model.
 
-use super::options::{OfModule, Shared};
+use super::{
+    message,
+    options::{OfModule, Shared},
+};
 use onnxc::{
     Optimize, Options, Precision, Weights,
     diag::{Code, Diagnostic, Diagnostics, quoted},
@@ -41,7 +44,7 @@ pub fn run(command: &Compile) -> ExitCode {
     match try_run(command, model) {
         Ok(()) => ExitCode::SUCCESS,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             ExitCode::FAILURE
         }
     }
@@ -53,13 +56,14 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     let options = command.options(file)?;
     let start = std::time::Instant::now();
     let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
-    let output = onnxc::Compiler::new(&options)
+    let mut output = onnxc::Compiler::new(&options)
         .observe(|pass, graph| {
             if wanted(pass) {
                 outln!("# after {pass}\n{graph}");
             }
         })
         .compile(model)?;
+    message::print_warnings(std::mem::take(&mut output.warnings));
     if wanted(PLAN) {
         output.plans.all().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }

@@ -16,6 +16,7 @@ mod compile;
 mod explain;
 mod files;
 mod inputs;
+mod message;
 mod npy;
 mod npz;
 mod ops;
@@ -27,6 +28,7 @@ mod run;
 mod show;
 mod test;
 mod train_prep;
+mod verify;
 
 use clap::{
     CommandFactory, Parser,

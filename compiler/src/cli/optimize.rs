@@ -1,6 +1,6 @@
 //! `onnxc optimize MODEL -o FILE`: simplifies a model.
 
-use super::{files, options::Shared};
+use super::{files, message, options::Shared, verify};
 use onnxc::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics},
     export, file,
@@ -25,6 +25,10 @@ pub struct Options {
     /// Write the types of all values, and not only of inputs and outputs
     #[arg(long)]
     types: bool,
+    /// Run the model before and after on the same inputs, and write the file only if the outputs
+    /// agree. The inputs are the first data set beside the model, or random ones
+    #[arg(long)]
+    verify: bool,
     #[command(flatten)]
     shared: Shared,
 }
@@ -34,14 +38,14 @@ pub fn run(options: &Options) -> ExitCode {
     let jobs = match jobs(options) {
         Ok(jobs) => jobs,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             return ExitCode::FAILURE;
         }
     };
     let mut failed = false;
     for (to, from) in jobs {
         if let Err(diagnostics) = optimize_file(options, &from, &to) {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             failed = true;
         }
     }
@@ -115,13 +119,21 @@ fn collect_models(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnos
 fn optimize_file(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let settings = options.shared.options()?.beside(from);
     let bytes = files::bytes(from)?;
-    let model = onnxc::Compiler::new(&settings).optimize_model(bytes);
-    let mut model = model.map_err(|diagnostics| diagnostics.within(&from.display().to_string()))?;
+    let original = bytes.clone();
+    let (place, mut compiler) = (from.display().to_string(), onnxc::Compiler::new(&settings));
+    let model = compiler.optimize_model(bytes);
+    let mut model = model.map_err(|diagnostics| diagnostics.within(&place))?;
+    message::print_warnings(Diagnostics(compiler.take_warnings()).within(&place).0);
     if let Some(graph) = &mut model.graph {
         graph.name = settings.name.clone().or(graph.name.take());
         if !options.types {
             export::without_types(graph);
         }
+    }
+    export::verify(&model).map_err(|diagnostic| diagnostic.within(to.display().to_string()))?;
+    if options.verify {
+        let same = verify::same_results((original, from), &model, &settings);
+        same.map_err(|diagnostics| diagnostics.within(&place))?;
     }
     Ok(export::write(model, to)?)
 }

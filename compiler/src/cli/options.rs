@@ -54,11 +54,16 @@ impl<const OF_MODULE: bool> Args for Given<OF_MODULE> {
 
 impl<const OF_MODULE: bool> FromArgMatches for Given<OF_MODULE> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = Self::arguments().flat_map(|&Argument { name, .. }| {
+        let mut given = Vec::new();
+        for &Argument { name, form, .. } in Self::arguments() {
+            if matches!(form, Form::Flag) {
+                given.extend(matches.get_flag(name).then(|| (name, true.to_string())));
+                continue;
+            }
             let values = matches.get_many::<String>(name).into_iter().flatten();
-            values.map(move |value| (name, value.clone()))
-        });
-        Ok(Given(given.collect()))
+            given.extend(values.map(|value| (name, value.clone())));
+        }
+        Ok(Given(given))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -72,6 +77,7 @@ fn arg(argument: &'static Argument) -> Arg {
     match argument.form {
         Form::Text(name) | Form::Number(name) => arg.value_name(name),
         Form::List(name) => arg.value_name(name).action(ArgAction::Append),
+        Form::Flag => arg.action(ArgAction::SetTrue),
         Form::Word(words, default) => {
             arg.value_parser(possible_values(words)).default_value(default)
         }

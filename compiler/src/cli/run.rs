@@ -3,6 +3,7 @@
 use super::{
     files::{self, Format},
     inputs::{self, Inputs},
+    message,
     options::Shared,
 };
 use onnxc::{
@@ -42,7 +43,7 @@ pub fn run(options: &Options) -> ExitCode {
     match try_run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             ExitCode::FAILURE
         }
     }
@@ -55,7 +56,8 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
         import::decode(bytes.clone()).map_err(|diagnostic| diagnostic.within(place.clone()))?;
     let runs = inputs::runs(inputs::read(&options.input, proto.graph.as_ref())?)?;
     let outcome = compute(bytes, options, &runs).map_err(|diagnostics| diagnostics.within(&place));
-    let (plan, results) = outcome?;
+    let (plan, results, warnings) = outcome?;
+    message::print_warnings(Diagnostics(warnings).within(&place).0);
     for (run, outputs) in results.iter().enumerate() {
         let run = (results.len() > 1).then_some(run);
         match &options.output_dir {
@@ -97,7 +99,7 @@ fn compute(
     bytes: onnxc_proto::Bytes,
     options: &Options,
     runs: &[Inputs],
-) -> Result<(Plan, Vec<Vec<Value>>), Diagnostics> {
+) -> Result<(Plan, Vec<Vec<Value>>, Vec<Diagnostic>), Diagnostics> {
     let mut compile = options.shared.options()?.beside(&options.model);
     let proto = import::decode(bytes.clone())?;
     if let Some(graph) = &proto.graph {
@@ -116,7 +118,8 @@ fn compute(
             dims.entry(name).or_insert(size);
         }
     }
-    let planned = onnxc::Compiler::new(&compile).plan(bytes);
+    let mut compiler = onnxc::Compiler::new(&compile);
+    let planned = compiler.plan(bytes);
     let plan = planned.map_err(|mut diagnostics| {
         // The error may be due to a misspelled input, so unknown inputs are reported too.
         let names: Vec<_> = proto.graph.iter().flat_map(|graph| &graph.input).collect();
@@ -133,7 +136,7 @@ fn compute(
         let found = session.run(&inputs::in_order(&plan, given)?);
         results.push(found.map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?);
     }
-    Ok((plan, results))
+    Ok((plan, results, compiler.take_warnings()))
 }
 
 /// Returns a unique file name for an output. `_` replaces characters that are not letters or

@@ -1,6 +1,6 @@
 //! `onnxc show MODEL`: prints a model in ONNX's textual syntax.
 
-use super::{compile, files, options::Shared};
+use super::{compile, files, message, options::Shared};
 use onnxc::{
     diag::Diagnostics,
     import::{self, print},
@@ -33,7 +33,7 @@ pub fn run(options: &Options) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,6 @@
 //! `onnxc train-prep MODEL --loss LOSS --optimizer OPTIMIZER -o FILE`: makes a model trainable.
 
-use super::{files, options::one_of};
+use super::{files, message, options::one_of};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use onnxc::{
     choice::Choice,
@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> ExitCode {
     match try_run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             ExitCode::FAILURE
         }
     }

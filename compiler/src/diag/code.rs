@@ -26,7 +26,7 @@ macro_rules! codes {
 }
 
 // 0xx: files and the command line. 1xx: rules of the file format. 2xx: types and sizes. 3xx: valid,
-// but not compiled. 4xx: training. 9xx: onnxc itself.
+// but not compiled, or not as it is written. 4xx: training. 9xx: onnxc itself.
 codes! {
     Io = 1: "\
         A file could not be read or written. The message is the operating system's. Check the \
@@ -50,7 +50,8 @@ codes! {
     MissingField = 101: "\
         A field that the ONNX specification requires is absent or empty, such as the name of a \
         graph, of an input or of an attribute, or the operator of a node. Models that were \
-        written by hand often lack one. Any unused name will do."
+        written by hand often lack one. Any unused name will do. onnxc only warns about a graph \
+        without a name."
     BadField = 102: "\
         A field has a value that the ONNX specification does not allow. The message names the \
         field and says what is wrong with it."
@@ -79,9 +80,9 @@ codes! {
         the stack of the compiler from hostile models."
     NotSorted = 108: "\
         A node uses a value that only a later node computes. ONNX requires the nodes of a graph \
-        in topological order, each after the nodes whose outputs it uses. Sort the nodes. If that \
-        is impossible, they form a cycle, which ONNX does not allow: a loop is the operator \
-        `Loop`."
+        in topological order, each after the nodes whose outputs it uses. onnxc sorts the nodes \
+        and warns, but other tools reject the model: sort them, or write the model again with \
+        `onnxc optimize`."
     UndefinedOutput = 109: "\
         Nothing in a graph defines one of its outputs. An output must be the output of a node, an \
         initializer or an input of the same graph. A branch of `If` or the body of a loop cannot \
@@ -158,11 +159,12 @@ codes! {
     EmptyNode = 128: "A node has neither inputs nor outputs, so it has no effect. Remove it."
     DuplicateInitializer = 129: "\
         Two initializers of a graph, dense or sparse, have the same name. Rename or remove one. \
-        If both are equal, one is enough."
+        If both are equal, onnxc uses one and warns."
     InitializerNotInput = 130: "\
         An initializer is not among the inputs of its graph. Up to IR version 3, every \
         initializer must be an input too. Since version 4, an initializer that is not an input is \
-        a constant. Raise `ir_version`, or add the input."
+        a constant, and onnxc reads it so in older files too, with a warning. Raise `ir_version`, \
+        or add the input."
     ElementType = 131: "\
         A tensor has no element type, or one that ONNX does not have. `data_type` must be a \
         number of `TensorProto.DataType` other than 0. An unknown number may belong to a newer \
@@ -199,6 +201,10 @@ codes! {
         The parts of a sequence, map or optional value do not fit together. `elem_type` names the \
         field that holds the elements. A map has as many values as keys, and its keys are in \
         `keys` or `string_keys`, never in both."
+    Cycle = 141: "\
+        Nodes form a cycle: each uses an output of the one before it, and the first uses an \
+        output of the last. The notes list them in this order. ONNX graphs are acyclic, and a \
+        loop is the operator `Loop`. A name that is used twice is a common cause."
     DuplicateFunction = 151: "\
         Two functions have the same domain, name and overload, so that it is unclear which one a \
         node calls. Remove one, or give it another overload."
@@ -235,8 +241,9 @@ codes! {
         the types of the node's inputs. A size that was fixed with `--dim` may be the wrong one."
     DeclaredMismatch = 203: "\
         The model declares a type for a value that differs from the inferred one. The model was \
-        changed without its declarations, or a node does not compute what its author intended. \
-        Delete or correct the declaration."
+        changed without its declarations, or a node does not compute what its author intended. If \
+        only the shapes differ, onnxc uses the inferred one and warns. Delete or correct the \
+        declaration."
     UnknownShape = 204: "\
         The rank of a value is unknown until the model runs, and onnxc generates code for known \
         ranks only. The model is valid. Constant shapes (`--const`), or declared types, may \
@@ -268,6 +275,18 @@ codes! {
         Training cannot be added to the model. The model has training information already, has no \
         weights of type float or double as initializers, or imports a version of ONNX's operators \
         that is too old for the loss. The message says which."
+    UnreadOutputs = 307: "\
+        A node of an old operator set version has outputs that nothing reads, and that later \
+        versions of the operator do not have. Before version 14, more than one output of \
+        `BatchNormalization` meant training. Exporters wrote those outputs into models for \
+        inference too, so onnxc leaves them out and normalizes by the mean and variance of the \
+        model. If the model is meant to train, make one of the outputs an output of the graph."
+    UnknownSize = 308: "\
+        An input declares a size of -1 or 0. Some exporters write both for a size that is not \
+        known. A -1 always means that. A 0 means it only if the model cannot \
+        be compiled with empty inputs, or if all its outputs would be empty. The size is then \
+        free, and named after the input and the axis: `--dim NAME=N` sets it. In the file, an \
+        unknown size has a name (`dim_param`) or no value."
 
     TrainingVersion = 401: "\
         The model has training information, but its version does not allow it. Training needs \

@@ -4,7 +4,7 @@ use super::{LARGEST_FILE, move_out};
 use crate::{
     diag::Result,
     file::{self, Replacement, write_if_changed},
-    import::print,
+    import::{self, print},
 };
 use onnxc_proto::{Message, ModelProto};
 use std::{fs, path::Path};
@@ -23,14 +23,17 @@ use std::{fs, path::Path};
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be written, or if `to` cannot have a file of weights beside
-/// it.
+/// Returns an error if a file cannot be written, if `to` cannot have a file of weights beside it, or
+/// if the model has no form in the textual syntax.
 pub fn write(mut model: ModelProto, to: &Path) -> Result {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(file::refused(to))?;
     }
     if to.extension().is_some_and(|end| end == "onnxtxt") {
-        return write_if_changed(to, print::model(&model, usize::MAX).as_bytes());
+        let text = print::model(&model, usize::MAX);
+        // What cannot be read again is not written.
+        import::decode(text.clone().into())?;
+        return write_if_changed(to, text.as_bytes());
     }
     let name = to.with_extension("data");
     let name = name.file_name().unwrap_or_default().to_string_lossy();

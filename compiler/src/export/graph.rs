@@ -5,7 +5,9 @@ use super::{
     version::Needs,
 };
 use crate::{
+    check::signature,
     diag::{Code, Diagnostic, DiagnosticSink},
+    domain,
     ident::Names,
     import::{attribute, proto, types},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
@@ -71,7 +73,10 @@ impl<'g> Writer<'g> {
     pub fn body(&mut self) -> GraphProto {
         let graph = self.graph;
         let body = &graph[graph.body];
-        let names: Vec<String> = (0..body.outputs.len()).map(|i| self.output_name(i)).collect();
+        let mut names = Vec::new();
+        for i in 0..body.outputs.len() {
+            names.push(self.output_name(i, &names));
+        }
         let mut own = HashMap::new();
         for (&id, name) in body.outputs.iter().zip(&names) {
             let id = self.source(id);
@@ -94,11 +99,18 @@ impl<'g> Writer<'g> {
         proto
     }
 
-    /// Returns the name of output `i`.
-    fn output_name(&mut self, i: usize) -> String {
+    /// Returns the name of output `i`. `before` has the names of the outputs before it.
+    fn output_name(&mut self, i: usize, before: &[String]) -> String {
         let (graph, body) = (self.graph, &self.graph[self.graph.body]);
         let id = body.outputs[i];
         let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name);
+        // A model may list an output twice.
+        let again = (0..i).find(|&first| {
+            body.outputs[first] == id && graph.info.outputs.get(first) == Some(name)
+        });
+        if let Some(first) = again {
+            return before[first].clone();
+        }
         let is_input = body.inputs.contains(&id) && *name == self.name(id);
         if is_input { name.clone() } else { self.labels.unique(name) }
     }
@@ -141,8 +153,13 @@ impl<'g> Writer<'g> {
             let (id, ty) = (self.source(id), &graph[id].ty);
             let said = outputs.map(|names| names[i].clone());
             let is_input = region.inputs.contains(&id) && said == Some(self.name(id));
-            let itself = (is_input || self.is_made(id, region)) && given.insert(id);
-            let name = if itself { self.name(id) } else { self.copied(id, said, &mut proto) };
+            let is_again = outputs.is_some_and(|names| names[..i].contains(&names[i]));
+            let is_own = is_input || self.is_made(id, region);
+            let name = match said {
+                Some(said) if is_again => said,
+                _ if is_own && given.insert(id) => self.name(id),
+                said => self.copied(id, said, &mut proto),
+            };
             let declared = outputs.and_then(|_| graph.info.declared.get(i));
             let r#type = self.ty(&self.sizes.known(&name, ty, declared));
             proto.output.push(ValueInfoProto { name: Some(name), r#type, ..Default::default() });
@@ -178,8 +195,14 @@ impl<'g> Writer<'g> {
         if node.op.domain() == Domain::Internal {
             self.without_form(node);
         }
+        let [least_inputs, most_outputs] = arity(node);
+        if node.outputs.len() > most_outputs {
+            self.without_form(node);
+        }
         let given = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        let inputs = node.inputs[..given].to_vec();
+        let mut inputs = node.inputs[..given].to_vec();
+        // An omitted input has an empty name, unless the operator takes fewer inputs.
+        inputs.resize(given.max(least_inputs), None);
         self.needs.node(node, &inputs, &mut attributes);
         let mut operand = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.operand(id));
         let input: Vec<String> = inputs.iter().map(&mut operand).collect();
@@ -250,6 +273,18 @@ impl<'g> Writer<'g> {
         }
         Some(self.value(id)).filter(|value| value.r#type.is_some())
     }
+}
+
+/// Returns the least number of inputs and the greatest number of outputs of an operator in its
+/// newest form.
+fn arity(node: &Node) -> [usize; 2] {
+    let (domain, name) = (node.op.domain(), node.op.name());
+    let signature = signature::find(domain::canonical(&domain.to_string()), name, domain.newest());
+    let form = signature.and_then(|(_, signature)| signature.form.as_ref());
+    form.map_or([0, usize::MAX], |form| {
+        let most = signature::arity(&form.outputs).1;
+        [signature::arity(&form.inputs).0, most.unwrap_or(usize::MAX)]
+    })
 }
 
 /// Returns a graph name, which must not be empty.

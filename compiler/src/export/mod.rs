@@ -9,10 +9,12 @@ mod external;
 mod file;
 mod graph;
 mod names;
+mod verify;
 mod version;
 
 pub use external::{LARGEST_FILE, Weights, move_out};
 pub use file::write;
+pub use verify::verify;
 
 use crate::{
     diag::{DiagnosticSink, Diagnostics},

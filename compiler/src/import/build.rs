@@ -11,6 +11,7 @@ use super::{
     tensor::{sparse, tensor},
     topological_sort::{self, named_values},
     training_types,
+    zeros::{self, Zeros},
 };
 use crate::{
     check::{Checked, node_place, signature},
@@ -30,6 +31,8 @@ pub struct Imported {
     pub graph: Graph,
     /// External data files, relative to the model's directory.
     pub files: Vec<PathBuf>,
+    /// The warnings of the checker and of the import.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Builds the graph of a checked model. Skips the nodes and tensors that the checker found faulty,
@@ -37,41 +40,45 @@ pub struct Imported {
 ///
 /// # Errors
 ///
-/// Returns the diagnostics of the checker, followed by those of the import.
+/// Returns the diagnostics of the checker, followed by those of the import, if one is an error.
 pub fn graph(
     proto: &ModelProto,
     checked: &Checked,
     settings: &Settings,
 ) -> std::result::Result<Imported, Diagnostics> {
-    if proto.graph.is_none() {
-        return Err(not_a_model("it has no graph").into());
-    }
-    let built = model(proto, settings, checked);
-    let bound = training_types::find_faults(proto, settings, checked);
+    let Some(main) = &proto.graph else { return Err(not_a_model("it has no graph").into()) };
+    let built = zeros::import(main, |zeros| model(proto, main, settings, checked, zeros));
     let mut found = checked.diagnostics.clone();
-    let (imported, more) = match built {
-        Ok(imported) => (Some(imported), bound),
+    match built {
+        Ok(mut imported) => {
+            found.append(&mut imported.warnings);
+            found.extend(training_types::find_faults(proto, settings, checked));
+            Ok(Imported { warnings: Diagnostics(found).into_warnings()?, ..imported })
+        }
         // An error in the model's graph is an error in the training graphs, too.
-        Err(found) => (None, diagnostics::merge_external_data_errors(found.0)),
-    };
-    found.extend(more);
-    imported.filter(|_| found.is_empty()).ok_or(Diagnostics(found))
+        Err(more) => {
+            found.extend(diagnostics::merge_external_data_errors(more.0));
+            Err(Diagnostics(found))
+        }
+    }
 }
 
 /// Builds the graph of a model.
 fn model(
     proto: &ModelProto,
+    main: &GraphProto,
     settings: &Settings,
     checked: &Checked,
+    zeros: Zeros,
 ) -> std::result::Result<Imported, Diagnostics> {
-    let graph_proto = proto.graph.as_ref().expect("`graph` returns an error without a graph");
-    let mut builder = GraphBuilder::new(proto, graph_proto, settings, checked);
+    let mut builder = GraphBuilder::new(proto, main, settings, checked);
+    builder.dims.zeros = zeros;
     let opsets = builder.opsets(proto);
-    builder.body(graph_proto, &opsets);
+    builder.body(main, &opsets);
     builder.unused_bindings();
-    builder.unused(graph_proto).into_iter().for_each(|diagnostic| builder.found.push(diagnostic));
-    builder.found.within(|| place(graph_proto)).finish()?;
-    Ok(Imported { graph: builder.graph, files: builder.files.into_read() })
+    builder.unused(main).into_iter().for_each(|diagnostic| builder.found.push(diagnostic));
+    let warnings = builder.found.within(|| place(main)).finish()?;
+    Ok(Imported { graph: builder.graph, files: builder.files.into_read(), warnings })
 }
 
 impl GraphBuilder<'_> {
@@ -173,11 +180,12 @@ impl GraphBuilder<'_> {
             let found = scope.values.get(name).copied();
             // The checker has reported an output that nothing defines.
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
-            let declared = (output.r#type.is_some() && scope.region == self.graph.body)
-                .then(|| self.declared(output).unwrap_or(Type::Unknown));
-            let itself = declared.as_ref().map(|declared| self.as_declared(name, declared, id));
-            outputs.push(itself.unwrap_or(id));
-            types.push(declared.unwrap_or(Type::Unknown));
+            let is_declared = output.r#type.is_some() && scope.region == self.graph.body;
+            let declared = if is_declared { self.declared(output) } else { None };
+            let declared = declared.unwrap_or(Type::Unknown);
+            let (id, declared) = self.as_declared(name, declared, id);
+            outputs.push(id);
+            types.push(declared);
         }
         if scope.region == self.graph.body {
             Rc::make_mut(&mut self.graph.info).declared = types;
@@ -186,7 +194,7 @@ impl GraphBuilder<'_> {
     }
 
     pub(super) fn nodes(&mut self, nodes: &[NodeProto], scope: &mut Scope<'_>) {
-        for i in topological_sort::sort(nodes, scope) {
+        for i in topological_sort::sort(nodes, self.checked.is_sorted(), scope) {
             self.add_numbered_node(i, &nodes[i], scope);
         }
     }
@@ -268,7 +276,8 @@ impl GraphBuilder<'_> {
             Reading::Nodes(nodes) => {
                 let attributes = self.read_attributes(attributes)?.0;
                 let op = Rc::new(Composite { entry, version, attributes, nodes });
-                self.add(op, node, (inputs, Vec::new()), scope)
+                let operands = Operands { inputs, outputs: &node.output, regions: Vec::new() };
+                self.add(op, node, operands, scope)
             }
             Reading::Body(text) => {
                 let function = self.operator_body(entry, text)?;
@@ -296,12 +305,17 @@ impl GraphBuilder<'_> {
         scope: &mut Scope<'_>,
     ) -> Result {
         let (typed, graphs) = self.read_attributes(attributes)?;
+        let is_in_operator = scope.call.is_some_and(|call| call.is_operator);
+        let unread = if is_in_operator { 0 } else { self.read_names.count_unread(node) };
         let mut reader =
             Reader::new(&mut self.graph, scope.region, version, inputs, node.output.len(), typed);
+        reader.unread = unread;
         let op = read(&mut reader)?;
+        let outputs = reader.outputs;
+        reader.warnings.drain(..).for_each(|warning| self.found.push(warning));
         let (inputs, regions) = reader.finish()?;
         let regions = regions.into_iter().map(|graph| graphs[graph]).collect();
-        self.add(op, node, (inputs, regions), scope)
+        self.add(op, node, Operands { inputs, outputs: &node.output[..outputs], regions }, scope)
     }
 
     /// Adds a node with its subgraphs, and defines its outputs.
@@ -309,11 +323,11 @@ impl GraphBuilder<'_> {
         &mut self,
         op: Rc<dyn Op>,
         node: &NodeProto,
-        (inputs, regions): (Vec<Option<ValueId>>, Vec<Subgraph<'_>>),
+        Operands { inputs, outputs, regions }: Operands<'_>,
         scope: &mut Scope<'_>,
     ) -> Result {
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
-        let mut names: Vec<Option<String>> = node.output.iter().map(label).collect();
+        let mut names: Vec<Option<String>> = outputs.iter().map(label).collect();
         while names.last().is_some_and(Option::is_none) {
             names.pop();
         }
@@ -322,8 +336,8 @@ impl GraphBuilder<'_> {
         self.regions(&mut new, &regions, scope)?;
         let (id, result) = self.graph.node(scope.region, new);
         self.graph.note(id, notes(node));
-        let outputs = self.graph[id].outputs.clone();
-        for (name, output) in node.output.iter().zip(outputs) {
+        let values = self.graph[id].outputs.clone();
+        for (name, output) in outputs.iter().zip(values) {
             if let Some(output) = output {
                 self.define(name, output, scope);
             }
@@ -350,6 +364,13 @@ impl GraphBuilder<'_> {
         let found = scope.values.get(name).copied();
         Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
     }
+}
+
+/// The inputs, the names of the outputs, and the subgraphs of a node.
+struct Operands<'n> {
+    inputs: Vec<Option<ValueId>>,
+    outputs: &'n [String],
+    regions: Vec<Subgraph<'n>>,
 }
 
 /// The documentation and metadata of a node, which do not change what it computes.

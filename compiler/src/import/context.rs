@@ -6,6 +6,7 @@ use super::{
     external,
     settings::Settings,
     types::{self, Dimensions},
+    unread::ReadNames,
 };
 use crate::{
     check::Checked,
@@ -41,6 +42,8 @@ pub(super) struct GraphBuilder<'p> {
     /// The parsed bodies of operators, by their text.
     pub(super) bodies: HashMap<String, Rc<FunctionProto>>,
     pub(super) bindings: Bindings<'p>,
+    /// The names that the model reads.
+    pub(super) read_names: ReadNames<'p>,
     /// The variables of a trainable model, until they become inputs of its graph.
     pub(super) variables: Vec<Variable>,
     pub(super) fitting: Fitting<*const GraphProto>,
@@ -111,6 +114,7 @@ impl<'p> GraphBuilder<'p> {
         GraphBuilder {
             functions: functions.collect(),
             bindings: Bindings::of(proto, &settings.customs),
+            read_names: ReadNames::of(proto),
             ..GraphBuilder::for_graph(graph, settings, checked)
         }
     }
@@ -131,6 +135,7 @@ impl<'p> GraphBuilder<'p> {
             functions: HashMap::new(),
             bodies: HashMap::new(),
             bindings: Bindings::default(),
+            read_names: ReadNames::default(),
             variables: Vec::new(),
             fitting: Fitting::default(),
             depth: 0,

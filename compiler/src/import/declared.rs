@@ -1,6 +1,7 @@
 //! Compares the types that a model declares with the inferred ones.
 
 use super::{
+    Settings,
     context::{GraphBuilder, Scope},
     types::{self, Dimensions},
 };
@@ -23,27 +24,40 @@ impl GraphBuilder<'_> {
         self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
     }
 
-    /// Converts an output to its declared type, and compares the two. A loop-carried optional that
-    /// is declared as its content gets an `OptionalGetElement`, though the loop may end before it
-    /// has a value.
-    pub(super) fn as_declared(&mut self, name: &str, declared: &Type, id: ValueId) -> ValueId {
+    /// Converts an output to its declared type, and compares the two. Returns the output and its
+    /// type, which is the inferred one if the shapes differ. A loop-carried optional that is
+    /// declared as its content gets an `OptionalGetElement`, though the loop may end before it has
+    /// a value.
+    pub(super) fn as_declared(
+        &mut self,
+        name: &str,
+        declared: Type,
+        id: ValueId,
+    ) -> (ValueId, Type) {
         let inferred = self.graph[id].ty.clone();
         let is_optional = |ty: &Type| matches!(ty, Type::Optional(_));
-        if is_optional(&inferred) && !is_optional(declared) && *declared != Type::Unknown {
+        if is_optional(&inferred) && !is_optional(&declared) && declared != Type::Unknown {
             let content = self.graph.add(self.graph.body, name, OptionalGetElement, &[id]);
-            return self.found.keep(content).unwrap_or(id);
+            return (self.found.keep(content).unwrap_or(id), declared);
         }
-        self.compare(name, declared, &inferred);
-        id
+        match differ(&declared, &inferred) {
+            None => (id, declared),
+            Some(difference) => {
+                self.report(difference, ("output", name), &declared, &inferred);
+                (id, inferred)
+            }
+        }
     }
 
-    /// Compares the declared element types of inner values with the inferred ones. Their sizes are
-    /// not compared: exporters often write those of another batch.
+    /// Compares the declared types of inner values with the inferred ones. If the user sets sizes,
+    /// only element types are compared: the model is right for other sizes.
     pub(super) fn inner_types<'v>(
         &mut self,
         declared: impl IntoIterator<Item = &'v ValueInfoProto>,
         scope: &Scope<'_>,
     ) {
+        let Settings { dims, shapes, consts, .. } = self.settings;
+        let is_as_written = dims.is_empty() && shapes.is_empty() && consts.is_empty();
         for value in declared {
             let Some(&id) = scope.values.get(value.name()) else { continue };
             // Its dimensions are not those of the model's interface.
@@ -51,31 +65,63 @@ impl GraphBuilder<'_> {
             let declared = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value));
             let declared = declared.and_then(|ty| types::ty(ty, value.name(), &mut dims).ok());
             let Some(declared) = declared else { continue };
-            let inferred = &self.graph[id].ty;
-            if element(&declared).zip(element(inferred)).is_some_and(|(a, b)| a != b) {
-                let message =
-                    format!("the model declares {declared}, but its nodes give {inferred}");
-                let diagnostic = Diagnostic::new(Code::DeclaredMismatch, message);
-                self.found.push(diagnostic.within(format!("value {}", quoted(value.name()))));
+            let inferred = self.graph[id].ty.clone();
+            let difference = differ(&declared, &inferred)
+                .filter(|difference| is_as_written || *difference == Difference::Elements);
+            if let Some(difference) = difference {
+                self.report(difference, ("value", value.name()), &declared, &inferred);
             }
         }
     }
 
-    /// Compares the declared type of an output with the inferred one.
-    fn compare(&mut self, name: &str, declared: &Type, inferred: &Type) {
-        let fits = match (declared, inferred) {
-            (Type::Tensor(a), Type::Tensor(b)) => {
-                let sizes = a.shape.iter().zip(&b.shape);
-                let differ =
-                    |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
-                a.dtype == b.dtype && a.rank() == b.rank() && !sizes.into_iter().any(differ)
-            }
-            _ => true,
+    /// Reports a declared type that differs from the inferred one.
+    fn report(
+        &mut self,
+        difference: Difference,
+        (kind, name): (&str, &str),
+        declared: &Type,
+        inferred: &Type,
+    ) {
+        let message = format!("the model declares {declared}, but its nodes give {inferred}");
+        let diagnostic = match difference {
+            Difference::Elements => Diagnostic::new(Code::DeclaredMismatch, message),
+            Difference::Shape => Diagnostic::warning(Code::DeclaredMismatch, message)
+                .note("the shape that the nodes give counts"),
         };
-        if !fits {
-            let message = format!("the model declares {declared}, but its nodes give {inferred}");
-            let diagnostic = Diagnostic::new(Code::DeclaredMismatch, message);
-            self.found.push(diagnostic.within(format!("output {}", quoted(name))));
+        self.found.push(diagnostic.within(format!("{kind} {}", quoted(name))));
+    }
+}
+
+/// How a declared type differs from an inferred one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    /// In the element type, or the kind of the value.
+    Elements,
+    /// In the rank, or in a size that both know.
+    Shape,
+}
+
+/// Compares the declared type of a value with the inferred one.
+fn differ(declared: &Type, inferred: &Type) -> Option<Difference> {
+    match (declared, inferred) {
+        (Type::Tensor(a), Type::Tensor(b)) => {
+            let mut sizes = a.shape.iter().zip(&b.shape);
+            let differ =
+                |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+            if a.dtype != b.dtype {
+                Some(Difference::Elements)
+            } else if a.rank() != b.rank() || sizes.any(differ) {
+                Some(Difference::Shape)
+            } else {
+                None
+            }
+        }
+        (Type::Sequence(a), Type::Sequence(b)) | (Type::Optional(a), Type::Optional(b)) => {
+            differ(a, b)
+        }
+        _ => {
+            let elements = element(declared).zip(element(inferred));
+            elements.is_some_and(|(a, b)| a != b).then_some(Difference::Elements)
         }
     }
 }

@@ -20,7 +20,7 @@ enum When {
 }
 
 impl Found {
-    /// Adds an error that always applies.
+    /// Adds a warning, or an error that always applies.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.0.push(Conditional { diagnostic, when: When::Always });
     }
@@ -66,11 +66,10 @@ impl Found {
         self.0.retain(|diagnostic| diagnostic.when == When::Always);
     }
 
-    /// Takes all diagnostics, and returns them as `Err` if there are any.
-    pub fn finish(&mut self) -> std::result::Result<(), Diagnostics> {
+    /// Takes all diagnostics. Returns the warnings, or everything as `Err` if one is an error.
+    pub fn finish(&mut self) -> std::result::Result<Vec<Diagnostic>, Diagnostics> {
         let all = mem::take(&mut self.0).into_iter().map(|found| found.diagnostic);
-        let all: Vec<Diagnostic> = all.collect();
-        if all.is_empty() { Ok(()) } else { Err(Diagnostics(all)) }
+        Diagnostics(all.collect()).into_warnings()
     }
 }
 

@@ -17,7 +17,12 @@ pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(
         let tensor = inputs.get(info.name()).and_then(Value::tensor);
         let (Some(shape), Some(tensor)) = (&ty.shape, tensor) else { continue };
         for (axis, (dim, &size)) in shape.dim.iter().zip(&tensor.shape).enumerate() {
-            if types::number(dim).is_none() {
+            // A 0 may mean that the size is unknown.
+            let is_free = match types::number(dim) {
+                None => true,
+                Some(declared) => declared == 0 && size != 0,
+            };
+            if is_free {
                 sizes.push((types::label(dim, info.name(), axis), Size::Fixed(size as i64)));
             }
         }

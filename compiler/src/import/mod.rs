@@ -25,7 +25,9 @@ mod topological_sort;
 mod training;
 mod training_types;
 pub(crate) mod types;
+mod unread;
 pub mod value;
+mod zeros;
 
 pub use build::{Imported, graph};
 pub use decode::decode;

@@ -269,7 +269,10 @@ impl Spec {
         });
         *graph = builder.graph;
         result?;
-        builder.found.finish().map_err(|mut diagnostics| diagnostics.0.remove(0))?;
+        builder.found.finish().map_err(|all| {
+            let mut errors = all.0.into_iter().filter(Diagnostic::is_error);
+            errors.next().expect("`finish` fails only if there is an error")
+        })?;
         Ok(node.output.iter().map(|name| scope.values.get(name).copied()).collect())
     }
 }

@@ -19,6 +19,7 @@ use onnxc_proto::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    mem::take,
     path::PathBuf,
     rc::Rc,
 };
@@ -36,6 +37,8 @@ pub struct Training {
     pub steps: Vec<(String, Graph)>,
     /// The external data files, relative to the model's directory.
     pub files: Vec<PathBuf>,
+    /// The warnings of the checker and of the import.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Builds the graphs of a checked model, or returns `None` if it has no training information.
@@ -52,13 +55,14 @@ pub fn training(
         return Ok(None);
     };
     reject_states(settings)?;
-    if !checked.diagnostics.is_empty()
-        || !training_types::find_faults(proto, settings, checked).is_empty()
-    {
+    let faults = Diagnostics(training_types::find_faults(proto, settings, checked));
+    let warnings = match faults.into_warnings() {
+        Ok(warnings) if !checked.has_errors() => warnings,
         // The import of the main graph reports all diagnostics.
-        return build::graph(proto, checked, settings).map(|_| None);
-    }
-    let mut model = Model { proto, main, settings, checked, files: Vec::new() };
+        _ => return build::graph(proto, checked, settings).map(|_| None),
+    };
+    let warnings = checked.diagnostics.iter().cloned().chain(warnings).collect();
+    let mut model = Model { proto, main, settings, checked, files: Vec::new(), warnings };
     model.build_graphs().map(Some)
 }
 
@@ -80,6 +84,7 @@ struct Model<'p> {
     settings: &'p Settings,
     checked: &'p Checked,
     files: Vec<PathBuf>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl<'p> Model<'p> {
@@ -98,7 +103,8 @@ impl<'p> Model<'p> {
         unused.finish()?;
         let reset = self.assignment_graph(&variables, &[])?;
         let init = self.assignment_graph(&variables, infos)?;
-        Ok(Training { infer, reset, init, steps, files: std::mem::take(&mut self.files) })
+        let (files, warnings) = (take(&mut self.files), take(&mut self.warnings));
+        Ok(Training { infer, reset, init, steps, files, warnings })
     }
 
     /// Reads the variables in the order of the initializers: the model's, then each algorithm's.
@@ -166,7 +172,7 @@ impl<'p> Model<'p> {
         let opsets = builder.opsets(self.proto);
         builder.body(&graph, &opsets);
         unused.merge(builder.unused(&graph));
-        builder.found.finish()?;
+        self.warnings.extend(builder.found.finish()?);
         let mut outputs = given..;
         let mut interface = (*builder.graph.interface).clone();
         for (held, assigned) in interface.states.iter_mut().zip(assigned) {
@@ -206,7 +212,7 @@ impl<'p> Model<'p> {
                 }
             }
         }
-        builder.found.finish()?;
+        self.warnings.extend(builder.found.finish()?);
         builder.graph.set_outputs(region, values.clone());
         let set = |(i, held): (usize, Held)| Held { output: Some(i), ..held };
         let states = interface.states.iter().copied().enumerate().map(set).collect();
@@ -225,7 +231,7 @@ impl GraphBuilder<'_> {
         let own: HashSet<&str> = proto.initializer.iter().map(TensorProto::name).collect();
         let mut interface =
             Interface { learns: !self.variables.is_empty(), ..Interface::default() };
-        for Variable { name, tensor } in std::mem::take(&mut self.variables) {
+        for Variable { name, tensor } in take(&mut self.variables) {
             let id = self.graph.input(scope.region, &name, tensor.ty());
             // A variable of another algorithm is not visible here.
             if own.contains(name.as_str()) {

@@ -5,6 +5,7 @@
 use super::{
     context::{GraphBuilder, Scope},
     settings::Settings,
+    topological_sort,
 };
 use crate::{
     check::{Checked, GradientNames, node_place},
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 
 /// The type errors of the training graphs. If the checker found errors, nothing more is reported.
 pub fn find_faults(proto: &ModelProto, settings: &Settings, checked: &Checked) -> Vec<Diagnostic> {
-    let Some(main) = proto.graph.as_ref().filter(|_| checked.diagnostics.is_empty()) else {
+    let Some(main) = proto.graph.as_ref().filter(|_| !checked.has_errors()) else {
         return Vec::new();
     };
     let infos = proto.training_info.iter().enumerate();
@@ -69,7 +70,7 @@ impl Training<'_> {
         let mut builder = GraphBuilder::new(self.proto, self.main, self.settings, self.checked);
         let opsets = builder.opsets(self.proto);
         let mut scope = builder.body(self.main, &opsets);
-        // The errors in the model's graph are reported when that graph is imported.
+        // The diagnostics of the model's graph are reported when that graph is imported.
         drop(builder.found.finish());
         let Some(graph) = algorithm else { return (all(&builder, &scope), Vec::new()) };
         builder.initializers(graph, &mut scope);
@@ -80,7 +81,9 @@ impl Training<'_> {
                 builder.define(input.name(), id, &mut scope);
             }
         }
-        for (i, node) in graph.node.iter().enumerate() {
+        let are_sorted = self.checked.is_sorted();
+        for i in topological_sort::sort(&graph.node, are_sorted, &scope) {
+            let node = &graph.node[i];
             match GradientNames::of(node) {
                 Some(names) => gradient(&mut builder, node, &names, &mut scope),
                 None => builder.add_numbered_node(i, node, &mut scope),
@@ -185,6 +188,6 @@ fn all(builder: &GraphBuilder<'_>, scope: &Scope<'_>) -> Types {
 
 /// Takes the diagnostics of a graph.
 fn take_diagnostics(builder: &mut GraphBuilder<'_>, graph: &str) -> Vec<Diagnostic> {
-    let found = builder.found.finish().err().map_or(Vec::new(), |found| found.0);
+    let found = builder.found.finish().unwrap_or_else(|found| found.0);
     found.into_iter().map(|diagnostic| diagnostic.within(format!("`{graph}`"))).collect()
 }

@@ -1,6 +1,9 @@
 //! Converts types between messages and [`Type`].
 
-use super::settings::{Axis, Settings, Size};
+use super::{
+    settings::{Axis, Settings, Size},
+    zeros::Zeros,
+};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Known, Symbol},
@@ -23,6 +26,8 @@ pub struct Dimensions<'a> {
     /// The label and bound of each symbol.
     pub sizes: BTreeMap<Symbol, Known>,
     used: BTreeSet<String>,
+    /// How sizes of 0 are read.
+    pub zeros: Zeros,
     /// Whether the type is that of a sequence's tensors, whose sizes may differ.
     any: bool,
 }
@@ -36,6 +41,7 @@ impl<'a> Dimensions<'a> {
             symbols: BTreeMap::new(),
             sizes: BTreeMap::new(),
             used: BTreeSet::new(),
+            zeros: Zeros::Empty,
             any: false,
         }
     }
@@ -204,7 +210,8 @@ fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Re
     }
     let mut shape = Vec::new();
     for (axis, dim) in proto.dim.iter().enumerate() {
-        shape.push(match number(dim) {
+        let size = number(dim).filter(|&size| size != 0 || dims.zeros == Zeros::Empty);
+        shape.push(match size {
             Some(n) if n >= 0 => Dim::from(n),
             Some(n) => {
                 let message = format!("axis {axis} of {} has the size {n}", quoted(value));

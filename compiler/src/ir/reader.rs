@@ -17,6 +17,10 @@ pub struct Reader<'a> {
     pub inputs: Vec<Option<ValueId>>,
     /// The number of outputs, omitted ones before the last one included.
     pub outputs: usize,
+    /// The number of the last outputs that nothing in the model reads.
+    pub unread: usize,
+    /// Warnings about the way in which the node is read.
+    pub warnings: Vec<Diagnostic>,
     graph: &'a mut Graph,
     region: RegionId,
     attributes: BTreeMap<String, Attribute>,
@@ -56,7 +60,17 @@ impl<'a> Reader<'a> {
         outputs: usize,
         attributes: BTreeMap<String, Attribute>,
     ) -> Reader<'a> {
-        Reader { version, inputs, outputs, graph, region, attributes, regions: Vec::new() }
+        Reader {
+            version,
+            inputs,
+            outputs,
+            unread: 0,
+            warnings: Vec::new(),
+            graph,
+            region,
+            attributes,
+            regions: Vec::new(),
+        }
     }
 
     kinds! {
@@ -316,6 +330,15 @@ impl<'a> Reader<'a> {
             self.region(name)?;
         }
         Ok(given)
+    }
+
+    /// Leaves out the last outputs that nothing in the model reads, but not the first output.
+    /// Returns their number.
+    pub fn drop_unread_outputs(&mut self) -> usize {
+        let unread = self.unread.min(self.outputs.saturating_sub(1));
+        self.outputs -= unread;
+        self.unread = 0;
+        unread
     }
 
     /// Ignores an attribute that does not matter to a compiler.

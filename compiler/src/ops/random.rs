@@ -327,6 +327,7 @@ pub enum Mask {
 }
 
 fn read_dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dyn Op>> {
+    node.drop_unread_outputs();
     let mask = if node.outputs < 2 { Mask::Truth } else { mask };
     let training = node.constant_input(2).and_then(Tensor::ints);
     if training.is_some_and(|training| training == [0]) {

@@ -1,6 +1,6 @@
 //! `onnxc test`: compares the results of models with the expected ones.
 
-mod compare;
+pub mod compare;
 pub mod exchange;
 pub mod folder;
 pub mod glue;
@@ -8,7 +8,7 @@ pub mod learning;
 pub mod project;
 mod report;
 
-use super::{inputs::callable, options::Shared};
+use super::{inputs::callable, message, options::Shared};
 use folder::{DataSet, Folder, Tolerance};
 use learning::Script;
 use onnxc::{
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(outcomes) if report::summary(&outcomes, options.json) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             ExitCode::FAILURE
         }
     }

@@ -39,8 +39,10 @@ pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     Ok(Rc::new(BatchNormalization::read(node, training_mode)?))
 }
 
-/// Reads versions 7 to 13, where more than one output means training.
+/// Reads versions 7 to 13, where more than one output means training. Exporters wrote all outputs
+/// into models for inference too, so outputs that nothing reads do not count.
 pub fn read_by_outputs(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    drop_statistics(node);
     let training_mode = node.outputs > 1;
     let op = BatchNormalization::read(node, training_mode)?;
     read_spatial(node, op)
@@ -49,8 +51,23 @@ pub fn read_by_outputs(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
 /// Reads versions before 7, where the attribute `is_test` means inference.
 pub fn read_with_test_flag(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let training_mode = !node.flag("is_test", false)?;
+    if !training_mode {
+        drop_statistics(node);
+    }
     let op = BatchNormalization::read(node, training_mode)?;
     read_spatial(node, op)
+}
+
+/// Leaves out the statistics that nothing in the model reads, with a warning.
+fn drop_statistics(node: &mut Reader<'_>) {
+    let dropped = node.drop_unread_outputs();
+    if dropped > 0 && node.outputs == 1 {
+        let message = "nothing reads the statistics that this node returns";
+        let warning = Diagnostic::warning(Code::UnreadOutputs, message)
+            .note("the node normalizes by its mean and variance inputs, as in inference")
+            .help("if it is meant to train, make one of its statistics an output of the graph");
+        node.warnings.push(warning);
+    }
 }
 
 /// Reads `spatial`. Before version 9, `spatial = 0` normalizes each element of an instance like a

@@ -1,0 +1,200 @@
+//! The text of diagnostics, in the form of rustc's messages.
+
+use super::{Code, Diagnostic, Severity};
+use std::{collections::HashSet, fmt};
+
+/// The most places that are printed for one kind of warning.
+const MOST_PLACES: usize = 3;
+
+/// Whether text has the colors of a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colors {
+    /// No colors.
+    #[default]
+    Plain,
+    /// ANSI colors.
+    Ansi,
+}
+
+/// Diagnostics as text. Warnings of one kind share an entry, which has their number and the first
+/// places; errors follow, one entry each. An entry that would repeat another is left out.
+#[derive(Clone, Copy)]
+pub struct Text<'d> {
+    diagnostics: &'d [Diagnostic],
+    colors: Colors,
+    is_strict: bool,
+}
+
+/// The diagnostics of one entry: an error, or warnings with the same code.
+struct Entry<'d> {
+    first: &'d Diagnostic,
+    more: Vec<&'d Diagnostic>,
+}
+
+impl<'d> Text<'d> {
+    pub(super) fn of(diagnostics: &'d [Diagnostic]) -> Text<'d> {
+        Text { diagnostics, colors: Colors::Plain, is_strict: false }
+    }
+
+    /// Sets the colors.
+    #[must_use]
+    pub fn colors(self, colors: Colors) -> Text<'d> {
+        Text { colors, ..self }
+    }
+
+    /// Prints warnings about violations of the ONNX specification as errors.
+    #[must_use]
+    pub fn strict(self) -> Text<'d> {
+        Text { is_strict: true, ..self }
+    }
+
+    /// Returns each entry in one line.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |entry: Entry<'_>| {
+            let Diagnostic { code, at, notes, .. } = entry.first;
+            let place = at.iter().map(|part| format!("{part}: ")).collect::<String>();
+            let notes = notes.last().map_or(String::new(), |note| format!("; {note}"));
+            format!("{place}{}{notes} [{code}]", entry.message())
+        };
+        self.entries().into_iter().map(line).collect()
+    }
+
+    /// Returns the entries, warnings first.
+    fn entries(&self) -> Vec<Entry<'d>> {
+        // Several stages may report the same diagnostic at the same location.
+        let mut said = HashSet::new();
+        let (mut warnings, mut errors): (Vec<Entry<'_>>, Vec<Entry<'_>>) = (Vec::new(), Vec::new());
+        for diagnostic in self.diagnostics {
+            if !said.insert(diagnostic.to_string()) {
+                continue;
+            }
+            let alike = warnings.iter_mut().find(|entry| entry.first.code == diagnostic.code);
+            match (diagnostic.severity, alike) {
+                (Severity::Error, _) => errors.push(Entry::of(diagnostic)),
+                (Severity::Warning, Some(entry)) => entry.more.push(diagnostic),
+                (Severity::Warning, None) => warnings.push(Entry::of(diagnostic)),
+            }
+        }
+        warnings.into_iter().chain(errors).collect()
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, entry) in self.entries().iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { "\n\n" })?;
+            let violates = self.is_strict && entry.first.code.is_invalidity();
+            let severity = if violates { Severity::Error } else { entry.first.severity };
+            entry.write(severity, self.colors, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one diagnostic without colors.
+pub(super) fn one(diagnostic: &Diagnostic, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    Entry::of(diagnostic).write(diagnostic.severity, Colors::Plain, f)
+}
+
+impl<'d> Entry<'d> {
+    fn of(first: &'d Diagnostic) -> Entry<'d> {
+        Entry { first, more: Vec::new() }
+    }
+
+    /// Returns the message, and the number of diagnostics if there are several.
+    fn message(&self) -> String {
+        match self.more.len() {
+            0 => self.first.message.clone(),
+            more => format!("{} (first of {})", self.first.message, more + 1),
+        }
+    }
+
+    fn write(&self, severity: Severity, colors: Colors, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Diagnostic { code, notes, help, .. } = self.first;
+        let (label, color) = label(severity);
+        let label = colors.paint(color, &title(label, *code));
+        write!(f, "{label}{}", colors.paint(BOLD, &format!(": {}", self.message())))?;
+        let all = std::iter::once(self.first).chain(self.more.iter().copied());
+        for (i, place) in all.map(|one| &one.at).filter(|at| !at.is_empty()).enumerate() {
+            if i == MOST_PLACES {
+                break;
+            }
+            let arrow = colors.paint(BLUE, if i == 0 { "-->" } else { ":::" });
+            write!(f, "\n  {arrow} {}", place.join(" › "))?;
+        }
+        let remark = |f: &mut fmt::Formatter<'_>, label: &str, text: &str| {
+            let (equals, label) = (colors.paint(BLUE, "="), colors.paint(BOLD, label));
+            write!(f, "\n   {equals} {label}: {text}")
+        };
+        if self.more.len() >= MOST_PLACES {
+            remark(f, "note", &more_places(self.more.len() + 1 - MOST_PLACES))?;
+        }
+        notes.iter().try_for_each(|note| remark(f, "note", note))?;
+        help.iter().try_for_each(|help| remark(f, "help", help))
+    }
+}
+
+fn more_places(count: usize) -> String {
+    if count == 1 { "and one more place".to_owned() } else { format!("and {count} more places") }
+}
+
+fn title(label: &str, code: Code) -> String {
+    format!("{label}[{code}]")
+}
+
+/// The codes of the colors that rustc uses.
+const BOLD: &str = "1";
+const BLUE: &str = "1;94";
+const RED: &str = "1;91";
+const YELLOW: &str = "1;33";
+
+/// Returns the word for a severity, and its color.
+fn label(severity: Severity) -> (&'static str, &'static str) {
+    match severity {
+        Severity::Error => ("error", RED),
+        Severity::Warning => ("warning", YELLOW),
+    }
+}
+
+impl Colors {
+    fn paint(self, color: &str, text: &str) -> String {
+        match self {
+            Colors::Plain => text.to_owned(),
+            Colors::Ansi => format!("\u{1b}[{color}m{text}\u{1b}[0m"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Diagnostics;
+
+    fn unsorted(node: &str) -> Diagnostic {
+        Diagnostic::warning(Code::NotSorted, format!("{node} is too early")).within(node)
+    }
+
+    #[test]
+    fn warnings_of_a_kind_share_an_entry_before_the_errors() {
+        let error = Diagnostic::new(Code::ShapeMismatch, "the inputs do not broadcast");
+        let all =
+            [error, unsorted("a"), unsorted("b"), unsorted("a"), unsorted("c"), unsorted("d")];
+        let all = Diagnostics(all.into());
+        let text = "warning[E0108]: a is too early (first of 4)\n  \
+            --> a\n  \
+            ::: b\n  \
+            ::: c\n   \
+            = note: and one more place\n\n\
+            error[E0202]: the inputs do not broadcast";
+        assert_eq!(all.to_string(), text);
+        assert!(all.text().strict().to_string().starts_with("error[E0108]: a is"));
+        assert_eq!(all.text().lines()[0], "a: a is too early (first of 4) [E0108]");
+    }
+
+    #[test]
+    fn colors_are_those_of_a_terminal() {
+        let all = Diagnostics(vec![unsorted("a")]);
+        let text = all.text().colors(Colors::Ansi).to_string();
+        assert!(text.starts_with("\u{1b}[1;33mwarning[E0108]\u{1b}[0m\u{1b}[1m: a is"), "{text:?}");
+    }
+}

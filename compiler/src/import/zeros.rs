@@ -1,0 +1,69 @@
+//! Decides whether a size of 0 that an input declares means that the size is unknown.
+//!
+//! ONNX allows empty tensors, but some exporters write 0 for a size that they do not know. A 0 is
+//! read as the size 0, as in a cache that is empty at the start, unless the model makes no sense
+//! then: it has an error, or each of its outputs is empty. A free size may be 0 when the model
+//! runs, so a model that means 0 works too.
+
+use super::{build::Imported, types::label};
+use crate::{
+    diag::{Code, Diagnostic, Diagnostics, quoted},
+    ir::Graph,
+};
+use onnxc_proto::{
+    GraphProto, ValueInfoProto, tensor_shape_proto::dimension::Value as DimValue, type_proto::Value,
+};
+
+/// How the sizes of 0 in declared types are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Zeros {
+    /// As the size 0.
+    #[default]
+    Empty,
+    /// As unknown sizes.
+    Unknown,
+}
+
+/// Imports the graph `proto` by `import`, which gets the meaning of zeros.
+pub(super) fn import(
+    proto: &GraphProto,
+    import: impl Fn(Zeros) -> Result<Imported, Diagnostics>,
+) -> Result<Imported, Diagnostics> {
+    let literal = import(Zeros::Empty);
+    let zeros: Vec<(&ValueInfoProto, usize, String)> = proto.input.iter().flat_map(axes).collect();
+    let reason = match &literal {
+        _ if zeros.is_empty() => return literal,
+        Ok(imported) if !is_empty(&imported.graph) => return literal,
+        Ok(_) => "every output of the model would be empty",
+        Err(_) => "the model does not compile with an empty input",
+    };
+    let Ok(mut imported) = import(Zeros::Unknown) else { return literal };
+    for (input, axis, name) in zeros {
+        let message = format!("axis {axis} has the size 0, which is read as unknown");
+        let warning = Diagnostic::warning(Code::UnknownSize, message)
+            .note(reason)
+            .help(format!("set the size with `--dim {name}=N`, which may be 0"))
+            .within(format!("input {}", quoted(input.name())))
+            .within(super::context::place(proto));
+        imported.warnings.push(warning);
+    }
+    Ok(imported)
+}
+
+/// Returns whether all outputs are empty tensors.
+fn is_empty(graph: &Graph) -> bool {
+    let outputs = &graph[graph.body].outputs;
+    let is_empty = |shape: &[crate::dim::Dim]| shape.iter().any(|dim| dim.known() == Some(0));
+    let mut types = outputs.iter().map(|&id| graph[id].ty.as_tensor());
+    !outputs.is_empty() && types.all(|ty| ty.is_some_and(|ty| is_empty(&ty.shape)))
+}
+
+/// Returns the axes of an input that have the size 0, and the names of their dimensions.
+fn axes(input: &ValueInfoProto) -> Vec<(&ValueInfoProto, usize, String)> {
+    let ty = input.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+    let Some(Value::TensorType(ty)) = ty else { return Vec::new() };
+    let dims = ty.shape.iter().flat_map(|shape| &shape.dim).enumerate();
+    dims.filter(|(_, dim)| dim.value == Some(DimValue::DimValue(0)))
+        .map(|(axis, dim)| (input, axis, label(dim, input.name(), axis)))
+        .collect()
+}
