@@ -20,6 +20,7 @@ mod library;
 mod loops;
 mod macros;
 mod memory;
+mod mending;
 mod names;
 mod precision;
 mod programs;

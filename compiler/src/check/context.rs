@@ -132,6 +132,20 @@ impl<'p> Context<'p> {
         self.faulty.extend(markable);
     }
 
+    /// Returns the number of diagnostics that are kept so far.
+    pub fn reported(&self) -> usize {
+        self.diagnostics.len()
+    }
+
+    /// Removes the warnings with a code after the first `kept` diagnostics.
+    pub fn retract(&mut self, kept: usize, code: Code) {
+        let mut i = 0;
+        self.diagnostics.retain(|diagnostic| {
+            i += 1;
+            i <= kept || diagnostic.code != code
+        });
+    }
+
     /// Records that a node reads a name before a later node defines it.
     pub fn mark_unsorted(&mut self) {
         self.unsorted += 1;

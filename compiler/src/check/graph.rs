@@ -150,7 +150,7 @@ pub(super) fn nodes<'p>(
     nodes: &'p [NodeProto],
     scope: &mut Scope<'_, 'p>,
 ) {
-    let before = cx.unsorted();
+    let (before, reported) = (cx.unsorted(), cx.reported());
     for (i, node) in nodes.iter().enumerate() {
         cx.within(Place::Node(node, i), |cx| {
             for name in node.input.iter().filter(|name| !name.is_empty()) {
@@ -167,16 +167,22 @@ pub(super) fn nodes<'p>(
     }
     // A subgraph may read a value that a later node of this graph computes.
     if cx.unsorted() > before {
-        cycle(cx, nodes);
+        cycle(cx, nodes, reported);
     }
 }
 
-/// Reports a cycle of nodes that are not sorted, if there is one.
-fn cycle<'p>(cx: &mut Context<'p>, nodes: &'p [NodeProto]) {
+/// Reports a cycle of nodes that are not sorted, if there is one, instead of their order, which was
+/// reported after the first `reported` diagnostics.
+fn cycle<'p>(cx: &mut Context<'p>, nodes: &'p [NodeProto], reported: usize) {
     const LONGEST: usize = 20;
     let Some(cycle) = order::sort(nodes, |_| Vec::new()).cycle else { return };
+    cx.retract(reported, Code::NotSorted);
     let first = cycle[0];
-    let mut diagnostic = Diagnostic::new(Code::Cycle, "the nodes form a cycle");
+    let message = match cycle.len() {
+        1 => "the node uses its own output",
+        _ => "the nodes form a cycle",
+    };
+    let mut diagnostic = Diagnostic::new(Code::Cycle, message);
     for (at, &i) in cycle.iter().enumerate().take(LONGEST) {
         let next = cycle.get(at + 1).copied().unwrap_or(first);
         let (user, producer) = (node_place(&nodes[i], i), node_place(&nodes[next], next));

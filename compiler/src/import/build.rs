@@ -239,12 +239,13 @@ impl GraphBuilder<'_> {
             }
             return self.call(function, node, inputs, &attributes, scope);
         }
-        let (entry, version) = entry(node, scope)?;
+        let found = entry(node, scope).map_err(|diagnostic| self.undefined(node, diagnostic));
+        let (entry, version) = found?;
         let given = inputs.clone();
         self.read_node(node, (entry, version), inputs, &attributes, scope)?;
         let signature = signature::find(canonical(node.domain()), node.op_type(), version);
         if let Some(form) = signature.and_then(|(_, signature)| signature.form.as_ref())
-            && self.found.is_empty()
+            && !self.found.has_errors()
             && let Err(diagnostic) = check_operand_types(&self.graph, form, &given)
         {
             self.found.push_if_run(diagnostic);
@@ -294,6 +295,23 @@ impl GraphBuilder<'_> {
                 self.call(&function, node, inputs, &[], scope)
             }
         }
+    }
+
+    /// Returns the error for a node of a domain that the model defines by functions, if none of them
+    /// is the node's operator. In another domain, that is no error of the model.
+    fn undefined(&self, node: &NodeProto, unsupported: Diagnostic) -> Diagnostic {
+        let domain = canonical(node.domain());
+        let own = self.functions.keys().filter(|(of, ..)| canonical(of) == domain);
+        let mut names: Vec<&str> = own.map(|(_, name, _)| *name).collect();
+        if names.is_empty() {
+            return unsupported;
+        }
+        names.sort_unstable();
+        let (name, domain) = (quoted(node.op_type()), quoted(shown(domain)));
+        let message = format!("no function of the model defines the operator {name} of {domain}");
+        let error = Diagnostic::new(Code::UnknownOperator, message);
+        let error = error.note(format!("the functions of the domain: {}", names.join(", ")));
+        Diagnostic { help: unsupported.help, ..error }
     }
 
     /// Reads an operator, and adds its node.

@@ -30,9 +30,9 @@ impl Found {
         self.0.push(Conditional { diagnostic, when: When::Run });
     }
 
-    /// Returns whether there are no errors.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns whether there is an error.
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|found| found.diagnostic.is_error())
     }
 
     /// The value of `result`, or `None` after its error was added.

@@ -123,14 +123,14 @@ pub fn cases() -> Vec<Case> {
         ),
         case(
             "nodes_cyclic",
-            NotSorted,
-            "`z`, but a later one does",
+            Cycle,
+            "the nodes form a cycle",
             swap(PLAIN, "Add(x, w)", "Add(x, z)"),
         ),
         case(
             "node_of_itself",
-            NotSorted,
-            "`y`, but a later one does",
+            Cycle,
+            "the node uses its own output",
             swap(PLAIN, "Add(x, w)", "Add(x, y)"),
         ),
         case(
@@ -202,6 +202,12 @@ pub fn cases() -> Vec<Case> {
             "branch_uses_later",
             NotSorted,
             "`z`, but a later one does",
+            swap(&BRANCH.replace("Abs(y)", "Abs(x)"), "Relu(x)", "Relu(z)"),
+        ),
+        case(
+            "branch_uses_result",
+            Cycle,
+            "the nodes form a cycle",
             swap(BRANCH, "Relu(x)", "Relu(z)"),
         ),
         case(

@@ -198,6 +198,12 @@ pub fn cases() -> Vec<Case> {
             swap(PLAIN, "=> (float[2, 3]", "=> (float[6]"),
         ),
         case(
+            "declared_size_inside",
+            DeclaredMismatch,
+            "declares float[9, 3]",
+            inner("float[9, 3]", |_| {}),
+        ),
+        case(
             "declared_inside",
             DeclaredMismatch,
             "declares int64[2, 3]",
