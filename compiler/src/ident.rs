@@ -1,6 +1,6 @@
 //! Rust identifiers made of names in a model, which may be any text.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::RangeInclusive};
 
 /// The greatest length of an identifier; longer ones are truncated.
 const LONGEST: usize = 60;
@@ -55,12 +55,45 @@ const TAKEN: &[&str] = &[
     "alloc",
 ];
 
+/// The letters beyond ASCII that identifiers keep. Rust normalizes identifiers (NFC), which leaves
+/// these as they are, so that different names stay different.
+const LETTERS: &[RangeInclusive<char>] = &[
+    'À'..='ɏ',                 // Latin
+    'Ά'..='Ͽ',                 // Greek
+    'Ѐ'..='ԯ',                 // Cyrillic
+    'Ա'..='և',                 // Armenian
+    'א'..='ת',                 // Hebrew
+    'ؠ'..='ي',                 // Arabic
+    'ก'..='ะ',                 // Thai
+    'ぁ'..='ゖ',               // Hiragana
+    'ァ'..='ヺ',               // Katakana
+    '㐀'..='䶿',               // Han
+    '一'..='\u{9fff}',         // Han
+    '가'..='힣',               // Hangul
+    '\u{20000}'..='\u{2a6df}', // Han
+];
+
 /// Converts `name` to an identifier in snake case that generated code does not use: `/stem/Conv_1`
 /// becomes `stem_conv_1`.
 pub fn snake(name: &str) -> String {
     let word = words(name);
     let is_taken = KEYWORDS.contains(&&*word) || TAKEN.contains(&&*word);
     if is_taken { format!("{word}_") } else { word }
+}
+
+/// Returns whether identifiers keep a character.
+fn is_kept(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+        || c.is_alphabetic() && LETTERS.iter().any(|letters| letters.contains(&c))
+}
+
+/// Converts a letter to lowercase, unless that is several characters.
+fn lowercase(c: char) -> char {
+    let mut lower = c.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(lower), None) => lower,
+        _ => c,
+    }
 }
 
 /// Converts `name` to snake case; the result may be a keyword.
@@ -71,18 +104,18 @@ pub fn words(name: &str) -> String {
         if word.len() >= LONGEST {
             break;
         }
-        if !c.is_ascii_alphanumeric() {
+        if !is_kept(c) {
             if !word.is_empty() && !word.ends_with('_') {
                 word.push('_');
             }
             lower_before = false;
             continue;
         }
-        if c.is_ascii_uppercase() && lower_before {
+        if c.is_uppercase() && lower_before {
             word.push('_');
         }
-        lower_before = c.is_ascii_lowercase() || c.is_ascii_digit();
-        word.push(c.to_ascii_lowercase());
+        lower_before = c.is_lowercase() || c.is_ascii_digit();
+        word.push(lowercase(c));
     }
     let word = word.trim_end_matches('_');
     match word.chars().next() {
@@ -98,8 +131,9 @@ pub fn camel(name: &str) -> String {
     let parts = word.split('_').filter(|part| !part.is_empty());
     let word: String = parts
         .flat_map(|part| {
-            let (first, rest) = part.split_at(1);
-            [first.to_ascii_uppercase(), rest.to_owned()]
+            let mut letters = part.chars();
+            let first = letters.next().into_iter().flat_map(char::to_uppercase).collect::<String>();
+            [first, letters.collect()]
         })
         .collect();
     if word == "Self" { "Self_".into() } else { word }
@@ -156,6 +190,14 @@ mod tests {
             ("LayerNorm", "layer_norm"),
             ("1x1", "x1x1"),
             ("fn", "fn_"),
+            ("Größe/Überblick", "größe_überblick"),
+            ("入力画像", "入力画像"),
+            ("Выход", "выход"),
+            ("입력 0", "입력_0"),
+            // A combining accent, a symbol, and a letter that Rust would normalize.
+            ("e\u{301}", "e"),
+            ("2πr²", "x2πr"),
+            ("\u{212b}", "x"),
             ("", "x"),
             ("*/ \" \n\u{202e}", "x"),
             (&long, &long[..LONGEST]),
@@ -165,6 +207,7 @@ mod tests {
             assert!(syn::parse_str::<syn::Ident>(&camel(name)).is_ok(), "{name}");
         }
         assert_eq!((camel("digits_cnn"), camel("self")), ("DigitsCnn".into(), "Self_".into()));
+        assert_eq!((camel("größe_über"), camel("ß_入")), ("GrößeÜber".into(), "SS入".into()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use onnxc_runtime::{
     F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, Real,
 };
-use std::{fmt, rc::Rc};
+use std::{fmt, sync::Arc};
 
 /// A constant tensor. The elements are in row-major order, little-endian, of [`DType::bytes`] bytes
 /// each, and share their memory with the file that they came from.
@@ -30,7 +30,7 @@ pub enum Data {
     /// Elements of any type but strings.
     Bytes(Bytes),
     /// Strings.
-    Strings(Rc<[String]>),
+    Strings(Arc<[String]>),
 }
 
 impl PartialEq for Data {

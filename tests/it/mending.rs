@@ -27,7 +27,7 @@ fn run(plan: &Plan, shape: &[usize], floats: &[f32]) -> (Vec<usize>, Vec<f64>) {
     let x = Tensor { shape: shape.to_vec(), ..Tensor::from_floats(floats) };
     let outputs = Session::new(plan).run(&[Value::Tensor(x)]).expect("the inputs fit");
     let output = outputs[0].tensor().expect("the output is a tensor");
-    (output.shape.clone(), output.floats().expect("the output has floats").collect())
+    (output.shape.clone(), output.floats().expect("the output has floats"))
 }
 
 /// Asserts that a model compiles with warnings of one code, that it violates the specification if

@@ -10,9 +10,12 @@ pub trait Real: Elem + Copy {
     /// Returns the element nearest to `x`.
     ///
     /// Ties round to even. A number that is too large becomes infinite, or the largest number of a
-    /// type without infinity. Integers round toward zero; integer types of a byte or more saturate
-    /// for numbers with a fraction, and keep the low bits of an integer. A nonzero number becomes
-    /// `true`.
+    /// type without infinity. A nonzero number becomes `true`.
+    ///
+    /// Integers round toward zero. Out of range, an integer keeps its low bits. ONNX does not define
+    /// what a floating-point number becomes: types of 32 and 64 bits saturate, and types of 8 and 16
+    /// bits keep the low bits of the `i32`, as NumPy and ONNX Runtime do. Beyond an `i32` they become
+    /// 0.
     fn nearest(x: Exact) -> Self;
 }
 
@@ -78,7 +81,7 @@ pub(crate) fn sticky_f32(x: f64) -> f32 {
 }
 
 macro_rules! whole {
-    ($Exact:ident $Wide:ident: $($T:ident)*) => {$(
+    ($Exact:ident $Wide:ident $of_float:ident: $($T:ident)*) => {$(
         impl Real for $T {
             #[inline(always)]
             fn exact(self) -> Exact {
@@ -90,18 +93,34 @@ macro_rules! whole {
                 match x {
                     Exact::Signed(x) => x as $T,
                     Exact::Unsigned(x) => x as $T,
-                    Exact::Single(x) => x as $T,
-                    Exact::Double(x) => x as $T,
+                    Exact::Single(x) => $of_float!(x, f32) as $T,
+                    Exact::Double(x) => $of_float!(x, f64) as $T,
                 }
             }
         }
     )*};
 }
 
-whole!(Signed i64: i8 i16 i32 i64);
-whole!(Unsigned u64: u8 u16 u32 u64);
-whole!(Single f32: f32);
-whole!(Double f64: f64);
+macro_rules! itself {
+    ($x:ident, $F:ident) => {
+        $x
+    };
+}
+
+/// Rounds toward zero to an `i32`, or to `i32::MIN`, whose low bits are 0, if there is none.
+macro_rules! wrapped {
+    ($x:ident, $F:ident) => {{
+        const END: $F = 2_147_483_648.0;
+        if $x < END { $x as i32 } else { i32::MIN }
+    }};
+}
+
+whole!(Signed i64 wrapped: i8 i16);
+whole!(Signed i64 itself: i32 i64);
+whole!(Unsigned u64 wrapped: u8 u16);
+whole!(Unsigned u64 itself: u32 u64);
+whole!(Single f32 itself: f32);
+whole!(Double f64 itself: f64);
 
 impl Real for bool {
     #[inline(always)]
@@ -159,12 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn fractions_round_toward_zero_and_stop_at_the_ends() {
-        let cases = [(2.9, 2), (-2.9, -2), (300.0, 127), (-300.0, -128), (f32::NAN, 0)];
+    fn fractions_round_toward_zero_and_narrow_integers_wrap() {
+        let cases = [(2.9, 2), (-2.9, -2), (300.5, 44), (-300.5, -44), (3e9, 0), (f32::NAN, 0)];
         for (x, expected) in cases {
             assert_eq!(i8::nearest(x.exact()), expected, "{x}");
         }
-        assert_eq!(u8::nearest((-0.5f64).exact()), 0);
+        for (x, expected) in
+            [(-0.5, 0), (-1.5, 255), (256.0, 0), (2_147_483_647.5, 255), (-1e30, 0)]
+        {
+            assert_eq!(u8::nearest(f64::exact(x)), expected, "{x}");
+        }
+        assert_eq!((i32::nearest(3e9.exact()), u32::nearest((-1.5).exact())), (i32::MAX, 0));
+        assert_eq!(u16::nearest(f64::NEG_INFINITY.exact()), 0);
     }
 
     #[test]

@@ -2,16 +2,17 @@
 
 use super::{DFT, REAL_DFT, cast_size_to_i64, known_size, signal};
 use crate::{
-    diag::{Code, Result},
+    diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
-    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
-    ops::{Entry, entry},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
+    ops::{Entry, entry, reshape::Reshape},
     plan::{
         Kernel,
         geometry::{Lines, Transform},
         kernel,
     },
+    tensor::Tensor,
     ty::Type,
 };
 use std::rc::Rc;
@@ -19,8 +20,21 @@ use std::rc::Rc;
 pub const OPS: &[Entry] = &[entry("STFT", 17, |node| {
     cast_size_to_i64(node, 1)?;
     cast_size_to_i64(node, 3)?;
+    add_parts(node)?;
     Ok(Rc::new(Stft { onesided: node.flag("onesided", true)? }))
 })];
+
+/// Adds the axis of the parts to signals of two axes, `[batch, length]`, with a warning: exporters
+/// write them and ONNX Runtime reads them as real numbers.
+fn add_parts(node: &mut Reader<'_>) -> Result {
+    if node.ty(0).and_then(Type::as_tensor).is_none_or(|ty| ty.rank() != 2) {
+        return Ok(());
+    }
+    let message = "input 0 has two axes, but must have three: batch, length, and parts";
+    let warning = Diagnostic::warning(Code::ShapeMismatch, message);
+    node.warnings.push(warning.note("the numbers are read as real, with a last axis of size 1"));
+    node.wrap_input(0, Reshape { allowzero: false }, &[Tensor::from_ints(&[0, 0, 1])])
+}
 
 /// The Fourier transforms of frames of each signal. Input 1 is the step between frames, the
 /// optional input 2 a window that each frame is multiplied by, and the optional input 3 the length

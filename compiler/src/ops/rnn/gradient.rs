@@ -42,6 +42,8 @@ struct Network<'a, 't> {
     hidden: i64,
     /// Whether a step is within its sequence.
     mask: Option<Expr<'t>>,
+    /// Whether a sequence has a step: the states of an empty one are 0.
+    has_steps: Option<Expr<'t>>,
 }
 
 impl Recurrent {
@@ -54,7 +56,10 @@ impl Recurrent {
         let mask = g
             .optional(4)
             .map(|lengths| x.indices(0).with_axis(1).less(lengths.cast(DType::I64)).with_axis(2));
-        let network = Network { op: self, x, hidden, mask };
+        let none = g.tape().ints(&[0]);
+        let has_steps =
+            g.optional(4).map(|lengths| none.less(lengths.cast(DType::I64)).with_axis(1));
+        let network = Network { op: self, x, hidden, mask, has_steps };
         let directions: Vec<Results<'_>> = (0..direction_count(self.direction))
             .map(|way| network.direction(g, way))
             .collect::<Result<_>>()?;
@@ -87,7 +92,10 @@ impl<'t> Network<'_, 't> {
             peepholes: g.optional(7).map(|all| [0, 1, 2].map(|i| gate(one(all, 0), i, hidden))),
         };
         let initial = |i: usize| match g.optional(i) {
-            Some(state) => one(state, if op.layout { 1 } else { 0 }),
+            Some(state) => {
+                let state = one(state, if op.layout { 1 } else { 0 });
+                self.has_steps.map_or(state, |has_steps| state.only_where(has_steps))
+            }
             None => {
                 let shape = tape.concat(&[self.x.size_of(1), tape.ints(&[hidden])]);
                 self.x.number(0.0).apply(Expand, &[shape])

@@ -265,10 +265,16 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
             let (inputs, states) = self.biases.split_at_mut(width);
             inputs.iter_mut().zip(states).for_each(|(input, state)| *input = input.add(*state));
         }
+        let lens = self.operands.lens;
         for (state, given) in [(&mut *self.h, self.operands.h), (&mut *self.c, self.operands.c)] {
             state.fill(Number::ZERO);
             let Some(given) = given else { continue };
             for (at, state) in state.chunks_exact_mut(hidden).enumerate().take(batch) {
+                // ONNX does not define the last state of an empty sequence. As in ONNX Runtime, it
+                // is 0, and not the initial state.
+                if lens.is_some_and(|lens| lens[at] == 0) {
+                    continue;
+                }
                 let given = &given[self.sizes.state(self.way, at)..];
                 state.iter_mut().zip(given).for_each(|(to, x)| *to = x.widen());
             }

@@ -129,7 +129,8 @@ impl Case {
                         Order::BatchFirst => at * ways + way,
                     };
                 let (mut h, mut c) = (vec![0.0; self.hidden], vec![0.0; self.hidden]);
-                if self.optional {
+                // The states of an empty sequence are 0.
+                if self.optional && len > 0 {
                     h.copy_from_slice(&inputs.h[state..][..self.hidden]);
                     c.copy_from_slice(&inputs.c[state..][..self.hidden]);
                 }
