@@ -41,6 +41,8 @@ use syn::parse_macro_input;
 /// The options of the `onnxc` program that take one value are arguments of the same name, with `_`
 /// for `-`.
 ///
+/// A warning about the model is a warning of rustc at the path.
+///
 /// Two models of one name define the same items. Give one of them another `name`, or expand each in
 /// a different module.
 ///

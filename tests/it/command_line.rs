@@ -314,3 +314,23 @@ fn a_command_after_a_model_is_an_error() {
         assert!(message(&output).contains(&says), "{}", message(&output));
     }
 }
+
+#[test]
+fn optimizing_compares_results_on_demand() {
+    let (directory, _) = create_model("verify");
+    let model = directory.join("unsorted.onnxtxt");
+    let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (float[n, 2] x) => (float[n, 2] y)
+        <float[2] w = {1, 2}> { y = Add (t, w) t = Mul (x, w) }"#;
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let output = directory.join("sorted.onnx");
+    let optimized = self::run([
+        "optimize".as_ref(),
+        "--verify".as_ref(),
+        model.as_os_str(),
+        "-o".as_ref(),
+        output.as_os_str(),
+    ]);
+    assert_success(&optimized);
+    assert!(message(&optimized).contains("warning[E0108]"), "{}", message(&optimized));
+    assert_success(&self::run(["check".as_ref(), output.as_os_str()]));
+}

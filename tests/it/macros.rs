@@ -36,6 +36,16 @@ fn a_wrong_size_does_not_compile() {
 }
 
 #[test]
+fn a_warning_points_at_the_model() {
+    let output = programs::rustc(&programs::folder("ui/unsorted.rs"), "2024", "lib");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    for part in ["warning: ", "nothing before this node defines `t`", "ui/unsorted.rs:3"] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
+}
+
+#[test]
 fn the_model_and_its_external_data_are_sources_of_the_program() {
     let file = programs::folder("ui/good/external.rs");
     assert!(programs::rustc(&file, "2024", "lib").status.success());

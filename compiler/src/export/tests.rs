@@ -135,3 +135,67 @@ fn large_tensors_move_into_a_file_of_their_own() {
     weights.write(&mut file).expect("memory can be written");
     assert_eq!((file.len(), written.encoded_len() < 1000), (4096 + 2400, true));
 }
+
+/// Checks that the optimized form of a model is valid, and has these lines.
+fn check_valid(text: &str, lines: &[&str]) {
+    let model =
+        Compiler::new(&Options::default()).optimize_model(Bytes::copy_from_slice(text.as_bytes()));
+    let model = model.unwrap_or_else(|all| panic!("{all}"));
+    assert_eq!(verify(&model), Ok(()));
+    let text = import::print::model(&model, 16);
+    for line in lines {
+        assert!(text.lines().any(|found| found.trim() == *line), "{line}\nis not in\n{text}");
+    }
+}
+
+#[test]
+fn an_omitted_input_that_the_operator_counts_is_empty() {
+    check_valid(
+        r#"<ir_version: 10, opset_import: ["" : 21]> g (float[64] p, int64 t) => (y)
+        { y = Loop(t, "") <body = b (int64 i, bool c) => (d, r) { d = Identity(c) r = Neg(p) }> }"#,
+        &["y = Loop (t, \"\") <"],
+    );
+}
+
+#[test]
+fn an_output_may_be_an_input_and_may_be_listed_twice() {
+    check_valid(
+        r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2] x) => (float[2] x, float[2] y, float[2] x, float[2] y) { y = Neg (x) }"#,
+        &["g (float[2] x) => (float[2] x, float[2] y, float[2] x, float[2] y)", "y = Neg (x)"],
+    );
+}
+
+#[test]
+fn unread_outputs_of_old_versions_are_not_written() {
+    check_valid(
+        r#"<ir_version: 4, opset_import: ["" : 6]> g (float[2, 3] x) => (float[2, 3] y)
+        { d, mask = Dropout <is_test = 1> (x) y = Relu (d) }"#,
+        &["y = Relu (x)"],
+    );
+    check_valid(
+        r#"<ir_version: 4, opset_import: ["" : 9]> g (float[2, 1] x) => (float[2, 1] y)
+        <float[1] s = {2}, float[1] b = {1}, float[1] m = {3}, float[1] v = {4}>
+        { y, rm, rv, sm, sv = BatchNormalization (x, s, b, m, v) }"#,
+        &[],
+    );
+}
+
+#[test]
+fn outputs_that_no_newer_version_has_are_errors() {
+    let text = r#"<ir_version: 4, opset_import: ["" : 9]> g (float[2, 1] x) => (float[1] sv)
+        <float[1] s = {2}, float[1] b = {1}, float[1] m = {3}, float[1] v = {4}>
+        { y, rm, rv, sm, sv = BatchNormalization (x, s, b, m, v) }"#;
+    let all = Compiler::new(&Options::default()).optimize_model(text.into());
+    let all = all.expect_err("version 14 returns no such statistics");
+    assert_eq!(all.0[0].code, crate::diag::Code::Unsupported, "{all}");
+}
+
+#[test]
+fn an_invalid_model_is_not_written() {
+    let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y)
+        { y = Neg (t) t = Abs (x) }"#;
+    let model = import::decode(text.into()).expect("the text is a model");
+    let error = verify(&model).expect_err("the nodes are not sorted");
+    assert!(error.notes[0].contains("E0108"), "{error}");
+}

@@ -146,3 +146,23 @@ fn first_difference(found: &Tensor, expected: &Tensor) -> usize {
     let mut pairs = found.bytes().iter().zip(expected.bytes());
     pairs.position(|(a, b)| a != b).unwrap_or(0) / found.dtype.bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_error_is_relative_to_the_largest_element() {
+        let values = |numbers: &[f32]| [Value::Tensor(Tensor::from_floats(numbers))];
+        let expected = values(&[100.0, 0.0]);
+        let wrong = |found: &[f32], atol| {
+            compare(&values(found), &expected, Tolerance { atol, rtol: 1e-3 }).wrong
+        };
+        assert_eq!(wrong(&[100.05, 5e-4], None), None);
+        assert!(wrong(&[100.0, 2e-3], None).is_some());
+        assert!(wrong(&[100.0, 5e-4], Some(1e-7)).is_some());
+        let tiny = values(&[1e-20]);
+        let usual = Tolerance { atol: None, rtol: 1e-3 };
+        assert_eq!(compare(&values(&[2e-8]), &tiny, usual).wrong, None);
+    }
+}
