@@ -102,7 +102,8 @@ mod tests {
 
     fn order(nodes: &str) -> Order {
         let text = format!(
-            "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x, bool c) => (y) {{ {nodes} }}"
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[2] x, bool c) => (y) {{ {nodes} }}"
         );
         let model = decode(text.into()).expect("the text is a model");
         sort(&model.graph.expect("the model has a graph").node, |_| Vec::new())

@@ -23,8 +23,8 @@ use std::{fs, path::Path};
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be written, if `to` cannot have a file of weights beside it, or
-/// if the model has no form in the textual syntax.
+/// Returns an error if a file cannot be written, if `to` cannot have a file of weights beside it,
+/// or if the model has no form in the textual syntax.
 pub fn write(mut model: ModelProto, to: &Path) -> Result {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(file::refused(to))?;

@@ -297,8 +297,8 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// Returns the error for a node of a domain that the model defines by functions, if none of them
-    /// is the node's operator. In another domain, that is no error of the model.
+    /// Returns the error for a node of a domain that the model defines by functions, if none of
+    /// them is the node's operator. In another domain, that is no error of the model.
     fn undefined(&self, node: &NodeProto, unsupported: Diagnostic) -> Diagnostic {
         let domain = canonical(node.domain());
         let own = self.functions.keys().filter(|(of, ..)| canonical(of) == domain);

@@ -106,9 +106,9 @@ impl Project {
         Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
-    /// Compiles the model file at `path` to the files of model `number`, which [`Self::add`] makes a
-    /// part of the project. `learns` selects the functions that train it. The weights are read when
-    /// the model runs: linkers have limits.
+    /// Compiles the model file at `path` to the files of model `number`, which [`Self::add`] makes
+    /// a part of the project. `learns` selects the functions that train it. The weights are read
+    /// when the model runs: linkers have limits.
     pub fn compile(
         &self,
         number: usize,
