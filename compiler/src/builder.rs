@@ -93,7 +93,8 @@ impl Builder {
 
     /// Fixes the size of the dimension called `name`, as in `dim("batch", 8)`, or bounds it, so
     /// that the memory stays static: `dim("seq", 1..=32)`. A dimension without a name is named
-    /// after its input and axis: `input_0`.
+    /// after its input and axis: `input_0`. The name of another dimension says that both are the
+    /// same: `dim("age_0", "batch").dim("city_0", "batch")`.
     pub fn dim(mut self, name: impl Into<String>, size: impl Into<Size>) -> Builder {
         self.options.settings.dims.insert(name.into(), size.into());
         self

@@ -125,6 +125,29 @@ pub fn words(name: &str) -> String {
     }
 }
 
+/// Returns the most similar of `names`, if only a few letters differ.
+pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    if name.len() > LONGEST {
+        return None;
+    }
+    let near = names.into_iter().map(|found| (distance(found, name), found)).min()?;
+    (near.0 <= 1 + name.len() / 6).then_some(near.1)
+}
+
+/// Returns the edit distance of two names, ignoring case.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let change = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
 /// Converts `name` to an identifier in camel case: `digits_cnn` becomes `DigitsCnn`.
 pub fn camel(name: &str) -> String {
     let word = snake(name);

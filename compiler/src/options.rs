@@ -83,25 +83,15 @@ impl Options {
         (argument.set)(self, value)
     }
 
-    /// Adds `NAME=N` or `NAME=1..=N`: the size of a dimension, or its bound.
+    /// Adds `NAME=N`, `NAME=1..=N` or `NAME=OTHER`: the size of a dimension, its bound, or the
+    /// dimension that it is the same as.
     ///
     /// # Errors
     ///
     /// Returns an error if `text` has another form, or if the dimension has a size already.
     pub fn dim(&mut self, text: &str) -> Result {
         let (name, size) = split(text, "--dim NAME=N")?;
-        let bad = || {
-            let message = format!("the size {} of a dimension must be N or 1..=N", quoted(size));
-            Diagnostic::new(Code::BadOption, message)
-        };
-        let size = match size.split_once("..=") {
-            None => size.parse().map(Size::Fixed),
-            Some((least, most)) => {
-                let least = least.trim().parse().map_err(|_| bad())?;
-                most.trim().parse().map(|most| Size::Between(least, most))
-            }
-        };
-        let size = size.map_err(|_| bad())?;
+        let size = size.parse()?;
         insert_once(&mut self.settings.dims, "dimension", name, name.to_owned(), size)
     }
 
@@ -282,7 +272,7 @@ pub const ARGUMENTS: &[Argument] = &[
         get: |of| of.name.iter().cloned().collect(),
     },
     list("dim", "NAME=N", Options::dim, |of| pairs(&of.settings.dims),
-        "Fix a dimension (`batch=1`), or bound it (`batch=1..=32`)"),
+        "Fix a dimension (`batch=1`), bound it (`batch=1..=32`), or name it (`age_0=batch`)"),
     list("shape", "NAME=SIZES", Options::shape,
         |of| of.settings.shapes.iter().map(|(name, axes)| shape_argument(name, axes)).collect(),
         "Set the shape of an input whose rank the model does not declare (`x=1,3,height,width`)"),
@@ -469,12 +459,15 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_are_fixed_or_bounded() {
+    fn dimensions_are_fixed_bounded_or_the_same_as_others() {
         let mut options = Options::default();
-        assert!(options.dim("batch=8").is_ok() && options.dim("seq=1..=32").is_ok());
+        for text in ["batch=8", "seq=1..=32", "age_0=batch size"] {
+            assert!(options.dim(text).is_ok(), "{text}");
+        }
         assert_eq!(options.settings.dims["batch"], Size::Fixed(8));
         assert_eq!(options.settings.dims["seq"], Size::Between(1, 32));
-        for bad in ["batch", "batch=x", "batch=1..=x", "batch=1..32"] {
+        assert_eq!(options.settings.dims["age_0"], Size::Same("batch size".into()));
+        for bad in ["n", "n=", "n=1..=x", "n=1..32", "n=8O", "n=-x", "n=a..b", "n=?"] {
             assert!(options.dim(bad).is_err(), "{bad}");
         }
     }

@@ -2,6 +2,7 @@
 
 use onnxc::{
     Options, Weights,
+    diag::Diagnostic,
     import::{Axis, Const, Size},
     options::{ARGUMENTS, Form, operator},
 };
@@ -154,8 +155,12 @@ fn function(input: ParseStream<'_>) -> Result<String> {
     Ok(format!("{root}{}", segments.collect::<Vec<_>>().join("::")))
 }
 
-/// Parses `N` or `1..=N`.
+/// Parses `N`, `1..=N`, or the name of a dimension.
 fn size(input: ParseStream<'_>) -> Result<Size> {
+    if !input.peek(LitInt) {
+        let (place, name) = (input.span(), name_of_value(input)?);
+        return name.parse().map_err(|error: Diagnostic| syn::Error::new(place, error.message));
+    }
     let first = input.parse::<LitInt>()?.base10_parse::<i64>()?;
     if !input.peek(Token![..=]) {
         return Ok(first.into());

@@ -2,6 +2,7 @@
 //! outputs, attributes and types.
 
 use super::attribute_types::kind_of;
+use crate::ident;
 use onnxc_proto::attribute_proto::AttributeType;
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -133,32 +134,12 @@ pub fn domain_of(name: &str) -> Option<&'static str> {
 
 /// Returns the operator of a domain with the most similar name.
 pub fn nearest(domain: &str, name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 60;
-    if name.len() > LONGEST {
-        return None;
-    }
-    let names = OPERATORS.get(domain)?.keys();
-    let near = names.map(|found| (distance(found, name), *found)).min()?;
-    (near.0 <= 1 + name.len() / 6).then_some(near.1)
+    ident::nearest(name, OPERATORS.get(domain)?.keys().copied())
 }
 
 fn versions(domain: &str, name: &str) -> &'static [Signature] {
     let found = OPERATORS.get(domain).and_then(|names| names.get(name));
     found.map_or(&[], Vec::as_slice)
-}
-
-/// Returns the edit distance of two names, ignoring case.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let change = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Adds the operators of a table.

@@ -3,6 +3,7 @@
 use super::{
     custom_bindings::{Bindings, operator},
     diagnostics::Found,
+    dimension_names::GivenNames,
     external,
     settings::Settings,
     types::{self, Dimensions},
@@ -102,7 +103,7 @@ impl<'p> GraphBuilder<'p> {
     /// Creates a builder for a model.
     pub(super) fn new(
         proto: &'p ModelProto,
-        graph: &GraphProto,
+        graph_proto: &GraphProto,
         settings: &'p Settings,
         checked: &'p Checked,
     ) -> GraphBuilder<'p> {
@@ -110,11 +111,12 @@ impl<'p> GraphBuilder<'p> {
             .functions
             .iter()
             .map(|function| ((function.domain(), function.name(), function.overload()), function));
-        let graph = Graph::new(Rc::new(info(proto, graph)));
+        let graph = Graph::new(Rc::new(info(proto, graph_proto)));
         GraphBuilder {
             functions: functions.collect(),
             bindings: Bindings::of(proto, &settings.customs),
             read_names: ReadNames::of(proto),
+            dims: Dimensions::of(settings, GivenNames::of(graph_proto)),
             ..GraphBuilder::for_graph(graph, settings, checked)
         }
     }

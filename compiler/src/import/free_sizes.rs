@@ -1,6 +1,7 @@
 //! Reads the sizes and shapes that a model leaves free from given inputs.
 
 use super::{
+    dimension_names::GivenNames,
     settings::{Axis, Size},
     types,
 };
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The names of the model's free dimensions, and their sizes in `inputs`.
 pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(String, Size)> {
-    let mut sizes = Vec::new();
+    let (names, mut sizes) = (GivenNames::of(graph), Vec::new());
     for info in &graph.input {
         let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
         let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
@@ -23,7 +24,7 @@ pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(
                 Some(declared) => declared == 0 && size != 0,
             };
             if is_free {
-                sizes.push((types::label(dim, info.name(), axis), Size::Fixed(size as i64)));
+                sizes.push((names.label(dim, info.name(), axis), Size::Fixed(size as i64)));
             }
         }
     }

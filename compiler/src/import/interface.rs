@@ -72,7 +72,9 @@ impl GraphBuilder<'_> {
                 self.found.push(Diagnostic::new(Code::BadOption, message));
                 Type::Unknown
             }
-            (Some(axes), Type::Unranked(dtype)) => Type::tensor(dtype, self.dims.of_axes(axes)),
+            (Some(axes), Type::Unranked(dtype)) => {
+                Type::tensor(dtype, self.dims.of_axes(name, axes))
+            }
             (Some(_), ty) => {
                 let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
                 let diagnostic = Diagnostic::new(Code::BadOption, message);

@@ -9,6 +9,7 @@ mod custom_bindings;
 mod declared;
 mod decode;
 mod diagnostics;
+mod dimension_names;
 mod external;
 mod free_sizes;
 mod function;
@@ -31,6 +32,7 @@ mod zeros;
 
 pub use build::{Imported, graph};
 pub use decode::decode;
+pub(crate) use dimension_names::dimension_name;
 pub use free_sizes::{free_shapes, free_sizes};
 pub use gather::gather;
 pub use settings::{Axis, Const, Defaults, Operator, Settings, Size};

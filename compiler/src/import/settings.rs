@@ -1,7 +1,10 @@
 //! The settings of an import: sizes, constants, states and custom operators.
 
-use crate::choice::choices;
-use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf};
+use crate::{
+    choice::choices,
+    diag::{Code, Diagnostic, Result, quoted},
+};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 /// The domain and the name of an operator.
 pub type Operator = (String, String);
@@ -28,12 +31,42 @@ pub struct Settings {
 }
 
 /// The user's setting of a dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
     /// The dimension has this size.
     Fixed(i64),
     /// The dimension has at most the second size. The first must be 0 or 1, and is not used.
     Between(i64, i64),
+    /// The dimension is the same as the one of this name, which the model need not have.
+    Same(String),
+}
+
+/// Parses the value of the option `--dim`: a size, a bound `1..=N`, or the name of a dimension.
+impl FromStr for Size {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<Size> {
+        let text = text.trim();
+        let bounds = text.split_once("..=");
+        let bounds = bounds.map(|(least, most)| (least.trim().parse(), most.trim().parse()));
+        match (text.parse(), bounds) {
+            (Ok(size), _) => Ok(Size::Fixed(size)),
+            (Err(_), Some((Ok(least), Ok(most)))) => Ok(Size::Between(least, most)),
+            (Err(_), None) if is_name(text) => Ok(Size::Same(text.to_owned())),
+            (Err(_), _) => {
+                let message = format!(
+                    "the size {} of a dimension must be N, 1..=N, or the name of a dimension",
+                    quoted(text)
+                );
+                Err(Diagnostic::new(Code::BadOption, message))
+            }
+        }
+    }
+}
+
+/// Returns whether a text is a name and not a misspelled number.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '/') && !text.contains("..")
 }
 
 /// The spelling of the option `--dim`.
@@ -42,7 +75,15 @@ impl fmt::Display for Size {
         match self {
             Size::Fixed(size) => write!(f, "{size}"),
             Size::Between(least, most) => write!(f, "{least}..={most}"),
+            Size::Same(name) => f.write_str(name),
         }
+    }
+}
+
+/// The option `--dim`. The compiler reports a text of another form.
+impl From<&str> for Size {
+    fn from(text: &str) -> Size {
+        text.parse().unwrap_or_else(|_| Size::Same(text.to_owned()))
     }
 }
 
@@ -149,7 +190,7 @@ mod tests {
     #[test]
     fn sizes_are_integers() {
         let fixed = [Size::from(3), Size::from(3_i64), Size::from(3_u32), Size::from(3_usize)];
-        assert_eq!(fixed, [Size::Fixed(3); 4]);
+        assert_eq!(fixed, [const { Size::Fixed(3) }; 4]);
         assert_eq!(Size::from(1..=3), Size::Between(1, 3));
         assert_eq!(Size::from(1..=3_usize), Size::Between(1, 3));
         #[cfg(target_pointer_width = "64")]

@@ -1,6 +1,7 @@
 //! Converts types between messages and [`Type`].
 
 use super::{
+    dimension_names::{self, GivenNames},
     settings::{Axis, Settings, Size},
     zeros::Zeros,
 };
@@ -21,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Assigns a symbol, or the size that the user sets, to each dimension of the model.
 pub struct Dimensions<'a> {
     settings: &'a Settings,
+    /// The names in the interface of the model.
+    given: GivenNames,
     names: Names,
     symbols: BTreeMap<String, Dim>,
     /// The label and bound of each symbol.
@@ -35,8 +38,14 @@ pub struct Dimensions<'a> {
 impl<'a> Dimensions<'a> {
     /// Creates an empty mapping.
     pub fn new(settings: &'a Settings) -> Dimensions<'a> {
+        Dimensions::of(settings, GivenNames::default())
+    }
+
+    /// Creates an empty mapping for a model that gives these names.
+    pub fn of(settings: &'a Settings, given: GivenNames) -> Dimensions<'a> {
         Dimensions {
             settings,
+            given,
             names: Names::default(),
             symbols: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -54,16 +63,17 @@ impl<'a> Dimensions<'a> {
         if let Some(dim) = self.symbols.get(label) {
             return dim.clone();
         }
-        let said = self.settings.dims.get(label).copied();
-        if said.is_some() {
+        let given = self.settings.dims.get(label);
+        if given.is_some() {
             self.used.insert(label.to_owned());
         }
-        let dim = match said {
-            Some(Size::Fixed(n)) => n.into(),
+        let dim = match given {
+            Some(Size::Fixed(n)) => (*n).into(),
+            Some(Size::Same(other)) if !is_cyclic(&self.settings.dims, label) => self.named(other),
             other => {
                 let name = self.names.unique(ident::snake(label));
                 let max = match other {
-                    Some(Size::Between(_, most)) => Some(most),
+                    Some(Size::Between(_, most)) => Some(*most),
                     _ => None,
                 };
                 let known = Known { label: label.to_owned(), max };
@@ -75,41 +85,69 @@ impl<'a> Dimensions<'a> {
         dim
     }
 
-    /// The sizes of the axes that the user sets.
-    pub fn of_axes(&mut self, axes: &[Axis]) -> Vec<Dim> {
-        let size = |axis: &Axis| match axis {
+    /// The sizes of the axes that the user sets for the value called `value`.
+    pub fn of_axes(&mut self, value: &str, axes: &[Axis]) -> Vec<Dim> {
+        let size = |(axis, size): (usize, &Axis)| match size {
             Axis::Fixed(n) => Dim::from(*n),
+            Axis::Named(name) if dimension_names::is_unknown(name) => {
+                self.named(&self.given.unnamed(value, axis))
+            }
             Axis::Named(name) => self.named(name),
         };
-        axes.iter().map(size).collect()
+        axes.iter().enumerate().map(size).collect()
     }
 
     /// Reports dimensions that the user sets and the model does not have, and impossible sizes.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let dims = &self.settings.dims;
+        let unused = dims.keys().filter(|name| !self.used.contains(*name));
+        let bad = dims.iter().filter_map(|(name, size)| bad_size(name, size, dims));
+        unused.map(|name| self.unknown(name)).chain(bad).collect()
+    }
+
+    /// The error for a dimension that the model does not have.
+    fn unknown(&self, name: &str) -> Diagnostic {
         let names: Vec<&str> = self.symbols.keys().map(String::as_str).collect();
-        let unused = self.settings.dims.keys().filter(|name| !self.used.contains(*name));
-        let diagnostic = |name: &String| {
-            let message = format!("the model has no dimension {}", quoted(name));
-            Diagnostic::new(Code::BadOption, message).note(format!(
-                "its dimensions: {}",
-                if names.is_empty() { "none".into() } else { names.join(", ") }
-            ))
-        };
-        let bad = self.settings.dims.iter().filter_map(|(name, size)| bad_size(name, *size));
-        unused.map(diagnostic).chain(bad).collect()
+        let known = if names.is_empty() { "none".into() } else { names.join(", ") };
+        let message = format!("the model has no dimension {}", quoted(name));
+        let diagnostic =
+            Diagnostic::new(Code::BadOption, message).note(format!("its dimensions: {known}"));
+        if dimension_names::is_unknown(name) {
+            let help = "a dimension without a name is named after its input and axis: `input_0`";
+            return diagnostic.help(help);
+        }
+        match ident::nearest(name, names) {
+            Some(near) => diagnostic.help(format!("did you mean {}?", quoted(near))),
+            None => diagnostic,
+        }
     }
 }
 
+/// Returns whether the dimension called `name` is set to be the same as itself, through any number
+/// of others.
+fn is_cyclic(dims: &BTreeMap<String, Size>, name: &str) -> bool {
+    let next = |name: &str| match dims.get(name) {
+        Some(Size::Same(other)) => Some(other),
+        _ => None,
+    };
+    let mut chain = std::iter::successors(next(name), |name| next(name)).take(dims.len());
+    chain.any(|other| other == name)
+}
+
 /// The error in the user's setting of the dimension called `name`, if there is one.
-fn bad_size(name: &str, size: Size) -> Option<Diagnostic> {
-    let name = quoted(name);
+fn bad_size(name: &str, size: &Size, dims: &BTreeMap<String, Size>) -> Option<Diagnostic> {
+    let quoted_name = quoted(name);
     let message = match size {
-        Size::Fixed(n) | Size::Between(_, n) if n < 0 => {
-            format!("the size {n} of {name} is negative")
+        Size::Fixed(n) | Size::Between(_, n) if *n < 0 => {
+            format!("the size {n} of {quoted_name} is negative")
         }
-        Size::Between(least, _) if !matches!(least, 0 | 1) => {
-            format!("the bound of {name} starts at {least}: a bound starts at 0 or 1, as in 1..=32")
+        Size::Between(least, _) if !matches!(least, 0 | 1) => format!(
+            "the bound of {quoted_name} starts at {least}: a bound starts at 0 or 1, as in 1..=32"
+        ),
+        Size::Same(other) if is_cyclic(dims, name) => {
+            format!("{quoted_name} is set to be the same as {}, which is {0}", quoted(other))
         }
+        Size::Same(other) => return other.parse::<Size>().err(),
         Size::Fixed(_) | Size::Between(..) => return None,
     };
     Some(Diagnostic::new(Code::BadOption, message))
@@ -217,18 +255,10 @@ fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Re
                 let message = format!("axis {axis} of {} has the size {n}", quoted(value));
                 return Err(Diagnostic::new(Code::BadField, message));
             }
-            None => dims.named(&label(dim, value, axis)),
+            None => dims.named(&dims.given.label(dim, value, axis)),
         });
     }
     Ok(shape)
-}
-
-/// The name of a dimension: its own, or one made of the value's name and the axis.
-pub fn label(dim: &Dimension, value: &str, axis: usize) -> String {
-    match &dim.value {
-        Some(DimValue::DimParam(name)) if !name.is_empty() => name.clone(),
-        _ => format!("{value}_{axis}"),
-    }
 }
 
 /// Converts a type to a message, or returns `None` if nothing is known of it. `label` names a size

@@ -1,9 +1,8 @@
 //! The names in a model's graph.
 
-use crate::{check::GradientNames, ident::Names};
+use crate::{check::GradientNames, ident::Names, import};
 use onnxc_proto::{
-    GraphProto, NodeProto, TensorProto, ValueInfoProto,
-    tensor_shape_proto::dimension::Value::DimParam, type_proto::Value::TensorType,
+    GraphProto, NodeProto, TensorProto, ValueInfoProto, type_proto::Value::TensorType,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -46,11 +45,7 @@ pub fn sizes(graph: &GraphProto) -> BTreeSet<String> {
         _ => None,
     });
     let dims = shapes.flat_map(|shape| &shape.dim);
-    let names = dims.filter_map(|dim| match &dim.value {
-        Some(DimParam(name)) => Some(name.clone()),
-        _ => None,
-    });
-    names.filter(|name| !name.is_empty()).collect()
+    dims.filter_map(import::dimension_name).map(str::to_owned).collect()
 }
 
 /// Returns the names that a value depends on, itself included, through nodes of the graph and of

@@ -1,4 +1,4 @@
-onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(batch = many));
+onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(batch = "1..=many"));
 onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(batch = 2..=8));
 onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(batch = -1));
 onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(rows = 1));

@@ -37,3 +37,17 @@ pub mod bounded {
         model.infer(x, Negative::new().infer(&[2.0])[0], true)
     }
 }
+
+pub mod renamed {
+    use onnxc_runtime::{Result, view::View};
+
+    onnxc_macros::include_onnx!(
+        "models/scale.onnxtxt",
+        name = "square",
+        dims(batch = side, "sequence length" = "side", side = 1..=4)
+    );
+
+    pub fn run<'m>(model: &'m mut Square, x: View<'_, f32, 2>) -> Result<View<'m, f32, 2>> {
+        model.infer(x, 1.0, true)
+    }
+}
