@@ -100,8 +100,9 @@ impl Builder {
         self
     }
 
-    /// Sets the shape of the input called `name`, whose rank the model does not declare. Each axis
-    /// has a size or a name, as in `[1.into(), 3.into(), "height".into(), "width".into()]`.
+    /// Declares the axes of the input called `name`, or of another value whose rank the model does
+    /// not determine. Each axis has a size or a name, as in `[1.into(), 3.into(), "height".into(),
+    /// "width".into()]`.
     pub fn shape(
         mut self,
         name: impl Into<String>,

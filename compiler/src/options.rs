@@ -15,7 +15,7 @@ use crate::{
     domain::{self, canonical},
     emit::{ArenaIn, Source, Style, WeightsIn},
     ident,
-    import::{Axis, Const, Defaults, Operator, Settings, Size},
+    import::{Axis, Const, Defaults, Operator, Settings},
     passes::OwnPass,
     plan::{FreeSizes, Optimize, Plan, Precision},
 };
@@ -95,8 +95,8 @@ impl Options {
         insert_once(&mut self.settings.dims, "dimension", name, name.to_owned(), size)
     }
 
-    /// Adds `NAME=1,3,height,width`: the shape of an input of unknown rank, each size a number or
-    /// the name of a dimension.
+    /// Adds `NAME=1,3,height,width`: the axes of an input or another value of unknown rank. Each
+    /// size is a number or the name of a dimension.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ pub const ARGUMENTS: &[Argument] = &[
         "Fix a dimension (`batch=1`), bound it (`batch=1..=32`), or name it (`age_0=batch`)"),
     list("shape", "NAME=SIZES", Options::shape,
         |of| of.settings.shapes.iter().map(|(name, axes)| shape_argument(name, axes)).collect(),
-        "Set the shape of an input whose rank the model does not declare (`x=1,3,height,width`)"),
+        "Declare the axes of an input or another value of unknown rank (`x=1,3,height,width`)"),
     list("const", "NAME[=VALUE]", Options::constant,
         |of| of.settings.consts.iter().map(|(name, of)| constant_argument(name, of)).collect(),
         "Fix an input to a constant: a number or a list in brackets; without a value, its default"),
@@ -447,6 +447,7 @@ fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::Size;
 
     #[test]
     fn a_shape_has_numbers_and_names() {

@@ -26,7 +26,7 @@ use syn::parse_macro_input;
 /// | `name = "Digits"` | sets the name of the model and its struct |
 /// | `dims(batch = 1, seq = 1..=32)` | fixes a dimension, or bounds it |
 /// | `dims(age_0 = batch, city_0 = batch)` | makes dimensions the same |
-/// | `shapes(x = [1, 3, height, width])` | sets the shape of an input of unknown rank |
+/// | `shapes(x = [1, 3, height, width])` | declares the axes of a value of unknown rank |
 /// | `consts(sr = 8000, mean = [0.5, 0.5], bias)` | fixes an input to a value, or to its default |
 /// | `defaults = constant` | makes every input with a default constant |
 /// | `state(past = "present")` | feeds an output to the next run as an input |

@@ -26,6 +26,7 @@ mod precision;
 mod programs;
 mod quantized;
 mod random;
+mod ranks;
 mod recognition;
 mod recognized;
 mod reference;

@@ -246,8 +246,9 @@ codes! {
         declaration."
     UnknownShape = 204: "\
         The rank of a value is unknown until the model runs, and onnxc generates code for known \
-        ranks only. The model is valid. Constant shapes (`--const`), or declared types, may \
-        determine the rank."
+        ranks only. The model is valid. Declare the axes of the value that the message names \
+        (`--shape`). Constant shapes (`--const`) and fixed sizes (`--dim`) may determine the \
+        rank, too."
     NoGradient = 205: "\
         The model asks for a gradient along a path that has none. An operator on the path has no \
         derivative, or all paths go through operators whose derivative is zero everywhere. The \

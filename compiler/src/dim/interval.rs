@@ -7,12 +7,13 @@ use std::{
 };
 
 /// The least and the greatest value of a size; `None` is unbounded.
-type Interval = (Option<i64>, Option<i64>);
+pub(super) type Interval = (Option<i64>, Option<i64>);
 
 impl Dim {
     /// Returns the greatest value of the size, given the greatest values of symbols.
     pub fn upper(&self, bounds: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-        Intervals::of(self, &|name| (Some(0), bounds(name))).1
+        let symbols = &|name: &str| (Some(0), bounds(name));
+        Intervals { symbols, is_natural: false, found: HashMap::new() }.sum(self).1
     }
 
     /// Returns the greatest value of the size if each of its symbols has a greatest value. Unlike
@@ -25,22 +26,25 @@ impl Dim {
 
     /// Returns whether the size is provably not negative, given that no symbol is.
     pub fn is_size(&self) -> bool {
-        Intervals::of(self, &|_| (Some(0), None)).0.is_some_and(|least| least >= 0)
+        self.natural_interval().0.is_some_and(|least| least >= 0)
+    }
+
+    /// Returns the bounds of the size, given that no symbol is negative.
+    pub(super) fn natural_interval(&self) -> Interval {
+        let symbols = &|_: &str| (Some(0), None);
+        Intervals { symbols, is_natural: true, found: HashMap::new() }.sum(self)
     }
 }
 
 /// The intervals of the parts of a size. Sizes share parts, so each is computed once.
 struct Intervals<'a> {
     symbols: &'a dyn Fn(&str) -> Interval,
+    /// Whether it is only known of the symbols that they are not negative.
+    is_natural: bool,
     found: HashMap<*const Sum, Interval>,
 }
 
 impl Intervals<'_> {
-    /// Returns the interval of a size, given that of each symbol.
-    fn of(dim: &Dim, symbols: &dyn Fn(&str) -> Interval) -> Interval {
-        Intervals { symbols, found: HashMap::new() }.sum(dim)
-    }
-
     fn sum(&mut self, dim: &Dim) -> Interval {
         let mut sum: Interval = (Some(0), Some(0));
         for (product, n) in dim.terms() {
@@ -74,6 +78,8 @@ impl Intervals<'_> {
             Atom::TooLong => return (None, None),
             Atom::Equal(..) | Atom::Less(..) => return (Some(0), Some(1)),
             Atom::FloorDiv(a, b) => return self.quotient(a, b),
+            Atom::Part(part) if self.is_natural => return part.interval(),
+            Atom::Part(part) => return self.part(part.sum()),
             Atom::Max(a, b) | Atom::Min(a, b) | Atom::Broadcast(a, b) => (a, b),
         };
         let (a, b) = (self.part(a), self.part(b));

@@ -1,20 +1,25 @@
 //! Symbolic sizes. A [`Dim`] is a sum of products in normal form, so two sizes are provably equal
 //! exactly when they compare equal with `==`.
 //!
-//! No size is longer than [`Dim::LONGEST`]. A longer one becomes [`Dim::is_too_long`], about which
-//! nothing is known, and so does every size computed from it. Type inference checks for this: known
-//! elements that are too long become unknown, and any other size that is too long is an error.
+//! No size is longer than [`Dim::LONGEST`]: a longer one consists of named [`Part`]s. If these are
+//! nested too deeply, it becomes [`Dim::is_too_long`], about which nothing is known, and so does
+//! every size computed from it. Type inference checks for this: known elements that are too long
+//! become unknown, and any other size that is too long is an error.
 
 mod interval;
 mod length;
+mod part;
 #[cfg(test)]
 mod tests;
 mod text;
+mod visit;
+
+pub use part::Part;
 
 pub use text::Names;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ops::{Add, Mul, Sub},
     rc::Rc,
 };
@@ -59,7 +64,9 @@ pub enum Atom {
     Equal(Dim, Dim),
     /// 1 if the first is smaller, else 0.
     Less(Dim, Dim),
-    /// A size that would be longer than [`Dim::LONGEST`].
+    /// A sum that is too long to be repeated.
+    Part(Part),
+    /// A size with parts that are nested too deeply.
     TooLong,
 }
 
@@ -115,7 +122,7 @@ impl Dim {
                 Dim::normal(self.0.terms.iter().map(|(p, c)| (p.clone(), c / n)).collect())
             }
             _ if self == by => 1.into(),
-            _ => self.divide_out(by).unwrap_or_else(|| {
+            _ => self.divide_out(by).or_else(|| self.divide_out_parts(by)).unwrap_or_else(|| {
                 let common = self.common(by);
                 let positive = by.is_size() && common.is_size();
                 let reduced = |dim: &Dim| dim.divide_out(&common).filter(|_| positive);
@@ -127,25 +134,8 @@ impl Dim {
 
     /// Returns the greatest common factor of all terms of both.
     fn common(&self, other: &Dim) -> Dim {
-        let gcd = |a: i64, b: i64| {
-            let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
-            while b != 0 {
-                (a, b) = (b, a % b);
-            }
-            i64::try_from(a).unwrap_or(1)
-        };
-        let mut terms = self.terms().chain(other.terms());
-        let Some((product, mut n)) = terms.next() else { return 1.into() };
-        let mut common = product.to_vec();
-        for (product, m) in terms {
-            n = gcd(n, m);
-            let mut rest = product.to_vec();
-            common.retain(|atom| {
-                let place = rest.iter().position(|other| other == atom);
-                place.map(|place| rest.remove(place)).is_some()
-            });
-        }
-        Dim::term(&common, gcd(n, 0))
+        let (product, n) = common_factor(self.terms().chain(other.terms()));
+        Dim::term(&product, n)
     }
 
     /// Returns the exact quotient by a single product, if it is a factor of every term.
@@ -224,10 +214,12 @@ impl Dim {
 
     /// Returns whether this is the size of both broadcast together, if they are compatible.
     fn takes_in(&self, other: &Dim) -> bool {
+        let other = &other.as_operand();
+        let operand = self.as_operand();
         // min(self, n) is 1 only if self is, for n > 1.
-        let is_cut = |a: &Dim, b: &Dim| a == self && b.known().is_some_and(|most| most > 1);
+        let is_cut = |a: &Dim, b: &Dim| *a == operand && b.known().is_some_and(|most| most > 1);
         match (self.as_atom(), other.as_atom()) {
-            _ if self == other => true,
+            _ if operand == *other => true,
             (Some(Atom::Broadcast(a, b)), _) if a == other || b == other => true,
             (_, Some(Atom::Min(a, b))) => is_cut(a, b) || is_cut(b, a),
             _ => false,
@@ -261,72 +253,6 @@ impl Dim {
         Some(self).filter(|dim| dim.known().is_some() || dim.is_size())
     }
 
-    /// Evaluates the size, given the value of each symbol. Saturates on overflow.
-    pub fn eval(&self, symbols: &dyn Fn(&str) -> i64) -> i64 {
-        let atom = |atom: &Atom| match atom {
-            Atom::Symbol(name) => symbols(name),
-            Atom::FloorDiv(a, b) => match b.eval(symbols) {
-                n if n > 0 => a.eval(symbols).div_euclid(n),
-                _ => 0,
-            },
-            Atom::Max(a, b) => a.eval(symbols).max(b.eval(symbols)),
-            Atom::Min(a, b) => a.eval(symbols).min(b.eval(symbols)),
-            Atom::Broadcast(a, b) => match (a.eval(symbols), b.eval(symbols)) {
-                (1, b) => b,
-                (a, _) => a,
-            },
-            Atom::Equal(a, b) => i64::from(a.eval(symbols) == b.eval(symbols)),
-            Atom::Less(a, b) => i64::from(a.eval(symbols) < b.eval(symbols)),
-            Atom::TooLong => 0,
-        };
-        let term = |(product, n): (&Vec<Atom>, &i64)| {
-            product.iter().fold(*n, |value, a| value.saturating_mul(atom(a)))
-        };
-        self.0.terms.iter().map(term).fold(0, i64::saturating_add)
-    }
-
-    /// Replaces the symbol called `name` by `by`.
-    pub fn substitute(&self, name: &str, by: &Dim) -> Dim {
-        self.replace(&Atom::Symbol(name.into()), by)
-    }
-
-    /// Replaces `atom` by `by`.
-    pub fn replace(&self, atom: &Atom, by: &Dim) -> Dim {
-        self.rebuilt(&|found| (found == atom).then(|| by.clone()))
-    }
-
-    /// Replaces, simultaneously, each symbol for which `by` returns a size.
-    pub fn rename(&self, by: &dyn Fn(&Symbol) -> Option<Dim>) -> Dim {
-        self.rebuilt(&|found| match found {
-            Atom::Symbol(name) => by(name),
-            _ => None,
-        })
-    }
-
-    /// Replaces each atom for which `by` returns a size.
-    fn rebuilt(&self, by: &dyn Fn(&Atom) -> Option<Dim>) -> Dim {
-        let each = |dim: &Dim| dim.rebuilt(by);
-        let replaced = |found: &Atom| {
-            by(found).unwrap_or_else(|| match found {
-                Atom::Symbol(_) | Atom::TooLong => Dim::atom(found.clone()),
-                // The divisor may become 0 if a run-time check is certain to fail.
-                Atom::FloorDiv(a, b) => each(a).quotient(&each(b)),
-                Atom::Max(a, b) => each(a).at_least(&each(b)),
-                Atom::Min(a, b) => each(a).at_most(&each(b)),
-                Atom::Broadcast(a, b) => {
-                    let (a, b) = (each(a), each(b));
-                    a.broadcast(&b).unwrap_or_else(|| Dim::atom(Atom::Broadcast(a, b)))
-                }
-                Atom::Equal(a, b) => each(a).equal(&each(b)),
-                Atom::Less(a, b) => each(a).less(&each(b)),
-            })
-        };
-        let term = |(product, &n): (&Vec<Atom>, &i64)| {
-            product.iter().map(replaced).fold(Dim::from(n), |value, factor| value * factor)
-        };
-        self.0.terms.iter().map(term).fold(Dim::from(0), |sum, term| sum + term)
-    }
-
     /// Solves `self == 0` for one atom: returns the atom and its value.
     pub fn solve_zero(&self) -> Option<(Atom, Dim)> {
         let alone = |(product, n): (&[Atom], i64)| match product {
@@ -340,27 +266,6 @@ impl Dim {
         })
     }
 
-    /// Adds every symbol of the size to `found`.
-    pub fn symbols(&self, found: &mut BTreeSet<Symbol>) {
-        for atom in self.0.terms.keys().flatten() {
-            match atom {
-                Atom::Symbol(name) => {
-                    found.insert(name.clone());
-                }
-                Atom::FloorDiv(a, b)
-                | Atom::Max(a, b)
-                | Atom::Min(a, b)
-                | Atom::Broadcast(a, b)
-                | Atom::Equal(a, b)
-                | Atom::Less(a, b) => {
-                    a.symbols(found);
-                    b.symbols(found);
-                }
-                Atom::TooLong => {}
-            }
-        }
-    }
-
     /// Iterates over the terms: a product of atoms and its coefficient.
     pub fn terms(&self) -> impl DoubleEndedIterator<Item = (&[Atom], i64)> {
         self.0.terms.iter().map(|(product, &n)| (product.as_slice(), n))
@@ -372,7 +277,7 @@ impl Dim {
     }
 
     fn atom(atom: Atom) -> Dim {
-        Dim::normal(BTreeMap::from([(vec![atom], 1)]))
+        Dim::normal(BTreeMap::from([(vec![atom.with_short_operands()], 1)]))
     }
 
     /// Returns both in the canonical order of an atom, a number last.
@@ -430,12 +335,13 @@ impl Dim {
 
     /// Multiplies all terms; `add(sum, n, m)` returns `sum + n · m` for their coefficients.
     fn multiplied(&self, other: &Dim, add: impl Fn(i64, i64, i64) -> Option<i64>) -> Option<Dim> {
-        if self.0.terms.len().saturating_mul(other.0.terms.len()) > Dim::LONGEST {
+        if self.is_too_long() || other.is_too_long() {
             return Some(Dim::too_long());
         }
+        let (a, b) = Dim::short_factors(self, other);
         let mut sum: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
-        for (p, &n) in &self.0.terms {
-            for (q, &m) in &other.0.terms {
+        for (p, &n) in &a.0.terms {
+            for (q, &m) in &b.0.terms {
                 let mut product = [p.as_slice(), q].concat();
                 product.sort();
                 let term = sum.entry(product).or_default();
@@ -444,6 +350,28 @@ impl Dim {
         }
         Some(Dim::normal(sum))
     }
+}
+
+/// Returns the greatest common factor of terms: a product and its coefficient.
+fn common_factor<'t>(mut terms: impl Iterator<Item = (&'t [Atom], i64)>) -> (Vec<Atom>, i64) {
+    let gcd = |a: i64, b: i64| {
+        let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        i64::try_from(a).unwrap_or(1)
+    };
+    let Some((product, mut n)) = terms.next() else { return (Vec::new(), 1) };
+    let mut common = product.to_vec();
+    for (product, m) in terms {
+        n = gcd(n, m);
+        let mut rest = product.to_vec();
+        common.retain(|atom| {
+            let place = rest.iter().position(|other| other == atom);
+            place.map(|place| rest.remove(place)).is_some()
+        });
+    }
+    (common, gcd(n, 0))
 }
 
 impl From<i64> for Dim {

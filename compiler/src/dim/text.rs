@@ -1,75 +1,77 @@
 //! Sizes as Rust expressions.
 
-use super::{Atom, Dim};
-use std::fmt;
+use super::{Atom, Dim, Part, part::PartResults};
+use std::{cell::RefCell, fmt};
 
 /// A Rust expression of type `usize`. Additions come before subtractions, so that no intermediate
-/// value of a size that is not negative is negative, if its [`Dim::premises`] hold.
+/// value of a size that is not negative is negative, if its [`Dim::premises`] hold. A part is only
+/// named; [`Dim::expression`] writes its value.
 impl fmt::Debug for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.expression(&|_| None))
+        f.write_str(&Text::brief().dim(self))
     }
 }
 
 impl fmt::Debug for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Text { names: &|_| None, saturates: false }.atom(self))
+        f.write_str(&Text::brief().atom(self))
     }
 }
 
 impl Dim {
-    /// Returns the size as a Rust expression of type `usize`, in which a part for which `names` has
-    /// a name is that name.
+    /// Returns the size as a Rust expression of type `usize`, in which a subexpression for which
+    /// `names` has a name is that name. Other parts are variables of a block.
     pub fn expression(&self, names: Names<'_>) -> String {
-        Text { names, saturates: false }.dim(self)
+        Text::whole(names, false).whole_expression(self)
     }
 
     /// Returns [`Dim::expression`] in a form that can be evaluated whether or not the
     /// [`Dim::premises`] hold: a difference is at least 0, and a divisor at least 1.
     pub fn saturating_expression(&self, names: Names<'_>) -> String {
-        Text { names, saturates: true }.dim(self)
+        Text::whole(names, true).whole_expression(self)
     }
 
     /// Returns a Rust expression for whether the size is not zero, with `names` as in
     /// [`Dim::expression`].
     pub fn condition(&self, names: Names<'_>) -> String {
-        match self.as_atom() {
-            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => {
-                Text { names, saturates: false }.comparison(atom)
-            }
-            _ => format!("{} != 0", self.expression(names)),
-        }
+        let text = Text::whole(names, false);
+        text.within_block(match self.as_atom() {
+            Some(atom @ (Atom::Equal(..) | Atom::Less(..))) => text.comparison(atom),
+            _ => format!("{} != 0", text.dim(self)),
+        })
     }
 
     /// Adds to `found` the unproven assumptions of the Rust expression: sizes, each with its least
-    /// value.
+    /// value. An assumption comes before those that its own expression relies on.
     pub fn premises(&self, found: &mut Vec<(Dim, i64)>) {
-        let mut rely = |dim: &Dim, least: i64| {
-            if !(dim - least).is_size() {
-                found.push((dim.clone(), least));
-            }
-        };
-        let mut parts: Vec<&Dim> = Vec::new();
+        let mut inner_first = Vec::new();
+        self.premises_inner_first(&PartResults::default(), &mut inner_first);
+        found.extend(inner_first.into_iter().rev());
+    }
+
+    fn premises_inner_first(&self, seen: &PartResults<()>, found: &mut Vec<(Dim, i64)>) {
+        let (mut operands, mut relied): (Vec<&Dim>, Vec<(&Dim, i64)>) = (Vec::new(), Vec::new());
         for atom in self.terms().flat_map(|(product, _)| product) {
             match atom {
                 Atom::Symbol(_) | Atom::TooLong => {}
                 Atom::FloorDiv(a, b) => {
-                    rely(a, 0);
-                    rely(b, 1);
-                    parts.extend([a, b]);
+                    relied.extend([(a, 0), (b, 1)]);
+                    operands.extend([a, b]);
                 }
                 Atom::Min(a, b) => {
-                    rely(a, 0);
-                    rely(b, 0);
-                    parts.extend([a, b]);
+                    relied.extend([(a, 0), (b, 0)]);
+                    operands.extend([a, b]);
                 }
-                Atom::Max(a, b) => parts.extend([a, b].into_iter().flat_map(Dim::cut_at_zero)),
+                Atom::Max(a, b) => operands.extend([a, b].into_iter().flat_map(Dim::cut_at_zero)),
                 Atom::Broadcast(a, b) | Atom::Equal(a, b) | Atom::Less(a, b) => {
-                    parts.extend([a, b]);
+                    operands.extend([a, b]);
                 }
+                Atom::Part(part) => seen.of(part, |_| operands.push(part.sum())),
             }
         }
-        parts.into_iter().for_each(|part| part.premises(found));
+        operands.into_iter().rev().for_each(|dim| dim.premises_inner_first(seen, found));
+        let unproven = relied.into_iter().rev().filter(|(dim, least)| !(*dim - *least).is_size());
+        found.extend(unproven.map(|(dim, least)| (dim.clone(), least)));
     }
 
     /// Returns the parts that matter for the positive part of a size: `max(min(a, b), 0)` is the
@@ -88,16 +90,67 @@ pub type Names<'a> = &'a dyn Fn(&Dim) -> Option<String>;
 /// Writes sizes as Rust expressions.
 struct Text<'a> {
     names: Names<'a>,
+    parts: Parts,
     /// Whether differences stop at 0, and divisors at 1.
     saturates: bool,
 }
 
+/// How parts without a name are written.
+enum Parts {
+    /// By their digests.
+    Digests,
+    /// As variables: their names, and the statements that define them.
+    Variables(PartResults<String>, RefCell<Vec<String>>),
+}
+
 impl Text<'_> {
+    /// Writes sizes for messages.
+    fn brief() -> Text<'static> {
+        Text { names: &|_| None, parts: Parts::Digests, saturates: false }
+    }
+
+    /// Writes sizes for programs.
+    fn whole(names: Names<'_>, saturates: bool) -> Text<'_> {
+        let parts = Parts::Variables(PartResults::default(), RefCell::default());
+        Text { names, parts, saturates }
+    }
+
+    /// Writes a size with the variables that it needs.
+    fn whole_expression(&self, dim: &Dim) -> String {
+        self.within_block(self.dim(dim))
+    }
+
+    /// Returns an expression with the variables that it needs.
+    fn within_block(&self, expression: String) -> String {
+        match &self.parts {
+            Parts::Variables(_, statements) if !statements.borrow().is_empty() => {
+                format!("{{ {} {expression} }}", statements.borrow().join(" "))
+            }
+            Parts::Variables(..) | Parts::Digests => expression,
+        }
+    }
+
+    /// Writes a part.
+    fn part(&self, part: &Part) -> String {
+        let Parts::Variables(names, statements) = &self.parts else { return part.to_string() };
+        let define = |sum: &Dim| {
+            let value = self.sum(sum);
+            let mut statements = statements.borrow_mut();
+            // No symbol ends with `_` after a digit.
+            let name = format!("part_{}_", statements.len() + 1);
+            statements.push(format!("let {name} = {value};"));
+            name
+        };
+        (self.names)(part.sum()).unwrap_or_else(|| names.of(part, define))
+    }
+
     /// Writes a sum. The operand of an operator needs [`Text::operand`].
     fn dim(&self, dim: &Dim) -> String {
-        if let Some(name) = (self.names)(dim) {
-            return name;
-        }
+        (self.names)(dim).unwrap_or_else(|| self.sum(dim))
+    }
+
+    /// Writes a sum that has no name itself.
+    fn sum(&self, dim: &Dim) -> String {
         let (plus, minus): (Vec<_>, Vec<_>) = dim.terms().rev().partition(|(_, n)| *n > 0);
         if self.saturates && !minus.is_empty() {
             return self.difference(dim);
@@ -146,6 +199,7 @@ impl Text<'_> {
             Atom::Equal(..) | Atom::Less(..) => {
                 format!("usize::from({})", self.comparison(atom))
             }
+            Atom::Part(part) => self.part(part),
             Atom::TooLong => "…".into(),
         }
     }

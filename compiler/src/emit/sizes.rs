@@ -173,7 +173,7 @@ fn operators(dim: &Dim) -> usize {
 
 fn atom_operators(atom: &Atom) -> usize {
     match atom {
-        Atom::Symbol(_) | Atom::TooLong => 0,
+        Atom::Symbol(_) | Atom::Part(_) | Atom::TooLong => 0,
         Atom::FloorDiv(a, b)
         | Atom::Max(a, b)
         | Atom::Min(a, b)

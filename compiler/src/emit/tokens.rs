@@ -11,7 +11,7 @@ pub fn number(n: usize) -> Literal {
 
 /// A size as an expression.
 pub fn size(dim: &Dim) -> TokenStream {
-    parse_tokens(&format!("{dim:?}"))
+    parse_tokens(&dim.expression(&|_| None))
 }
 
 /// Parses an expression.

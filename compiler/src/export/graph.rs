@@ -11,7 +11,7 @@ use crate::{
     ident::Names,
     import::{attribute, proto, types},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
-    ops::{control::loop_op::Loop, optional::OptionalGetElement},
+    ops::{control::loop_op::Loop, optional::OptionalGetElement, sizes::Assume},
     ty::Type,
 };
 use onnxc_proto::{GraphProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto};
@@ -294,8 +294,12 @@ fn named(name: &str) -> String {
 
 /// Returns the values that ONNX represents as one. In ONNX, a loop that receives an optional and
 /// returns its content outputs the content; here it outputs an optional, because it may end before
-/// its first iteration, and a node after it takes the content.
+/// its first iteration, and a node after it takes the content. A value with an assumed type is the
+/// same value.
 fn taken_for(graph: &Graph, node: &Node) -> Option<(ValueId, ValueId)> {
+    if node.op.is::<Assume>() {
+        return Some((node.output(0)?, node.input(0)?));
+    }
     let input = node.input(0).filter(|_| node.op.is::<OptionalGetElement>())?;
     let made = graph.producer(input).filter(|made| made.op.is::<Loop>())?;
     let place = made.outputs.iter().position(|output| *output == Some(input))?;

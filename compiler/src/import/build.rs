@@ -107,7 +107,8 @@ impl GraphBuilder<'_> {
 
     pub(super) fn body<'o>(&mut self, proto: &GraphProto, opsets: &'o Opsets) -> Scope<'o> {
         let region = self.graph.body;
-        let mut scope = Scope::empty(region, opsets);
+        let ranks = self.declared_ranks(proto);
+        let mut scope = Scope { ranks, ..Scope::empty(region, opsets) };
         self.initializers(proto, &mut scope);
         let interface = self.model_inputs(proto, &mut scope);
         self.graph.symbols = self.dims.sizes.clone();
@@ -182,6 +183,7 @@ impl GraphBuilder<'_> {
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let is_declared = output.r#type.is_some() && scope.region == self.graph.body;
             let declared = if is_declared { self.declared(output) } else { None };
+            let declared = declared.map(|ty| self.with_declared_axes(name, ty));
             let declared = declared.unwrap_or(Type::Unknown);
             let (id, declared) = self.as_declared(name, declared, id);
             outputs.push(id);
@@ -341,9 +343,10 @@ impl GraphBuilder<'_> {
         &mut self,
         op: Rc<dyn Op>,
         node: &NodeProto,
-        Operands { inputs, outputs, regions }: Operands<'_>,
+        Operands { mut inputs, outputs, regions }: Operands<'_>,
         scope: &mut Scope<'_>,
     ) -> Result {
+        self.settle_rank(&*op, node, &mut inputs, scope);
         let label = |name: &String| (!name.is_empty()).then(|| scope.label(name));
         let mut names: Vec<Option<String>> = outputs.iter().map(label).collect();
         while names.last().is_some_and(Option::is_none) {

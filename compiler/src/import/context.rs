@@ -5,6 +5,7 @@ use super::{
     diagnostics::Found,
     dimension_names::GivenNames,
     external,
+    ranks::Ranks,
     settings::Settings,
     types::{self, Dimensions},
     unread::ReadNames,
@@ -61,6 +62,8 @@ pub(super) struct Scope<'s> {
     pub region: RegionId,
     pub values: HashMap<String, ValueId>,
     pub opsets: &'s Opsets,
+    /// The declared ranks of values.
+    pub ranks: Rc<Ranks>,
     /// The call, if the nodes are those of a function's body.
     pub call: Option<&'s Call<'s>>,
 }
@@ -179,7 +182,7 @@ impl<'p> GraphBuilder<'p> {
 impl<'s> Scope<'s> {
     /// Creates a scope without values.
     pub(super) fn empty(region: RegionId, opsets: &'s Opsets) -> Scope<'s> {
-        Scope { region, values: HashMap::new(), opsets, call: None }
+        Scope { region, values: HashMap::new(), opsets, ranks: Rc::default(), call: None }
     }
 
     /// The name in the graph of a value or node of the body.

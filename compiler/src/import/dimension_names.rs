@@ -123,7 +123,7 @@ mod tests {
         let inputs = "float[\"?\", width] x";
         for (dims, parts) in [
             (&["?=1"][..], &["no dimension `?`", "width, x_0", "`input_0`"][..]),
-            (&["widht=1"], &["no dimension `widht`", "width, x_0", "did you mean `width`?"]),
+            (&["widh=1"], &["no dimension `widh`", "width, x_0", "did you mean `width`?"]),
             (&["x_0=a", "a=x_0"], &["`x_0`", "`a`", "the same"]),
             (&["x_0=x_0"], &["`x_0` is set to be the same as `x_0`"]),
         ] {

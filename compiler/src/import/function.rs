@@ -70,7 +70,7 @@ impl<'p> GraphBuilder<'p> {
             let id = if again { self.graph.add(outer.region, &own, Identity, &[id])? } else { id };
             values.insert(name.clone(), id);
         }
-        let mut scope = Scope { region: outer.region, values, opsets: &opsets, call: Some(&call) };
+        let mut scope = Scope { values, call: Some(&call), ..Scope::empty(outer.region, &opsets) };
         let result = self.with_depth("functions call each other", |builder| {
             builder.nodes(&function.node, &mut scope);
         });

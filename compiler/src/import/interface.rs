@@ -10,7 +10,7 @@ use crate::{
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_proto::{GraphProto, ValueInfoProto};
+use onnxc_proto::{GraphProto, NodeProto, ValueInfoProto};
 
 /// The version of the file format since which an initializer need not be an input as well.
 const DEFAULTS_SINCE: i64 = 4;
@@ -85,6 +85,16 @@ impl GraphBuilder<'_> {
         }
     }
 
+    /// The type of an output, with the user's shape if the model declares none.
+    pub(super) fn with_declared_axes(&mut self, name: &str, ty: Type) -> Type {
+        match (self.settings.shapes.get(name), ty) {
+            (Some(axes), Type::Unranked(dtype)) => {
+                Type::tensor(dtype, self.dims.of_axes(name, axes))
+            }
+            (_, ty) => ty,
+        }
+    }
+
     /// Adds an input that the user fixed to the constant `text`.
     fn constant(&mut self, input: &ValueInfoProto, text: &str) -> ValueId {
         let ty = self.declared(input).unwrap_or(Type::Unknown);
@@ -108,9 +118,12 @@ impl GraphBuilder<'_> {
     /// Reports sizes and inputs that the user sets and the model does not have.
     pub(super) fn unused(&self, proto: &GraphProto) -> Vec<Diagnostic> {
         let names = || proto.input.iter().map(|input| input.name());
-        let settled = self.settings.consts.keys().chain(self.settings.shapes.keys());
-        let settled = settled.filter(|settled| !names().any(|name| name == settled.as_str()));
-        let inputs = settled.map(|name| unknown("input", name, names()));
+        let is_input = |name: &str| names().any(|input| input == name);
+        let is_value = |name: &str| named_values(&proto.node).any(|value| value == name);
+        let consts = self.settings.consts.keys().filter(|name| !is_input(name));
+        let shapes = self.settings.shapes.keys();
+        let shapes = shapes.filter(|name| !is_input(name) && !is_value(name));
+        let inputs = consts.chain(shapes).map(|name| unknown("input", name, names()));
         inputs.chain(self.dims.diagnostics()).collect()
     }
 
@@ -175,6 +188,15 @@ fn fits(default: &Tensor, declared: &Type) -> Result {
 fn constant_state(name: &str) -> Diagnostic {
     let message = format!("the input {} is a constant, so no run can change it", quoted(name));
     Diagnostic::new(Code::BadOption, message).help(format!("omit `--const {name}`"))
+}
+
+/// Returns the names of the values that nodes compute, in subgraphs as well.
+fn named_values(nodes: &[NodeProto]) -> Box<dyn Iterator<Item = &str> + '_> {
+    Box::new(nodes.iter().flat_map(|node| {
+        let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_deref());
+        let inside = graphs.flat_map(|graph| named_values(&graph.node));
+        node.output.iter().map(String::as_str).chain(inside)
+    }))
 }
 
 /// The error for a name that no input or output of the model has.

@@ -17,6 +17,7 @@ mod gather;
 mod interface;
 mod operand_types;
 pub mod print;
+mod ranks;
 mod region;
 mod settings;
 mod spec;

@@ -92,7 +92,8 @@ impl GraphBuilder<'_> {
         }
         self.with_depth("graphs lie inside each other", |builder| {
             let region = builder.graph.region(proto.name());
-            let mut scope = Scope { region, ..outer.clone() };
+            let ranks = builder.declared_ranks(proto);
+            let mut scope = Scope { region, ranks, ..outer.clone() };
             builder.initializers(proto, &mut scope);
             let mut types = types.iter().cloned();
             for input in proto.input.iter().filter(|input| !is_constant(input.name())) {

@@ -14,7 +14,7 @@ pub type Operator = (String, String);
 pub struct Settings {
     /// The sizes of dimensions, by name.
     pub dims: BTreeMap<String, Size>,
-    /// The shapes of inputs whose rank the model does not declare, by name.
+    /// The shapes of values whose rank the model does not determine, by name.
     pub shapes: BTreeMap<String, Vec<Axis>>,
     /// The inputs that become constants, by name.
     pub consts: BTreeMap<String, Const>,

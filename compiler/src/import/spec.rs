@@ -14,10 +14,7 @@ use crate::{
     ops::{self, Entry, Reading, composite::Composite},
 };
 use onnxc_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
-use std::{
-    collections::{BTreeMap, HashMap},
-    rc::Rc,
-};
+use std::{collections::BTreeMap, rc::Rc};
 
 /// A node to be added to a graph: an operator of a set and version, inputs, attributes and
 /// subgraphs. It is imported in the same way as a node in a file.
@@ -260,7 +257,7 @@ impl Spec {
         let opsets = BTreeMap::new();
         let taken = std::mem::replace(graph, Graph::named(""));
         let mut builder = GraphBuilder::for_graph(taken, &settings, &checked);
-        let mut scope = Scope { region, values: HashMap::new(), opsets: &opsets, call: None };
+        let mut scope = Scope::empty(region, &opsets);
         let function = builder.operator_body(entry, body);
         let result = function.and_then(|function| {
             check_arguments(&function, &node, &attributes)?;

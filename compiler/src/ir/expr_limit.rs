@@ -1,6 +1,6 @@
-//! Limits the number of axes to [`MAX_RANK`], and the length of size expressions to
-//! [`Dim::LONGEST`]. Elements with longer expressions are computed at run time; axes and memory of
-//! such sizes are errors.
+//! Limits the number of axes to [`MAX_RANK`], and the length of size expressions. Elements whose
+//! expressions are together longer than [`Dim::LONGEST`] become named parts. Those whose parts are
+//! nested too deeply are computed at run time; axes and memory of such sizes are errors.
 
 use super::{Inferred, infer::Finds};
 use crate::{
@@ -14,6 +14,9 @@ use crate::{
 /// Returns the inferred types, without known elements whose expressions are too long. A size of an
 /// axis or a check that is too long is an error.
 pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
+    for (_, known) in finds.known.iter_mut().filter(|(_, known)| Dim::are_too_long(known)) {
+        known.iter_mut().for_each(|dim| *dim = dim.as_operand());
+    }
     finds.known.retain(|(i, known)| {
         let is_short = !Dim::are_too_long(known);
         if !is_short {
@@ -26,14 +29,14 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
     let types = inferred.and_then(limit_rank)?;
     for (i, ty) in types.iter().enumerate() {
         let sizes = ty.sizes();
-        if Dim::are_too_long(sizes) || sizes.iter().product::<Dim>().is_too_long() {
+        if sizes.iter().any(Dim::is_too_long) || sizes.iter().product::<Dim>().is_too_long() {
             return Err(too_long(&format!("the sizes of output {i}")).into());
         }
     }
     for check in &finds.checks {
         let (Condition::Equal(a, b) | Condition::Broadcast(a, b) | Condition::AtLeast(a, b)) =
             &check.condition;
-        if Dim::are_too_long([a, b]) {
+        if a.is_too_long() || b.is_too_long() {
             return Err(too_long("the sizes that must fit together").into());
         }
     }
@@ -63,10 +66,7 @@ pub(super) fn lowered(steps: &[Step], buffers: &Arena<BufferId, Buffer>, before:
 }
 
 fn too_long(what: &str) -> Diagnostic {
-    let message = format!(
-        "{what} are too long an expression: they are made of more than {} symbols and operations",
-        Dim::LONGEST
-    );
+    let message = format!("{what} are too long an expression: their parts are nested too deeply");
     Diagnostic::new(Code::TooLarge, message)
         .help("give the dimensions that they are made of as numbers: `--dim NAME=N`")
 }
@@ -117,25 +117,40 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_too_long_is_an_error_at_its_node() {
+    fn long_sizes_are_named_parts() {
         let axes: Vec<String> = (0..16).map(|i| format!("n{i}")).collect();
         let ones = vec!["1"; 32].join(", ");
-        let found = plan(&format!(
+        let plan = plan(&format!(
             "(float[{}] x) => (y) <int64[32] ones = {{{ones}}}> {{ y = Pad(x, ones) }}",
             axes.join(", ")
         ));
-        let found = found.err().expect("the size is too long").0;
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].code, Code::TooLarge);
-        assert_eq!(found[0].at.last().map(String::as_str), Some("node `y` (Pad), number 0"));
+        let x = Tensor::from_numbers(DType::F32, vec![0; 16], &[]).expect("there are no elements");
+        let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let found = interpreter::run(&plan, &[x.into()]).expect("the input fits the model");
+        assert_eq!(found[0].tensor().map(Tensor::len), Some(1 << 16));
+    }
+
+    /// Returns the plan of a chain of pools, each of which halves the size.
+    fn pools(count: usize) -> Result<Plan, Diagnostics> {
+        let pool =
+            |i: usize| format!("x{} = MaxPool<kernel_shape = [2], strides = [2]>(x{i})", i + 1);
+        let pools: Vec<String> = (0..count).map(pool).collect();
+        plan(&format!("(float[1, 1, n] x0) => (x{count}) {{ {} }}", pools.join("\n")))
     }
 
     #[test]
     fn a_long_chain_of_quotients_compiles() {
-        let pool =
-            |i: usize| format!("x{} = MaxPool<kernel_shape = [2], strides = [2]>(x{i})", i + 1);
-        let pools: Vec<String> = (0..60).map(pool).collect();
-        let planned = plan(&format!("(float[1, 1, n] x0) => (x60) {{ {} }}", pools.join("\n")));
-        assert!(planned.is_ok(), "{}", planned.err().expect("the result is an error"));
+        for count in [60, 250] {
+            let planned = pools(count);
+            assert!(planned.is_ok(), "{}", planned.err().expect("the result is an error"));
+        }
+    }
+
+    #[test]
+    fn a_size_whose_parts_are_too_deep_is_an_error_at_its_node() {
+        let found = pools(2000).err().expect("the size is too long").0;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, Code::TooLarge);
+        assert!(found[0].at.last().is_some_and(|at| at.contains("(MaxPool), number")));
     }
 }

@@ -453,11 +453,7 @@ impl Graph {
                 return Diagnostic::new(Code::Unsupported, message);
             }
             if matches!(ty, Type::Unknown | Type::Unranked(_)) {
-                let message = format!("how many axes {name} has is known only when the model runs");
-                return Diagnostic::new(Code::UnknownShape, message).help(
-                    "where a size decides it, as which axes are squeezed, give that as a number: \
-                     `--dim NAME=N`; where a condition does, both branches must give as many",
-                );
+                return self.unknown_rank(id);
             }
             let message = format!("the value {name} is {ty}, which needs a fixed number of axes");
             Diagnostic::new(Code::UnknownShape, message)

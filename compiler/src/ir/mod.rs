@@ -31,6 +31,7 @@ mod rewrite_context;
 mod state;
 mod symbol_renaming;
 mod text;
+mod unknown_rank;
 mod uses;
 mod verify;
 mod views;

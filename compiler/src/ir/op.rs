@@ -50,6 +50,13 @@ pub trait Op: Any {
         Ok(Vec::<Type>::new())
     }
 
+    /// Returns the input that lists sizes or axes, and the number of its elements for which the
+    /// first output has `rank` axes. `data` is the rank of input 0. Returns `None` if no list
+    /// determines the rank.
+    fn count_for_rank(&self, _rank: usize, _data: usize) -> Option<(usize, usize)> {
+        None
+    }
+
     /// Returns a copy with `change` applied to every symbolic size in its attributes; `None` if it
     /// has none.
     fn with_sizes(&self, _change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {

@@ -100,6 +100,10 @@ impl Op for ConstantOfShape {
         "ConstantOfShape"
     }
 
+    fn count_for_rank(&self, rank: usize, _: usize) -> Option<(usize, usize)> {
+        Some((0, rank))
+    }
+
     fn attributes(&self, a: &mut Attributes) {
         a.tensor("value", &self.value);
     }

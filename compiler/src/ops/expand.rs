@@ -50,6 +50,10 @@ impl Op for Expand {
         "Expand"
     }
 
+    fn count_for_rank(&self, rank: usize, data: usize) -> Option<(usize, usize)> {
+        (rank > data).then_some((1, rank))
+    }
+
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, ANY)?;
         cx.of(1, &[DType::I64])?;

@@ -179,6 +179,10 @@ impl Op for Reshape {
         "Reshape"
     }
 
+    fn count_for_rank(&self, rank: usize, _: usize) -> Option<(usize, usize)> {
+        Some((1, rank))
+    }
+
     fn attributes(&self, a: &mut Attributes) {
         a.flag("allowzero", self.allowzero);
     }
@@ -314,6 +318,10 @@ impl Op for Squeeze {
         "Squeeze"
     }
 
+    fn count_for_rank(&self, rank: usize, data: usize) -> Option<(usize, usize)> {
+        Some((1, data.checked_sub(rank)?))
+    }
+
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.ty(0)?;
         propagate_known(cx);
@@ -344,7 +352,12 @@ impl Op for Squeeze {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         if !cx.has(1) && cx.ty(0)?.shape.iter().any(Squeeze::is_open) {
             let message = "without `axes`, only the run determines which axes are squeezed";
-            return Err(Diagnostic::new(Code::UnknownShape, message));
+            let name = cx.output_name(0)?;
+            let help = format!(
+                "declare the axes of the output, as in `--shape {name}=SIZE,…`, or fix the sizes \
+                 that may be 1: `--dim NAME=N`"
+            );
+            return Err(Diagnostic::new(Code::UnknownShape, message).help(help));
         }
         if cx.node().binds.is_empty() {
             return Ok(());
@@ -368,6 +381,10 @@ static UNSQUEEZE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reshap
 impl Op for Unsqueeze {
     fn name(&self) -> &'static str {
         "Unsqueeze"
+    }
+
+    fn count_for_rank(&self, rank: usize, data: usize) -> Option<(usize, usize)> {
+        Some((1, rank.checked_sub(data)?))
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {

@@ -5,7 +5,7 @@ use super::{
     reshape::{write, write_sizes},
 };
 use crate::{
-    diag::Result,
+    diag::{Code, Result},
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Views},
@@ -98,6 +98,8 @@ pub struct Assume {
     pub ty: Type,
     /// The elements as sizes, if they are known.
     pub known: Option<Vec<Dim>>,
+    /// Sizes that must be equal.
+    pub equal: Vec<(Dim, Dim)>,
 }
 
 impl Op for Assume {
@@ -115,10 +117,14 @@ impl Op for Assume {
 
     fn with_sizes(&self, change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
         let known = self.known.as_ref().map(|known| known.iter().map(change).collect());
-        Some(Rc::new(Assume { ty: self.ty.map_dims(change), known }))
+        let equal = self.equal.iter().map(|(a, b)| (change(a), change(b))).collect();
+        Some(Rc::new(Assume { ty: self.ty.map_dims(change), known, equal }))
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        for (a, b) in &self.equal {
+            cx.require_equal(a, b, "a size and its declaration")?;
+        }
         if let Some(known) = &self.known {
             cx.set_known(0, known.clone());
         }
@@ -136,8 +142,46 @@ impl Op for Assume {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         if let Some(dy) = g.dy(0) {
             let ty = g.x(0).ty().into();
-            g.set(0, dy.apply(Assume { ty, known: None }, &[]));
+            g.set(0, dy.apply(Assume { ty, known: None, equal: Vec::new() }, &[]));
         }
+        Ok(())
+    }
+}
+
+/// The input, whose number of axes must be the declared one.
+pub struct Ranked {
+    /// The number of axes.
+    pub rank: usize,
+}
+
+impl Op for Ranked {
+    fn name(&self) -> &'static str {
+        "Ranked"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        a.int("rank", self.rank as i64);
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let ty = cx.ty(0)?;
+        if ty.rank() != self.rank {
+            let (found, declared) = (ty.rank(), self.rank);
+            let message = format!("the output has {found} axes, but {declared} are declared");
+            return Err(cx.diagnostic(Code::DeclaredMismatch, message));
+        }
+        Ok(vec![ty.clone().into()])
+    }
+
+    fn views(&self, cx: &mut Views<'_>) {
+        cx.view(0, 0, 0.into());
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
         Ok(())
     }
 }

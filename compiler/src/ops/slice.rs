@@ -147,15 +147,23 @@ fn contiguous(shape: &[Dim], cuts: &[Cut]) -> Option<Dim> {
 }
 
 impl Slice {
-    /// Checks the inputs, and returns the axes in input 3, if they are known.
+    /// Checks the inputs, and returns the sliced axes, if they are known. The kernel checks
+    /// lengths that are unknown.
     fn axes(cx: &Infer<'_>, rank: usize) -> Inferred<Option<Vec<usize>>> {
-        let count = cx.count(1)?;
-        for i in (2..cx.inputs()).filter(|&i| cx.has(i)) {
+        let mut counts = Vec::new();
+        for i in (1..cx.inputs()).filter(|&i| cx.has(i)) {
             cx.same_dtype(1, i)?;
-            if cx.count(i)? != count {
-                let message = format!("there are {count} starts, but input {i} differs in length");
-                return Err(cx.diagnostic(Code::ShapeMismatch, message));
+            if let [len] = cx.shape(i)?
+                && len.known().is_none()
+            {
+                continue;
             }
+            counts.push((i, cx.count(i)?));
+        }
+        let Some(&(_, count)) = counts.first() else { return Ok(None) };
+        if let Some((i, _)) = counts.iter().find(|(_, other)| *other != count) {
+            let message = format!("there are {count} starts, but input {i} differs in length");
+            return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if cx.ints(4).is_some_and(|steps| steps.contains(&0)) {
             return Err(cx.diagnostic(Code::BadAttribute, "a step is 0"));

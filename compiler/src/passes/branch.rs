@@ -13,7 +13,7 @@ use crate::{
     ops::{
         control::{If, Joined, join},
         reshape::Squeeze,
-        sizes::{Assume, Holds},
+        sizes::{Assume, Holds, Ranked},
     },
     tensor::Tensor,
     ty::Type,
@@ -174,6 +174,7 @@ impl Branches {
         let denied = self.known.enter(condition);
         assume(cx, cond, holds, region, todo, outputs);
         let results = cx.rest(todo, region, outputs);
+        let results = with_declared_ranks(cx, region, results, outputs);
         cx.new.set_outputs(region, results);
         cx.to = before;
         self.known.leave(denied);
@@ -232,6 +233,36 @@ impl Branches {
         let todo = [&[Todo::Node(id)], rest].concat();
         self.split(cx, &node.name, cond, &[todo.clone(), todo], into, outputs)
     }
+}
+
+/// Makes a result of another rank than the one that the model declares for its output an error of
+/// the branch.
+fn with_declared_ranks(
+    cx: &mut Rewrite<'_>,
+    region: RegionId,
+    mut results: Vec<ValueId>,
+    outputs: &[ValueId],
+) -> Vec<ValueId> {
+    let old = cx.old;
+    if outputs != old[old.body].outputs {
+        return results;
+    }
+    for (result, declared) in results.iter_mut().zip(&old.info.declared) {
+        let (Type::Tensor(declared), Type::Tensor(found)) = (declared, &cx.new[*result].ty) else {
+            continue;
+        };
+        let rank = declared.rank();
+        if found.rank() == rank {
+            continue;
+        }
+        let name = cx.new[*result].name.clone();
+        let (op, inputs) = (Rc::new(Ranked { rank }), vec![Some(*result)]);
+        let outputs = &[Some(name.clone())];
+        let new = NewNode { name: &name, op, inputs, outputs, regions: Vec::new() };
+        let made = cx.add(region, new);
+        *result = cx.new[made].output(0).unwrap_or(*result);
+    }
+    results
 }
 
 /// Copies a region in place of the node that it belongs to.
@@ -298,7 +329,9 @@ fn assume(
             continue;
         }
         let name = given.name.clone();
-        if let Ok(refined) = cx.new.add(region, &name, Assume { ty, known }, &[id]) {
+        if let Ok(refined) =
+            cx.new.add(region, &name, Assume { ty, known, equal: Vec::new() }, &[id])
+        {
             cx.to.insert(old, refined);
         }
     }

@@ -490,8 +490,8 @@ mod tests {
     fn scans_along_an_axis_of_unknown_rank_are_errors() {
         let model = "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[3] x, int64[k] end) => (float[m] y, int64[1] s)
-            <int64[1] from = {0}, float zero = {0}> {
-                part = Slice(x, from, end) s = Shape(part)
+            <float zero = {0}> {
+                part = Reshape(x, end) s = Shape(part)
                 y, z = Scan<num_scan_inputs = 1, body = b (float a, float p) => (float n, float o) {
                     n = Add(a, p) o = Identity(a)
                 }>(zero, part)
