@@ -248,6 +248,7 @@ impl GraphBuilder<'_> {
         let signature = signature::find(canonical(node.domain()), node.op_type(), version);
         if let Some(form) = signature.and_then(|(_, signature)| signature.form.as_ref())
             && !self.found.has_errors()
+            && !is_in_operator
             && let Err(diagnostic) = check_operand_types(&self.graph, form, &given)
         {
             self.found.push_if_run(diagnostic);

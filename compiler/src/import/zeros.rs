@@ -5,7 +5,7 @@
 //! then: it has an error, or each of its outputs is empty. A free size may be 0 when the model
 //! runs, so a model that means 0 works too.
 
-use super::{build::Imported, types::label};
+use super::{build::Imported, dimension_names::GivenNames};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     ir::Graph,
@@ -30,7 +30,8 @@ pub(super) fn import(
     import: impl Fn(Zeros) -> Result<Imported, Diagnostics>,
 ) -> Result<Imported, Diagnostics> {
     let literal = import(Zeros::Empty);
-    let zeros: Vec<(&ValueInfoProto, usize, String)> = proto.input.iter().flat_map(axes).collect();
+    let names = GivenNames::of(proto);
+    let zeros: Vec<_> = proto.input.iter().flat_map(|input| axes(&names, input)).collect();
     let reason = match &literal {
         _ if zeros.is_empty() => return literal,
         Ok(imported) if !is_empty(&imported.graph) => return literal,
@@ -59,11 +60,14 @@ fn is_empty(graph: &Graph) -> bool {
 }
 
 /// Returns the axes of an input that have the size 0, and the names of their dimensions.
-fn axes(input: &ValueInfoProto) -> Vec<(&ValueInfoProto, usize, String)> {
+fn axes<'i>(
+    names: &GivenNames,
+    input: &'i ValueInfoProto,
+) -> Vec<(&'i ValueInfoProto, usize, String)> {
     let ty = input.r#type.as_ref().and_then(|ty| ty.value.as_ref());
     let Some(Value::TensorType(ty)) = ty else { return Vec::new() };
     let dims = ty.shape.iter().flat_map(|shape| &shape.dim).enumerate();
     dims.filter(|(_, dim)| dim.value == Some(DimValue::DimValue(0)))
-        .map(|(axis, dim)| (input, axis, label(dim, input.name(), axis)))
+        .map(|(axis, dim)| (input, axis, names.label(dim, input.name(), axis)))
         .collect()
 }
