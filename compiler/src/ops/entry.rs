@@ -88,6 +88,11 @@ pub const fn microsoft_function(name: &'static str, write: Function) -> Entry {
     Entry { domain: Domain::Microsoft, name, since: 1, reading: Reading::Function(write) }
 }
 
+/// An operator of ONNX Runtime that expands to other nodes.
+pub const fn microsoft_nodes(name: &'static str, read: Nodes) -> Entry {
+    Entry { domain: Domain::Microsoft, name, since: 1, reading: Reading::Nodes(read) }
+}
+
 /// An operator of ONNX's preview operator set.
 pub const fn preview(name: &'static str, since: i64, read: Read) -> Entry {
     Entry { domain: Domain::Preview, name, since, reading: Reading::Read(read) }

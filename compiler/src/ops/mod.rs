@@ -28,6 +28,7 @@ pub(crate) mod arg;
 pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod blocked;
+pub(crate) mod blockwise;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod composite;
@@ -87,7 +88,7 @@ pub(crate) mod window;
 
 pub use entry::{
     Entry, Function, Nodes, Read, Reading, body, entry, function, internal, microsoft,
-    microsoft_function, ml, ml_nodes, nodes, preview, training, training_of_names,
+    microsoft_function, microsoft_nodes, ml, ml_nodes, nodes, preview, training, training_of_names,
 };
 
 use crate::ir::Domain;
@@ -104,6 +105,7 @@ const FAMILIES: &[&[Entry]] = &[
     attention::rotary::OPS,
     binary::OPS,
     blocked::OPS,
+    blockwise::OPS,
     cast::OPS,
     compare::OPS,
     concat::OPS,
@@ -135,6 +137,7 @@ const FAMILIES: &[&[Entry]] = &[
     matmul::integer::OPS,
     microsoft::activation::OPS,
     microsoft::attention::OPS,
+    microsoft::blocks::OPS,
     microsoft::conv::OPS,
     microsoft::decoder::OPS,
     microsoft::grouped::OPS,

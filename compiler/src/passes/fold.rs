@@ -8,8 +8,8 @@ use crate::{
     interpreter,
     ir::{self, Graph, NewNode, Node, Outputs, RegionId, Site, ValueId},
     ops::{
-        cast::Cast, composite::Composite, quantize::DequantizeLinear, reshape::Identity,
-        sizes::Sizes,
+        blockwise::DequantizeBlocks, cast::Cast, composite::Composite, quantize::DequantizeLinear,
+        reshape::Identity, sizes::Sizes,
     },
     plan::{FreeSizes, Optimize, Precision},
     tensor::{Data, Tensor},
@@ -50,9 +50,10 @@ pub fn fold(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs
     fold_or(site, node, budget, write_sizes)
 }
 
-/// Folds as [`fold`] does, except `DequantizeLinear`, whose integer input a kernel may read.
+/// Folds as [`fold`] does, except dequantization, whose integer input a kernel may read.
 pub fn fold_unquantized(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
-    if node.op.is::<DequantizeLinear>() { None } else { fold(site, node, budget) }
+    let dequantizes = node.op.is::<DequantizeLinear>() || node.op.is::<DequantizeBlocks>();
+    if dequantizes { None } else { fold(site, node, budget) }
 }
 
 /// Folds as [`fold`] does, but keeps nodes whose elements are symbolic sizes: the graph that the

@@ -16,6 +16,7 @@ pub mod arg;
 pub mod attention;
 pub mod binary;
 pub mod blocked;
+pub mod blockwise;
 pub mod cast;
 pub mod compare;
 pub mod concat;

@@ -103,6 +103,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     const LANES: usize = 16;
     const FUSES: bool = true;
     const GATHERS: bool = true;
+    const LOOKS_UP: bool = true;
 
     #[inline(always)]
     fn run<O: WithSimd>(self, op: O) -> O::Output {
@@ -152,6 +153,13 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     fn gather_u32(self, from: &[u32], at: __m512i) -> __m512i {
         // SAFETY: `self` is a token; `within` limits the indices to elements of the slice.
         unsafe { _mm512_i32gather_epi32::<4>(within(at, from.len()), from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn lookup(self, table: &[f32; 16], at: __m512i) -> __m512 {
+        // SAFETY: `self` is a token; the table has sixteen elements, and the instruction reads the
+        // lowest four bits of an index.
+        unsafe { _mm512_permutexvar_ps(at, self.load_at(table.as_ptr())) }
     }
 
     #[inline(always)]

@@ -119,6 +119,8 @@ pub trait Simd: Sealed {
     const IS_SCALAR: bool = false;
     /// Whether [`gather`](Simd::gather) is one instruction.
     const GATHERS: bool = false;
+    /// Whether [`lookup`](Simd::lookup) is one instruction.
+    const LOOKS_UP: bool = false;
     /// Whether [`mul_add`](Simd::mul_add) is one instruction, which rounds once.
     const FUSES: bool = false;
 
@@ -266,6 +268,12 @@ pub trait Simd: Sealed {
             *number = f32::from_bits(from[(number.to_bits() as usize).min(from.len() - 1)]);
         }
         self.bits(self.load(&numbers))
+    }
+
+    /// Loads the elements of `table` at the lowest four bits of the lanes.
+    #[inline(always)]
+    fn lookup(self, table: &[f32; 16], at: Self::I32) -> Self::F32 {
+        self.gather(table, self.and_i32(at, self.splat_i32(15)))
     }
 
     /// Returns the sum of all lanes.

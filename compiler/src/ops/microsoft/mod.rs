@@ -6,6 +6,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod blocks;
 pub(crate) mod conv;
 pub(crate) mod decoder;
 pub(crate) mod grouped;

@@ -18,6 +18,7 @@ use crate::{
     ops::{
         activation,
         binary::{ADD, MUL},
+        blockwise::MatMulBlocks,
         conv::{Conv, transpose::ConvTranspose},
         matmul::Gemm,
     },
@@ -82,7 +83,13 @@ fn fuse_add(site: &mut Site<'_>, node: &Node) -> Replaced {
         let (result, ty) = (tensor(site.graph, result)?, tensor(site.graph, bias)?);
         let mut inputs = product.inputs.clone();
         let is_conv = op.is::<Conv>() || op.is::<ConvTranspose>();
-        let (index, fits) = if is_conv { (3, result == ty) } else { (2, broadcasts(ty, result)) };
+        let (index, fits) = if is_conv {
+            (3, result == ty)
+        } else if op.is::<MatMulBlocks>() {
+            (4, is_row(ty, result))
+        } else {
+            (2, broadcasts(ty, result))
+        };
         if !fits || product.input(index).is_some() {
             return None;
         }
@@ -95,6 +102,11 @@ fn fuse_add(site: &mut Site<'_>, node: &Node) -> Replaced {
         takes_bias(site.graph, product).then_some((op, inputs))
     })?;
     site.replace(node, op, inputs)
+}
+
+/// Returns whether `bias` is a vector that is added to each row of `result`.
+fn is_row(bias: &TensorType, result: &TensorType) -> bool {
+    bias.dtype == result.dtype && bias.rank() == 1 && bias.shape.last() == result.shape.last()
 }
 
 /// Returns whether `bias` broadcasts to the shape of `result`.

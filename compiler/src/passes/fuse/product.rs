@@ -5,6 +5,7 @@ use crate::{
     ir::{Graph, Node, Op, Site, ValueId},
     ops::{
         binary::Binary,
+        blockwise::MatMulBlocks,
         conv::{Conv, transpose::ConvTranspose},
         matmul::{Gemm, MatMul},
     },
@@ -30,6 +31,10 @@ pub fn with_activation(op: &dyn Op, activation: Activation) -> Option<Rc<dyn Op>
     if let Some(sum) = op.downcast::<Gemm>() {
         let free = sum.activation == Activation::Identity;
         return free.then(|| Rc::new(Gemm { activation, ..sum.clone() }) as _);
+    }
+    if let Some(sum) = op.downcast::<MatMulBlocks>() {
+        let free = sum.activation == Activation::Identity;
+        return free.then(|| Rc::new(MatMulBlocks { activation, ..sum.clone() }) as _);
     }
     let sum = op.downcast::<MatMul>()?;
     let free = sum.activation == Activation::Identity;

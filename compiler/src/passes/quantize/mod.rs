@@ -15,11 +15,15 @@
 //!
 //! `QLinearConv` and `QLinearMatMul` with constant weights become the same operators.
 //!
+//! A `MatMul` with constant block-quantized weights, of `MatMulNBits`, `MatMulBnb4` or
+//! `DequantizeLinear`, becomes a product whose weights stay codes.
+//!
 //! A `Relu` or `Clip` before `QuantizeLinear` becomes the limits of the result: quantization is
 //! monotonic.
 //!
 //! A graph without quantized tensors is returned unchanged.
 
+mod blocks;
 mod dynamic;
 mod elements;
 mod moves;
@@ -31,6 +35,7 @@ use crate::{
     diag::Diagnostics,
     ir::{Graph, Node, Rule, Site, copy_node, rewrite},
     ops::{
+        blockwise::DequantizeBlocks,
         conv::integer::QLinearConv,
         matmul::integer::{MatMulInteger, QLinearMatMul},
         quantize::DequantizeLinear,
@@ -39,14 +44,19 @@ use crate::{
 use operand::Target;
 
 /// The rules, in the order in which they are tried.
-const RULES: &[Rule<'_>] =
-    &[&quantize_node, &sums::replace_qlinear, &dynamic::replace_dynamic_product];
+const RULES: &[Rule<'_>] = &[
+    &quantize_node,
+    &sums::replace_qlinear,
+    &dynamic::replace_dynamic_product,
+    &blocks::fuse_blocks,
+];
 
 /// Runs the pass. A `DequantizeLinear` of constants that remains is folded.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let is_quantized = |node: &Node| {
         let op = &node.op;
         op.is::<DequantizeLinear>()
+            || op.is::<DequantizeBlocks>()
             || op.is::<MatMulInteger>()
             || op.is::<QLinearConv>()
             || op.is::<QLinearMatMul>()

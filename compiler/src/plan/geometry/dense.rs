@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use onnxc_runtime::kernels::{
-    blocked, conv, epilogue::Activation, matmul, pool, rnn, weight_precision,
+    blocked, blockwise, conv, epilogue::Activation, matmul, pool, rnn, weight_precision,
 };
 
 formulas! {
@@ -54,6 +54,21 @@ formulas! {
         lanes: usize,
         rows: Dim,
         depth: Dim,
+    }
+
+    /// A product with block-quantized weights.
+    "kernels::blockwise::Blockwise" Blockwise: blockwise::Blockwise {
+        m: Dim,
+        n: usize,
+        k: usize,
+        block: usize,
+    }
+
+    /// Block-quantized weights in ONNX Runtime's layout.
+    "kernels::blockwise::BlockCodes" BlockCodes: blockwise::BlockCodes {
+        k: usize,
+        block: usize,
+        bits: usize,
     }
 
     /// NCHWc channels.
@@ -220,6 +235,14 @@ impl Gemm {
 
     fn at_most(&self, most: &dyn Fn(&Dim) -> Dim) -> Gemm {
         Gemm { m: most(&self.m), n: most(&self.n), k: most(&self.k), ..self.clone() }
+    }
+}
+
+impl Blockwise {
+    /// Returns the elements of scratch memory that the product needs; `most` bounds the sizes.
+    pub fn scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
+        let most = Blockwise { m: most(&self.m), ..self.clone() };
+        largest(&most, |geometry| blockwise::blockwise_scratch(&geometry))
     }
 }
 
