@@ -265,23 +265,16 @@ mod tests {
         assert_eq!(tokens(token("[a-z0-9_]+"), "ab, c_1 É!"), "ab|c_1");
         assert_eq!(tokens(token("a|ab|abc"), "abc ab"), "abc|ab");
         assert_eq!(tokens(token("^ab"), "abab ab"), "ab");
-        assert_eq!(tokens(token(r"ab"), "abab ab"), "ab|ab");
+        assert_eq!(tokens(token(r"\bab"), "abab ab"), "ab|ab");
         assert_eq!(tokens(token("b$"), "bab"), "b");
-        assert_eq!(
-            tokens(
-                token("."),
-                "é
-"
-            ),
-            "é"
-        );
+        assert_eq!(tokens(token("."), "é\n"), "é|\n");
     }
 
     #[test]
     fn each_separator_sees_the_tokens_of_the_previous_one() {
         assert_eq!(tokens(separators(&["X", "XX"]), "aXXb"), "a|b");
-        assert_eq!(tokens(separators(&[r"\s+", "-"]), " a-b 	 c"), "a|b|c");
+        assert_eq!(tokens(separators(&[r"\s+", "-"]), " a-b \t c"), "a|b|c");
         assert_eq!(tokens(separators(&["^a", " ", "^c"]), "ab cd"), "b|d");
-        assert_eq!(tokens(separators(&[r""]), "abab ab"), "bab|b");
+        assert_eq!(tokens(separators(&[r"\b"]), "abab ab"), "bab|b");
     }
 }

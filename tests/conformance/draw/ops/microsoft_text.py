@@ -6,8 +6,29 @@ from ..types import F32, F64, I8, I32, I64, U8
 from .microsoft import floats, ours
 
 TEXTS = ("a b", " aa  b ", "", "one", "x,y,,z", ",", "日本,国", "a--b--c", "  ", "ab_1 É!", "a\nb")
-SEPARATORS = ([" "], [","], [" ", ","], ["-+"], [r"\s+", "--"], [""], ["[^a-z]"], ["a|ab", "b"])
-TOKENS = ("[a-zA-Z0-9_]+", ".", r"\w+", "a|aa|ab", "[^, ]+", "^a", "..", "(?i)[A-Z]*")
+SEPARATORS = (
+    [" "],
+    [","],
+    [" ", ","],
+    ["-+"],
+    [r"\s+", "--"],
+    [""],
+    ["[^a-z]"],
+    ["a|ab", "b"],
+    [r"\b"],
+)
+TOKENS = (
+    "[a-zA-Z0-9_]+",
+    ".",
+    r"\w+",
+    "a|aa|ab",
+    "[^, ]+",
+    "^a",
+    "..",
+    "(?i)[A-Z]*",
+    r"\ba\w*",
+    "b$",
+)
 
 
 @ours("Tokenizer")
