@@ -67,7 +67,9 @@ def table(schemas, domains):
 
     for domain in domains:
         text += f"\n[{domain or 'ai.onnx'}]\n"
-        ours = sorted((s for s in schemas if s.domain == domain), key=lambda s: (s.name, s.since_version))
+        ours = sorted(
+            (s for s in schemas if s.domain == domain), key=lambda s: (s.name, s.since_version)
+        )
         lines = []
         for schema in ours:
             form = signature(schema, number)

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-import onnx.defs
+import onnx
 
 Option = onnx.defs.OpSchema.FormalParameterOption
 DOMAIN = "com.microsoft"
@@ -40,9 +40,19 @@ def schemas():
                 deprecated=schema.deprecated,
                 inputs=[*map(formal, schema.inputs)],
                 outputs=[*map(formal, schema.outputs)],
-                attributes=schema.attributes,
+                attributes={name: attribute(a) for name, a in schema.attributes.items()},
                 type_constraints=schema.type_constraints,
             )
+
+
+def attribute(schema):
+    """An attribute with its default value."""
+    return SimpleNamespace(
+        name=schema.name,
+        type=schema.type,
+        required=schema.required,
+        default_value=onnx.AttributeProto.FromString(schema._default_value),
+    )
 
 
 def formal(parameter):

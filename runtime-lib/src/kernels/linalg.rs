@@ -45,8 +45,8 @@ fn eliminate(matrix: &mut [f64], n: usize) -> f64 {
 }
 
 /// Computes the inverse of each matrix of a batch in `f64`, by Gauss–Jordan elimination with
-/// partial pivoting. Matrices are `n` × `n`; `work` has `2 · n²` elements. The inverse of a singular matrix
-/// has elements that are infinite or NaN.
+/// partial pivoting. Matrices are `n` × `n`; `work` has `2 · n²` elements. The inverse of a
+/// singular matrix has elements that are infinite or NaN.
 pub fn inverse<T: Float>(x: &[T], y: &mut [T], work: &mut [f64], n: usize) {
     let width = 2 * n;
     for (x, y) in x.chunks_exact((n * n).max(1)).zip(y.chunks_exact_mut((n * n).max(1))) {

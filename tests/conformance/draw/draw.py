@@ -122,7 +122,9 @@ class Draw(Choices):
         super().__init__(np.random.default_rng([seed, name, version, number]))
         # Any operator set that contains this version.
         self.opset = self.int(version, until)
-        self.schema = RUNTIME_SCHEMAS.get((domain, op, version)) or defs.get_schema(op, version, domain)
+        self.schema = RUNTIME_SCHEMAS.get((domain, op, version)) or defs.get_schema(
+            op, version, domain
+        )
 
     # Attributes and types.
 

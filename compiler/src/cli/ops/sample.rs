@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// An input is a shape, `_` if it is omitted, or elements in braces, preceded by a shape if they
 /// have not one axis. Its type is that of the operator's signature, unless a type or the name of a
 /// constraint precedes it. After `+` stands the type and shape of a graph input that is used in an
-/// attribute. In attributes, `@T` is replaced by a type, `#T` by the number of its element type, and
-/// `^T` by its name in capitals.
+/// attribute. In attributes, `@T` is replaced by a type, `#T` by the number of its element type,
+/// and `^T` by its name in capitals.
 const SAMPLES: &str = include_str!("samples.txt");
 
 /// One node.

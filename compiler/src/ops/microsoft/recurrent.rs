@@ -8,8 +8,8 @@ use crate::{diag::Result, ir::Reader};
 
 pub const OPS: &[Entry] = &[microsoft_function("DynamicQuantizeLSTM", lstm)];
 
-/// `LSTM` whose inputs and states are quantized at run time. The weights are transposed, and have one scale for each
-/// direction, or one for each direction and row of a gate.
+/// `LSTM` whose inputs and states are quantized at run time. The weights are transposed, and have
+/// one scale for each direction, or one for each direction and row of a gate.
 fn lstm(node: &mut Reader<'_>) -> Result<String> {
     let mut attributes = pass_attributes(
         node,

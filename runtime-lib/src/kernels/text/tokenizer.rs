@@ -11,8 +11,8 @@ pub struct TokenizerOperands<'a> {
     pub x: &'a [String],
     /// The equivalence class of each byte, 256 for each pattern.
     pub classes: &'a [u8],
-    /// The rows of all DFAs. An element is twice the row of the next state, plus one if a match ends
-    /// before the byte. The last column is for the end of the string. Row 0 is no state.
+    /// The rows of all DFAs. An element is twice the row of the next state, plus one if a match
+    /// ends before the byte. The last column is for the end of the string. Row 0 is no state.
     pub table: &'a [u16],
     /// The row of each pattern that holds its starting states, by the byte before the match.
     pub firsts: &'a [u32],

@@ -249,7 +249,10 @@ def fused_gemm(d):
     while chosen["activation"] == "Clip":
         chosen = activation(d, listed=False)
     attributes = d.attributes(
-        transA=trans_a, transB=trans_b, alpha=d.maybe(d.float(0.5, 2)), beta=d.maybe(d.float(0.5, 2))
+        transA=trans_a,
+        transB=trans_b,
+        alpha=d.maybe(d.float(0.5, 2)),
+        beta=d.maybe(d.float(0.5, 2)),
     )
     return d.case(inputs, attributes=attributes | chosen)
 
@@ -369,7 +372,11 @@ def quantized_softmax(d):
     opset = d.one_of([12, 13])
     axis = d.axis(len(shape)) if opset == 13 else d.int(0, len(shape) - 1)
     zero = np.array(-128 if dtype == I8 else 0, dtype)
-    inputs = [*quantized(d, dtype, shape), np.array(d.one_of([1 / 256, 0.003921569, 0.0051]), F32), zero]
+    inputs = [
+        *quantized(d, dtype, shape),
+        np.array(d.one_of([1 / 256, 0.003921569, 0.0051]), F32),
+        zero,
+    ]
     attributes = {"opset": opset, "axis": axis}
     return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
 
@@ -574,7 +581,7 @@ def gather_nd(d):
     depth = d.int(1, len(shape))
     rows = [d.int(1, 4) for _ in range(d.int(0, 2))]
     indices = np.stack([d.integers(I64, rows, 0, side - 1) for side in shape[:depth]], -1)
-    return d.case([floats(d, shape), indices.astype(d.one_of([I32, I64]))])
+    return d.case([floats(d, shape), indices.astype(d.one_of([I32, I64]))], fixed=(1,))
 
 
 @ours("GridSample")
@@ -611,7 +618,9 @@ def range_(d):
     number = lambda value: np.full(shape, value, dtype)
     delta = number(step) if step > 1 or d.chance(0.5) else None
     inputs = [number(start), number(start + count * step), delta]
-    return d.case(inputs, symbolic=False, constant=[i for i, x in enumerate(inputs) if x is not None])
+    return d.case(
+        inputs, symbolic=False, constant=[i for i, x in enumerate(inputs) if x is not None]
+    )
 
 
 @ours("SampleOp")

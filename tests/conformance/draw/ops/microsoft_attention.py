@@ -193,7 +193,7 @@ def group_query_attention(d):
     positions = lengths[:, None] - new + np.arange(new)
 
     def cache():
-        """A cache. ONNX Runtime sets the rows after the tokens to 0, unless it shares the memory."""
+        """A cache. ONNX Runtime sets the rows after the tokens to 0, unless they share memory."""
         rows = floats(d, [batch, kv_heads, capacity, size])
         for row, length in zip(rows, lengths):
             row[:, length - new :] = 0

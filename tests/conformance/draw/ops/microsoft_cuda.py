@@ -69,7 +69,9 @@ def relative_position_bias(d):
         count = buckets // 2 if both else buckets
         first = np.where(distance > 0, count, 0) if both else 0
         size, near = abs(distance), count // 2
-        share = np.log(np.maximum(size, near).astype(F32) / np.float32(near)) / np.log(np.float32(farthest / near))
+        share = np.log(np.maximum(size, near).astype(F32) / np.float32(near)) / np.log(
+            np.float32(farthest / near)
+        )
         far = np.minimum(near + (share * np.float32(count - near)).astype(I64), count - 1)
         bucket = first + np.where(size < near, size, far)
         return table.reshape(heads, buckets)[:, bucket][None]
@@ -81,7 +83,13 @@ def relative_position_bias(d):
 
 @ours("GatedRelativePositionBias")
 def gated_relative_position_bias(d):
-    batch, heads, length, size, gates = d.int(1, 3), d.int(1, 3), d.int(1, 5), d.int(1, 4), d.int(1, 4)
+    batch, heads, length, size, gates = (
+        d.int(1, 3),
+        d.int(1, 3),
+        d.int(1, 5),
+        d.int(1, 4),
+        d.int(1, 4),
+    )
     inputs = [
         floats(d, [batch, length, heads * size]),
         floats(d, [heads * size]),
@@ -110,7 +118,9 @@ def real_transform(d):
     parts = lambda y: np.stack([y.real, y.imag], -1)
     attributes = {"signal_ndim": axes, "onesided": 1, "normalized": 0}
     if d.op == "Rfft":
-        return d.case([signal], wide(lambda x: parts(np.fft.rfftn(x, axes=axis))), attributes=attributes)
+        return d.case(
+            [signal], wide(lambda x: parts(np.fft.rfftn(x, axes=axis))), attributes=attributes
+        )
     spectrum = parts(np.fft.rfftn(signal.astype(F64), axes=axis)).astype(F32)
 
     def reference(x):

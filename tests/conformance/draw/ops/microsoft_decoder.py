@@ -30,7 +30,11 @@ def decoder_masked_multi_head_attention(d):
         return d.case(inputs, attributes=attributes)
     past, unused = d.int(0, 4), d.int(1, 3)
     cache = lambda: floats(d, [batch, heads, past + unused, size])
-    query = [floats(d, [batch, 1, 3 * width]), None, None] if kind == "packed" else [row(), row(), row()]
+    query = (
+        [floats(d, [batch, 1, 3 * width]), None, None]
+        if kind == "packed"
+        else [row(), row(), row()]
+    )
     scores = d.maybe(floats(d, [d.one_of([1, batch]), d.one_of([1, heads]), 1, past + 1]))
     inputs = [*query, mask(past + 1), scores, cache(), cache(), np.array([past], I32)]
     inputs += [d.maybe(np.array([1], I32)), None, bias]

@@ -5,6 +5,7 @@ import numpy as np
 from ..registry import operator
 from ..types import F32, F64, I64, wide
 
+
 def number(d):
     return d.float(-2, 2)
 
