@@ -107,12 +107,6 @@ pub fn quoted(name: &str) -> String {
     text
 }
 
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text::one(self, f)
-    }
-}
-
 impl std::error::Error for Diagnostic {}
 
 impl Diagnostics {

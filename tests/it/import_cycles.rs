@@ -17,6 +17,10 @@ const RECURSIVE: &[(&str, &[&str])] = &[
         &["check/attribute.rs", "check/graph.rs", "check/node.rs"],
     ),
     (
+        "a size has parts, and a part is the name of a size",
+        &["dim/interval.rs", "dim/mod.rs", "dim/part.rs"],
+    ),
+    (
         "a node of a graph has an operator, whose methods read the graph",
         &[
             "ir/expr_limit.rs",

@@ -51,7 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("compiled_model", &["emit", "plan"]),
     ("options", &["emit", "import", "passes", "plan"]),
     ("train", &["check", "import", "ir", "ops", "passes"]),
-    ("export", &["import", "ir", "ops"]),
+    ("export", &["check", "import", "ir", "ops"]),
     ("import", &["check", "ir", "ops", "plan"]),
     ("check", &[]),
     ("passes", &["interpreter", "ir", "ops", "plan"]),

@@ -165,6 +165,12 @@ impl Colors {
     }
 }
 
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        one(self, f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -85,7 +85,7 @@ impl Dim {
     /// Returns a sum of positive terms as a part, times a factor that all terms share, or the sum
     /// itself if it is not longer than `longest`. Returns `None` if its parts are too deep.
     fn as_part(self, longest: usize) -> Option<Dim> {
-        if self.length() <= longest || self.as_atom().is_some() {
+        if self.length() <= longest {
             return Some(self);
         }
         let (mut shared, n) = common_factor(self.terms());

@@ -2,38 +2,27 @@
 
 use super::{
     attribute::Subgraph,
-    context::{Given, GraphBuilder, Opsets, Scope, entries, entry, name, place},
+    context::{Given, GraphBuilder, Imported, Opsets, Scope, entries, entry, name, place},
     custom_bindings::operator,
     decode::not_a_model,
     diagnostics,
     operand_types::check_operand_types,
-    settings::Settings,
+    settings::{Settings, Zeros},
     tensor::{sparse, tensor},
     topological_sort::{self, named_values},
-    training_types,
-    zeros::{self, Zeros},
+    training_types, zeros,
 };
 use crate::{
     check::{Checked, node_place, signature},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
-    ir::{Domain, Graph, NewNode, Notes, Op, Reader, ValueId},
+    ir::{Domain, NewNode, Notes, Op, Reader, ValueId},
     ops::{Entry, Read, Reading, composite::Composite},
     tensor::Tensor,
     ty::Type,
 };
 use onnxc_proto::{GraphProto, ModelProto, NodeProto};
-use std::{mem, path::PathBuf, rc::Rc};
-
-/// A graph, and the external data files that were read for it.
-pub struct Imported {
-    /// The graph.
-    pub graph: Graph,
-    /// External data files, relative to the model's directory.
-    pub files: Vec<PathBuf>,
-    /// The warnings of the checker and of the import.
-    pub warnings: Vec<Diagnostic>,
-}
+use std::{mem, rc::Rc};
 
 /// Builds the graph of a checked model. Skips the nodes and tensors that the checker found faulty,
 /// so that no consequence of an error is reported as well.

@@ -5,7 +5,6 @@ use super::{
     diagnostics::Found,
     dimension_names::GivenNames,
     external,
-    ranks::Ranks,
     settings::Settings,
     types::{self, Dimensions},
     unread::ReadNames,
@@ -23,8 +22,22 @@ use onnxc_proto::{
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    path::PathBuf,
     rc::Rc,
 };
+
+/// The number of axes of values, by name.
+pub(super) type Ranks = HashMap<String, usize>;
+
+/// A graph, and the external data files that were read for it.
+pub struct Imported {
+    /// The graph.
+    pub graph: Graph,
+    /// External data files, relative to the model's directory.
+    pub files: Vec<PathBuf>,
+    /// The warnings of the checker and of the import.
+    pub warnings: Vec<Diagnostic>,
+}
 
 /// The greatest depth of nested function calls and subgraphs.
 const MAX_DEPTH: usize = 100;

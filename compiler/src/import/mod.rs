@@ -31,7 +31,8 @@ mod unread;
 pub mod value;
 mod zeros;
 
-pub use build::{Imported, graph};
+pub use build::graph;
+pub use context::Imported;
 pub use decode::decode;
 pub(crate) use dimension_names::dimension_name;
 pub use free_sizes::{free_shapes, free_sizes};

@@ -6,6 +6,7 @@
 use crate::{
     check::signature::{Form, Parameter, Times},
     diag::{Code, Diagnostic, Result},
+    dtype::DType,
     ir::{Graph, ValueId},
     ty::Type,
 };
@@ -26,12 +27,13 @@ pub(super) fn check_operand_types(
     let mut bound: HashMap<&str, (usize, String)> = HashMap::new();
     for (i, id) in inputs.iter().enumerate() {
         let Some(parameter) = parameter(form, i) else { return Ok(()) };
-        let Some(found) = id.and_then(|id| type_text(&graph[id].ty)) else { continue };
+        let Some(ty) = id.map(|id| &graph[id].ty) else { continue };
+        let Some(found) = type_text(ty) else { continue };
         let name = parameter.name;
         let constraint = form.constraints.iter().find(|one| one.name == parameter.ty);
         let alone = [parameter.ty];
         let allowed = constraint.map_or(alone.as_slice(), |one| &one.types);
-        if !allowed.contains(&found.as_str()) {
+        if !allowed.contains(&found.as_str()) && !is_container_of_more(ty, allowed) {
             let message = format!("input {i}, `{name}`, is of type {found}");
             let diagnostic = Diagnostic::new(Code::TypeMismatch, message);
             return Err(diagnostic.note(format!("allowed: {}", allowed.join(", "))));
@@ -55,6 +57,20 @@ pub(super) fn check_operand_types(
 fn parameter(form: &'static Form, i: usize) -> Option<&'static Parameter> {
     let last = || form.inputs.last().filter(|last| matches!(last.times, Times::AtLeast(_)));
     form.inputs.get(i).or_else(last)
+}
+
+/// Returns whether a container has an element type that ONNX leaves out of its lists, but kernels
+/// take: a tensor that may be absent is like any other, and `bfloat16` is a number.
+fn is_container_of_more(ty: &Type, allowed: &[&str]) -> bool {
+    let has = |form: &str| allowed.iter().any(|allowed| allowed.starts_with(form));
+    match ty {
+        Type::Optional(content) => has("optional(") && content.as_tensor().is_some(),
+        Type::Sequence(element) => {
+            let dtype = element.as_tensor().map(|ty| ty.dtype);
+            has("seq(") && dtype == Some(DType::BF16)
+        }
+        _ => false,
+    }
 }
 
 /// Writes a type without its sizes, in ONNX's textual syntax, or returns `None` if it is unknown.

@@ -3,7 +3,7 @@
 //! A declaration says how many elements a shape or a list of axes has, and which axes `Squeeze`
 //! removes. The module checks what a declaration promises.
 
-use super::context::{GraphBuilder, Scope};
+use super::context::{GraphBuilder, Ranks, Scope};
 use crate::{
     dim::Dim,
     ir::{Op, ValueId},
@@ -12,10 +12,7 @@ use crate::{
     ty::{TensorType, Type},
 };
 use onnxc_proto::{GraphProto, NodeProto, ValueInfoProto, type_proto::Value};
-use std::{collections::HashMap, rc::Rc};
-
-/// The number of axes of values, by name.
-pub(super) type Ranks = HashMap<String, usize>;
+use std::rc::Rc;
 
 impl GraphBuilder<'_> {
     /// Returns the ranks that the model or the user declares for the values of a graph.

@@ -183,6 +183,16 @@ macro_rules! sizes_of {
 
 sizes_of!(i32, u32, usize);
 
+/// How the sizes of 0 in declared types are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Zeros {
+    /// As the size 0.
+    #[default]
+    Empty,
+    /// As unknown sizes.
+    Unknown,
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Axis, Size};

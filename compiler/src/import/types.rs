@@ -2,8 +2,7 @@
 
 use super::{
     dimension_names::{self, GivenNames},
-    settings::{Axis, Settings, Size},
-    zeros::Zeros,
+    settings::{Axis, Settings, Size, Zeros},
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},

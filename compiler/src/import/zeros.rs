@@ -5,7 +5,7 @@
 //! then: it has an error, or each of its outputs is empty. A free size may be 0 when the model
 //! runs, so a model that means 0 works too.
 
-use super::{build::Imported, dimension_names::GivenNames};
+use super::{context::Imported, dimension_names::GivenNames, settings::Zeros};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     ir::Graph,
@@ -13,16 +13,6 @@ use crate::{
 use onnxc_proto::{
     GraphProto, ValueInfoProto, tensor_shape_proto::dimension::Value as DimValue, type_proto::Value,
 };
-
-/// How the sizes of 0 in declared types are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Zeros {
-    /// As the size 0.
-    #[default]
-    Empty,
-    /// As unknown sizes.
-    Unknown,
-}
 
 /// Imports the graph `proto` by `import`, which gets the meaning of zeros.
 pub(super) fn import(

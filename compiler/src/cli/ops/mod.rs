@@ -77,6 +77,13 @@ fn probe_operator<'v>(versions: &'v [Version], samples: &[Sample]) -> Operator<'
 mod tests {
     use super::*;
 
+    /// Constraints of inputs and outputs that the compiler refuses.
+    const REFUSED: &[(&str, &str)] = &[
+        ("DecoderMaskedMultiHeadAttention", "QK"),
+        ("GroupQueryAttention", "T_KV_SCALE"),
+        ("MultiHeadAttention", "QK"),
+    ];
+
     #[test]
     fn every_constraint_is_tried() {
         let samples = sample::samples();
@@ -85,6 +92,9 @@ mod tests {
                 let mut values = version.inputs.iter().chain(version.outputs);
                 if !values.any(|value| value.ty == *constraint) {
                     // Two operator versions have a constraint that no input or output uses.
+                    continue;
+                }
+                if REFUSED.contains(&(version.name, constraint)) {
                     continue;
                 }
                 let uses = |sample: &&Sample| sample.uses(&version, constraint);

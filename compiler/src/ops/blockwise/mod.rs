@@ -1,14 +1,19 @@
 //! Block-quantized weights: `DequantizeBlocks`, which decodes weights in ONNX Runtime's layout, and
 //! `MatMulBlocks`, the product with constant weights that stay codes.
 
+mod blocks;
 mod pack;
+
+use blocks::as_int;
+pub(super) use blocks::read_size;
+pub use blocks::{Blocks, Codes};
 
 use super::{Entry, internal};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Result},
     dim::Dim,
     dtype::{DType, FLOATS},
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
     plan::{Arg, Kernel, Operand, Weight, geometry, kernel, size_function},
     tensor::Tensor,
     ty::Type,
@@ -22,104 +27,6 @@ pub const OPS: &[Entry] = &[
         Ok(Rc::new(MatMulBlocks { activation: node.activation()?, blocks: Blocks::read(node)? }))
     }),
 ];
-
-/// The kind of the codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codes {
-    /// Unsigned integers with this number of bits.
-    Integers(usize),
-    /// The 4-bit floats of `bitsandbytes`.
-    Fp4,
-    /// The 4-bit normal floats of `bitsandbytes`.
-    Nf4,
-}
-
-impl Codes {
-    /// Returns the number of bits of a code.
-    pub const fn bits(self) -> usize {
-        match self {
-            Codes::Integers(bits) => bits,
-            Codes::Fp4 | Codes::Nf4 => 4,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Codes::Integers(_) => "integer",
-            Codes::Fp4 => "fp4",
-            Codes::Nf4 => "nf4",
-        }
-    }
-}
-
-/// A matrix of block-quantized weights: `n` columns of `k` codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
-    /// The kind of the codes.
-    pub codes: Codes,
-    /// The number of columns.
-    pub n: usize,
-    /// The number of rows.
-    pub k: usize,
-    /// The number of consecutive rows that share a scale: a multiple of 16.
-    pub block: usize,
-}
-
-impl Blocks {
-    fn read(node: &mut Reader<'_>) -> Result<Blocks> {
-        let bits = read_size(node, "bits")?;
-        let kinds = [("integer", Codes::Integers(bits)), ("fp4", Codes::Fp4), ("nf4", Codes::Nf4)];
-        let codes = node.choice("codes", &kinds)?;
-        let [n, k] = [read_size(node, "N")?, read_size(node, "K")?];
-        Ok(Blocks { codes, n, k, block: read_size(node, "block_size")? })
-    }
-
-    fn attributes(&self, a: &mut Attributes) {
-        a.int("K", as_int(self.k));
-        a.int("N", as_int(self.n));
-        a.int("bits", as_int(self.codes.bits()));
-        a.int("block_size", as_int(self.block));
-        a.string("codes", self.codes.name());
-    }
-
-    /// Returns the number of blocks of a column.
-    pub const fn per_column(&self) -> usize {
-        self.k.div_ceil(self.block)
-    }
-
-    /// Returns the number of bytes of the codes. Blocks of integers are complete.
-    pub const fn bytes(&self) -> usize {
-        match self.codes {
-            Codes::Integers(bits) => self.n * self.per_column() * self.block * bits / 8,
-            Codes::Fp4 | Codes::Nf4 => (self.n * self.k).div_ceil(2),
-        }
-    }
-
-    /// Returns the number of scales. A block of `bitsandbytes` may span columns.
-    pub const fn scales(&self) -> usize {
-        match self.codes {
-            Codes::Integers(_) => self.n * self.per_column(),
-            Codes::Fp4 | Codes::Nf4 => (self.n * self.k).div_ceil(self.block),
-        }
-    }
-
-    /// Returns the number of bytes of the zero points as codes: each column starts with a byte.
-    pub const fn zero_bytes(&self) -> usize {
-        self.n * (self.per_column() * self.codes.bits()).div_ceil(8)
-    }
-}
-
-/// Reads a size that is at least 1.
-pub(super) fn read_size(node: &mut Reader<'_>, name: &str) -> Result<usize> {
-    let value = node.required_int(name)?;
-    usize::try_from(value).ok().filter(|&size| size > 0).ok_or_else(|| {
-        Diagnostic::new(Code::BadAttribute, format!("`{name}` is {value}, but must be positive"))
-    })
-}
-
-fn as_int(size: usize) -> i64 {
-    i64::try_from(size).unwrap_or(i64::MAX)
-}
 
 /// Requires input `i` to have `len` elements.
 fn check_len(cx: &mut Infer<'_>, i: usize, len: usize, what: &str) -> Inferred<()> {

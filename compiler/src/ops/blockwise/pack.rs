@@ -1,6 +1,9 @@
 //! Packs block-quantized weights into the order in which the kernels read them.
 
-use super::{super::pack::PIECE, Blocks, Codes};
+use super::{
+    super::pack::PIECE,
+    blocks::{Blocks, Codes},
+};
 use crate::{dtype::DType, plan::Order, tensor::Tensor};
 use onnxc_runtime::kernels::blockwise;
 
