@@ -123,11 +123,6 @@ impl Diagnostics {
     pub fn into_warnings(self) -> std::result::Result<Vec<Diagnostic>, Diagnostics> {
         if self.0.iter().any(Diagnostic::is_error) { Err(self) } else { Ok(self.0) }
     }
-
-    /// Returns the text of the diagnostics, with one entry for all warnings of a kind.
-    pub fn text(&self) -> Text<'_> {
-        Text::of(&self.0)
-    }
 }
 
 impl From<Diagnostic> for Diagnostics {

@@ -1,6 +1,6 @@
 //! The text of diagnostics, in the form of rustc's messages.
 
-use super::{Code, Diagnostic, Severity};
+use super::{Code, Diagnostic, Diagnostics, Severity};
 use std::{collections::HashSet, fmt};
 
 /// The most places that are printed for one kind of warning.
@@ -162,6 +162,13 @@ impl Colors {
             Colors::Plain => text.to_owned(),
             Colors::Ansi => format!("\u{1b}[{color}m{text}\u{1b}[0m"),
         }
+    }
+}
+
+impl Diagnostics {
+    /// Returns the text of the diagnostics, with one entry for all warnings of a kind.
+    pub fn text(&self) -> Text<'_> {
+        Text::of(&self.0)
     }
 }
 

@@ -6,7 +6,6 @@
 use crate::{
     check::signature::{Form, Parameter, Times},
     diag::{Code, Diagnostic, Result},
-    dtype::DType,
     ir::{Graph, ValueId},
     ty::Type,
 };
@@ -27,13 +26,12 @@ pub(super) fn check_operand_types(
     let mut bound: HashMap<&str, (usize, String)> = HashMap::new();
     for (i, id) in inputs.iter().enumerate() {
         let Some(parameter) = parameter(form, i) else { return Ok(()) };
-        let Some(ty) = id.map(|id| &graph[id].ty) else { continue };
-        let Some(found) = type_text(ty) else { continue };
+        let Some(found) = id.and_then(|id| type_text(&graph[id].ty)) else { continue };
         let name = parameter.name;
         let constraint = form.constraints.iter().find(|one| one.name == parameter.ty);
         let alone = [parameter.ty];
         let allowed = constraint.map_or(alone.as_slice(), |one| &one.types);
-        if !allowed.contains(&found.as_str()) && !is_container_of_more(ty, allowed) {
+        if !is_allowed(&found, allowed) {
             let message = format!("input {i}, `{name}`, is of type {found}");
             let diagnostic = Diagnostic::new(Code::TypeMismatch, message);
             return Err(diagnostic.note(format!("allowed: {}", allowed.join(", "))));
@@ -59,17 +57,56 @@ fn parameter(form: &'static Form, i: usize) -> Option<&'static Parameter> {
     form.inputs.get(i).or_else(last)
 }
 
-/// Returns whether a container has an element type that ONNX leaves out of its lists, but kernels
-/// take: a tensor that may be absent is like any other, and `bfloat16` is a number.
-fn is_container_of_more(ty: &Type, allowed: &[&str]) -> bool {
-    let has = |form: &str| allowed.iter().any(|allowed| allowed.starts_with(form));
-    match ty {
-        Type::Optional(content) => has("optional(") && content.as_tensor().is_some(),
-        Type::Sequence(element) => {
-            let dtype = element.as_tensor().map(|ty| ty.dtype);
-            has("seq(") && dtype == Some(DType::BF16)
-        }
-        _ => false,
+/// Returns whether an operator takes a type. Indices, sizes and flags must have a type of the list.
+/// Where the list has floating-point types, kernels take more than ONNX lists, so that only the
+/// kind of type counts.
+fn is_allowed(found: &str, allowed: &[&str]) -> bool {
+    if allowed.contains(&found) {
+        return true;
+    }
+    let kinds: Vec<Kind> = allowed.iter().map(|text| Kind::of(text)).collect();
+    let kind = Kind::of(found);
+    if kind.form == "optional" {
+        return kinds.iter().any(|other| other.form == kind.form);
+    }
+    let takes_floats = kinds.iter().any(|kind| kind.class == Class::Float);
+    takes_floats && kinds.contains(&kind)
+}
+
+/// A container and a class of elements: types of one kind have the same kernels.
+#[derive(PartialEq)]
+struct Kind<'t> {
+    /// The container, or nothing for a tensor.
+    form: &'t str,
+    class: Class,
+}
+
+/// A class of element types.
+#[derive(PartialEq)]
+enum Class {
+    Float,
+    Integer,
+    /// Fewer than eight bits, or a floating-point type of eight bits.
+    Narrow,
+    Other,
+}
+
+impl Kind<'_> {
+    fn of(text: &str) -> Kind<'_> {
+        let (form, element) = text.split_once('(').unwrap_or(("", text));
+        let class = match element.trim_end_matches(')') {
+            "float" | "double" | "float16" | "bfloat16" => Class::Float,
+            "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64" => {
+                Class::Integer
+            }
+            text if text.starts_with("float")
+                || text.trim_start_matches('u').starts_with("int") =>
+            {
+                Class::Narrow
+            }
+            _ => Class::Other,
+        };
+        Kind { form, class }
     }
 }
 

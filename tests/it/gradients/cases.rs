@@ -122,11 +122,7 @@ pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, m, m] a", "y = Einsum<equation = \"ijj->ij\">(a)"),
     case("double[2, n, m] a, double[n, m] b", "y = Einsum<equation = \"...ij,ij->...i\">(a, b)"),
     case("double[2, 3, 3] x", "y = Det(x)"),
-    case(
-        "double[2, 3, 3] x",
-        "large = Constant<value = double[3, 3] {4, 0, 0, 0, 4, 0, 0, 0, 4}>()
-         sum = Add(x, large) y = com.microsoft.Inverse(sum)",
-    ),
+    case("double[2, 2, 2] x", "y = com.microsoft.Inverse(x)"),
     case(
         "double[1, 4, 7, 6] x, double[6, 2, 3, 2] w, double[6] b",
         "y = Conv<group = 2, strides = [2, 1], pads = [1, 0, 2, 1], dilations = [1, 2]>(x, w, b)",
