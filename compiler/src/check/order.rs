@@ -28,7 +28,7 @@ pub fn sort<'n>(nodes: &'n [NodeProto], also_used: impl Fn(usize) -> Vec<&'n str
     let mut search = Search { states: vec![State::Open; nodes.len()], path: Vec::new() };
     let mut order = Order { indices: Vec::with_capacity(nodes.len()), cycle: None };
     for i in 0..nodes.len() {
-        search.visit(i, &needed, &mut order);
+        search.visit(i, needed, &mut order);
     }
     order
 }

@@ -56,7 +56,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
         import::decode(bytes.clone()).map_err(|diagnostic| diagnostic.within(place.clone()))?;
     let runs = inputs::runs(inputs::read(&options.input, proto.graph.as_ref())?)?;
     let outcome = compute(bytes, options, &runs).map_err(|diagnostics| diagnostics.within(&place));
-    let (plan, results, warnings) = outcome?;
+    let Computed { plan, results, warnings } = outcome?;
     message::print_warnings(Diagnostics(warnings).within(&place).0);
     for (run, outputs) in results.iter().enumerate() {
         let run = (results.len() > 1).then_some(run);
@@ -94,12 +94,20 @@ fn write(
     Ok(())
 }
 
+/// The outputs of a model.
+struct Computed {
+    plan: Plan,
+    /// The outputs of each run.
+    results: Vec<Vec<Value>>,
+    warnings: Vec<Diagnostic>,
+}
+
 /// Compiles the model for the sizes of the inputs, and runs it for the inputs of each run.
 fn compute(
     bytes: onnxc_proto::Bytes,
     options: &Options,
     runs: &[Inputs],
-) -> Result<(Plan, Vec<Vec<Value>>, Vec<Diagnostic>), Diagnostics> {
+) -> Result<Computed, Diagnostics> {
     let mut compile = options.shared.options()?.beside(&options.model);
     let proto = import::decode(bytes.clone())?;
     if let Some(graph) = &proto.graph {
@@ -136,7 +144,7 @@ fn compute(
         let found = session.run(&inputs::in_order(&plan, given)?);
         results.push(found.map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?);
     }
-    Ok((plan, results, compiler.take_warnings()))
+    Ok(Computed { plan, results, warnings: compiler.take_warnings() })
 }
 
 /// Returns a unique file name for an output. `_` replaces characters that are not letters or

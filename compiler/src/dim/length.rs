@@ -76,7 +76,7 @@ impl Dim {
         }
         for (side, sign) in [(plus, 1), (minus, -1)] {
             let side = Dim::of_any_length(side);
-            let Some(side) = side.as_part(longest) else { return Dim::too_long() };
+            let Some(side) = side.into_part(longest) else { return Dim::too_long() };
             terms.extend(side.terms().map(|(product, n)| (product.to_vec(), n * sign)));
         }
         Dim::of_any_length(terms)
@@ -84,7 +84,7 @@ impl Dim {
 
     /// Returns a sum of positive terms as a part, times a factor that all terms share, or the sum
     /// itself if it is not longer than `longest`. Returns `None` if its parts are too deep.
-    fn as_part(self, longest: usize) -> Option<Dim> {
+    fn into_part(self, longest: usize) -> Option<Dim> {
         if self.length() <= longest {
             return Some(self);
         }

@@ -315,7 +315,8 @@ mod tests {
         });
         let boxes: std::vec::Vec<f32> = corners.collect();
         // Some scores are equal, some negative, some zeros of either sign, one is NaN.
-        let score = |i: usize| ((i * 37 % 61) as f32 - 20.0) * if i % 2 == 0 { 1.0 } else { -1.0 };
+        let score =
+            |i: usize| ((i * 37 % 61) as f32 - 20.0) * if i.is_multiple_of(2) { 1.0 } else { -1.0 };
         let mut scores: std::vec::Vec<f32> = (0..N).map(score).collect();
         scores[17] = f32::NAN;
         let mut order: std::vec::Vec<usize> = (0..N).collect();

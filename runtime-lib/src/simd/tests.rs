@@ -115,8 +115,8 @@ impl Agree {
             s.store(lanes, &mut y);
             assert!((0..S::LANES).all(|i| y[i] == two[2 * i + first]), "{:?}: {y:?}", self.0);
         }
-        for i in 0..S::LANES {
-            assert!(s.any(s.eq(v, s.splat(x[i]))), "{:?}: lane {i}", self.0);
+        for (i, &element) in x.iter().enumerate().take(S::LANES) {
+            assert!(s.any(s.eq(v, s.splat(element))), "{:?}: lane {i}", self.0);
         }
         assert!(!s.any(s.lt(v, s.splat(1.0))), "{:?}: no lane", self.0);
         for n in 0..=S::LANES {

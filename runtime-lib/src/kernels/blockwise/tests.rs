@@ -124,10 +124,13 @@ fn a_product_is_that_of_the_dequantized_weights() {
     });
 }
 
+/// A function that decodes blocks: codes, scales, numbers and the size of a block.
+type Dequantize = fn(&[u8], &[f32], &mut [f32], usize);
+
 #[test]
 fn a_table_gives_the_numbers_of_codes() {
     each_level(|_| {
-        let kernels: [(Kernel, fn(&[u8], &[f32], &mut [f32], usize)); 2] =
+        let kernels: [(Kernel, Dequantize); 2] =
             [(matmul_fp4, dequantize_fp4), (matmul_nf4, dequantize_nf4)];
         for (kernel, dequantize) in kernels {
             let geometry = Blockwise { m: 1, n: 18, k: 64, block: 16 };

@@ -42,7 +42,7 @@ pub fn pow<S: Simd>(s: S, x: S::F32, y: S::F32) -> S::F32 {
 fn ln_pair<S: Simd>(s: S, x: S::F32) -> Pair<S::F32> {
     // The polynomial (ln((1 + t) / (1 - t)) - 2t) / t³ in t² that minimizes the relative error of
     // the logarithm: 2.5e-11.
-    const P: [f32; 4] = [0.666_666_63, 0.400_009_72, 0.284_987_87, 0.242_792_11];
+    const P: [f32; 4] = [0.666_666_6, 0.400_009_72, 0.284_987_87, 0.242_792_11];
     // The bits of √½: x = 2^e · m, with m from √½ to √2.
     const ROOT_HALF: i32 = 0x3f35_04f3;
 
