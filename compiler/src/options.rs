@@ -61,11 +61,15 @@ pub enum Weights {
     File,
     /// In the module, as a byte string.
     Inline,
+    /// In a file beside the module, which the program does not include: the caller passes its
+    /// bytes.
+    Caller,
 }
 
 choices! { Weights:
     File "file" "In a file beside the module";
     Inline "inline" "In the module, as a byte string";
+    Caller "caller" "In a file that is not included: the caller passes its bytes to `with_weights`";
 }
 
 impl Options {
@@ -197,9 +201,11 @@ impl Options {
     pub fn style(&self, plan: &Plan, stem: &str) -> Result<Style> {
         let stem = self.stem.as_deref().unwrap_or(stem);
         let name = self.name.clone().unwrap_or_else(|| stem.to_owned());
+        let file = format!("{}.weights", ident::snake(stem));
         let weights = match self.weights {
             Weights::Inline => WeightsIn::Module,
-            Weights::File => WeightsIn::File(format!("{}.weights", ident::snake(stem))),
+            Weights::File => WeightsIn::File(file),
+            Weights::Caller => WeightsIn::Caller(file),
         };
         let small = plan.arena_bytes <= LARGEST_IN_STRUCT && !plan.has_dynamic_arena;
         let arena = self.arena.unwrap_or(if small { ArenaIn::Struct } else { ArenaIn::Heap });

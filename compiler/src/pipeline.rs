@@ -143,8 +143,10 @@ impl<'a> Compiler<'a> {
         }
         let module = emit::module(&plans, &style);
         let weights_file = match style.weights {
-            WeightsIn::File(name) if emit::has_weights(&plans) => Some(name),
-            WeightsIn::File(_) | WeightsIn::Module => None,
+            WeightsIn::File(name) | WeightsIn::Caller(name) if emit::has_weights(&plans) => {
+                Some(name)
+            }
+            WeightsIn::File(_) | WeightsIn::Caller(_) | WeightsIn::Module => None,
         };
         let warnings = self.take_warnings();
         Ok(CompiledModel { plans, module, weights_file, files, warnings, model: None })

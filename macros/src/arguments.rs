@@ -79,7 +79,7 @@ fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Resu
         Form::Word(..) => input.call(Ident::parse_any)?.to_string().replace('_', "-"),
     };
     options.set(&option, &text).map_err(|error| syn::Error::new(span, error.message))?;
-    if options.weights == Weights::File {
+    if options.weights != Weights::Inline {
         let text = "a macro writes no file: the weights are `inline`, or a build script compiles \
                     the model";
         return Err(syn::Error::new(name.span(), text));

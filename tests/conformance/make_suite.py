@@ -20,7 +20,6 @@ from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import load_node_model_tests
 from onnx.backend.test.runner import Runner
 
-USUAL = (1e-3, 1e-7)
 DATA = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 
@@ -44,8 +43,7 @@ def write(path, proto):
 
 
 def write_tolerance(folder, rtol, atol):
-    if (rtol, atol) != USUAL:
-        (folder / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
+    (folder / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
 
 
 def node_cases(out):

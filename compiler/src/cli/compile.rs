@@ -103,7 +103,7 @@ impl Compile {
     fn options(&self, file: Option<&Path>) -> Result<Options, Diagnostic> {
         let mut options = self.shared.options()?;
         self.of_module.set(&mut options)?;
-        if file.is_none() {
+        if file.is_none() && options.weights == Weights::File {
             options.weights = Weights::Inline;
         }
         let stem = file.and_then(Path::file_stem);

@@ -1,7 +1,7 @@
 //! The context that all methods of a module share.
 
 use super::{
-    ArenaIn, Style,
+    ArenaIn, Style, WeightsIn,
     imports::{Imports, split},
     weights,
 };
@@ -26,6 +26,8 @@ pub struct Context {
     pub has_dynamic_arena: bool,
     /// Whether the module has weights.
     pub has_weights: bool,
+    /// Whether the module has no weights unless the caller passes them.
+    pub takes_weights: bool,
 }
 
 impl Context {
@@ -47,6 +49,7 @@ impl Context {
             arena: style.arena,
             has_dynamic_arena: plans.iter().any(|plan| plan.has_dynamic_arena),
             has_weights: weights::has_weights(plans),
+            takes_weights: matches!(style.weights, WeightsIn::Caller(_)),
         }
     }
 }

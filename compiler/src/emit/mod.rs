@@ -75,6 +75,8 @@ pub enum WeightsIn {
     Module,
     /// In a file of this name beside the module.
     File(String),
+    /// In a file of this name, which the module does not include: the caller passes its bytes.
+    Caller(String),
 }
 
 /// Where the arena is.

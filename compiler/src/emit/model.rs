@@ -49,7 +49,7 @@ impl Model<'_> {
         let (set_seed, reset) = (self.set_seed(), self.infer.reset());
         let (infer, training) = (self.infer.item(), self.training.as_ref().map(Training::items));
         let outputs = self.methods().map(Method::output_struct);
-        let default = self.cx.imports.prelude("default", "Default");
+        let default = self.default_item();
         quote! {
             #doc
             #[derive(Clone, Debug)]
@@ -71,14 +71,25 @@ impl Model<'_> {
                 #training
                 #weights
             }
-            blank!();
-            impl #default for #model {
-                fn default() -> Self {
-                    Self::new()
-                }
-            }
+            #default
             #(#outputs)*
         }
+    }
+
+    /// The implementation of `Default`, if the model needs nothing from the caller.
+    fn default_item(&self) -> Option<TokenStream> {
+        let is_complete = !self.cx.has_weights || !self.cx.takes_weights;
+        is_complete.then(|| {
+            let (model, default) = (&self.cx.model, self.cx.imports.prelude("default", "Default"));
+            quote! {
+                blank!();
+                impl #default for #model {
+                    fn default() -> Self {
+                        Self::new()
+                    }
+                }
+            }
+        })
     }
 
     /// The constants that say what the model costs.
@@ -131,19 +142,28 @@ impl Model<'_> {
             };
         }
         let (weights, result) = (imports.item("arena::Weights"), imports.item("Result"));
+        let from_bytes = quote!(#weights::from_bytes(weights, #model::WEIGHT_BYTES)?);
+        let (new, given) = if self.cx.takes_weights {
+            (TokenStream::new(), from_bytes)
+        } else {
+            let new = quote! {
+                /// Creates the model with the weights in the program.
+                pub const fn new() -> #model {
+                    #model { weights: None #initial }
+                }
+                blank!();
+            };
+            (new, quote!(Some(#from_bytes)))
+        };
         quote! {
-            /// Creates the model with the weights in the program.
-            pub const fn new() -> #model {
-                #model { weights: None #initial }
-            }
-            blank!();
+            #new
             /// Creates the model with weights in flash or in a mapped file.
             ///
             /// # Errors
             ///
             /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
             pub fn with_weights(weights: &'static [u8]) -> #result<#model> {
-                let weights = Some(#weights::from_bytes(weights, #model::WEIGHT_BYTES)?);
+                let weights = #given;
                 Ok(#model { weights #initial })
             }
         }
@@ -152,8 +172,14 @@ impl Model<'_> {
     fn weights_field(&self) -> Option<TokenStream> {
         let imports = &self.cx.imports;
         self.cx.has_weights.then(|| {
-            let (option, weights) =
-                (imports.prelude("option", "Option"), imports.item("arena::Weights"));
+            let weights = imports.item("arena::Weights");
+            if self.cx.takes_weights {
+                return quote! {
+                    /// The caller's weights.
+                    weights: #weights,
+                };
+            }
+            let option = imports.prelude("option", "Option");
             quote! {
                 /// The caller's weights, or `None` for the program's: a new model is all zeros.
                 weights: #option<#weights>,
@@ -164,10 +190,14 @@ impl Model<'_> {
     fn weights_method(&self) -> Option<TokenStream> {
         self.cx.has_weights.then(|| {
             let weights = self.cx.imports.item("arena::Weights");
+            let given = match self.cx.takes_weights {
+                true => quote!(self.weights),
+                false => quote!(self.weights.unwrap_or(#weights::new(WEIGHTS))),
+            };
             quote! {
                 blank!();
                 fn weights(&self) -> #weights {
-                    self.weights.unwrap_or(#weights::new(WEIGHTS))
+                    #given
                 }
             }
         })

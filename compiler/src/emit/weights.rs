@@ -91,7 +91,7 @@ pub fn strings_item(plan: &Plan, name: &Ident) -> TokenStream {
     }
 }
 
-/// Returns the static with the weights, if there are any. It does not compile with a file of
+/// Returns the static with the weights, if the module has any. It does not compile with a file of
 /// another length.
 pub fn item(plans: &[&Plan], cx: &Context, style: &Style) -> TokenStream {
     if !cx.has_weights {
@@ -99,6 +99,7 @@ pub fn item(plans: &[&Plan], cx: &Context, style: &Style) -> TokenStream {
     }
     let bytes = match &style.weights {
         WeightsIn::File(name) => quote!(*include_bytes!(#name)),
+        WeightsIn::Caller(_) => return TokenStream::new(),
         WeightsIn::Module => {
             let mut blob = Vec::new();
             write(plans, &mut blob).expect("writing to a vector returns no error");

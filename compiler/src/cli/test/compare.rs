@@ -1,7 +1,8 @@
 //! Compares results with the expected ones.
 
 use super::folder::Tolerance;
-use onnxc::{tensor::Tensor, value::Value};
+use half::{bf16, f16};
+use onnxc::{dtype::DType, tensor::Tensor, value::Value};
 
 /// The errors of results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,6 +103,7 @@ fn output(
         }
         return;
     };
+    let atol = tolerance.atol.unwrap_or_else(|| usual_error(expected.dtype, &expected_numbers));
     for (place, (x, y)) in found_numbers.into_iter().zip(expected_numbers).enumerate() {
         if x == y || x.is_nan() && y.is_nan() {
             so_far.max_expected =
@@ -114,11 +116,26 @@ fn output(
         so_far.max_rel = so_far.max_rel.max(difference / y.abs());
         so_far.max_expected = so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
         // The difference to an infinite value is infinite, and so is its tolerance.
-        let near = difference <= tolerance.atol + tolerance.rtol * y.abs();
+        let near = difference <= atol + tolerance.rtol * y.abs();
         if (!near || difference.is_infinite()) && so_far.wrong.is_none() {
             so_far.wrong = Some(format!("{at}[{place}] is {x:?}, but {y:?} is expected"));
         }
     }
+}
+
+/// The absolute error that is usual for outputs of a type: sums round relative to their largest
+/// terms, so small results have larger relative errors.
+fn usual_error(dtype: DType, expected: &[f64]) -> f64 {
+    let relative = match dtype {
+        DType::F32 => 1e-5,
+        DType::F64 => 1e-10,
+        DType::F16 => 2.0 * f64::from(f16::EPSILON),
+        DType::BF16 => 2.0 * f64::from(bf16::EPSILON),
+        _ => 0.0,
+    };
+    let finite = expected.iter().filter(|y| y.is_finite());
+    let largest = finite.fold(0.0, |largest: f64, y| largest.max(y.abs()));
+    f64::max(1e-7, relative * largest)
 }
 
 /// The index of the first element that differs.
@@ -128,4 +145,24 @@ fn first_difference(found: &Tensor, expected: &Tensor) -> usize {
     }
     let mut pairs = found.bytes().iter().zip(expected.bytes());
     pairs.position(|(a, b)| a != b).unwrap_or(0) / found.dtype.bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_error_is_relative_to_the_largest_element() {
+        let values = |numbers: &[f32]| [Value::Tensor(Tensor::from_floats(numbers))];
+        let expected = values(&[100.0, 0.0]);
+        let wrong = |found: &[f32], atol| {
+            compare(&values(found), &expected, Tolerance { atol, rtol: 1e-3 }).wrong
+        };
+        assert_eq!(wrong(&[100.05, 5e-4], None), None);
+        assert!(wrong(&[100.0, 2e-3], None).is_some());
+        assert!(wrong(&[100.0, 5e-4], Some(1e-7)).is_some());
+        let tiny = values(&[1e-20]);
+        let usual = Tolerance { atol: None, rtol: 1e-3 };
+        assert_eq!(compare(&values(&[2e-8]), &tiny, usual).wrong, None);
+    }
 }

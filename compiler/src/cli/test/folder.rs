@@ -29,8 +29,8 @@ pub struct Folder {
 /// The allowed error of a result: `atol + rtol · |expected|`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
-    /// The absolute part.
-    pub atol: f64,
+    /// The absolute part. By default, it is relative to the largest element of the output.
+    pub atol: Option<f64>,
     /// The relative part.
     pub rtol: f64,
 }
@@ -64,7 +64,7 @@ pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Dia
     if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
         return Ok(None);
     }
-    let tolerance = Tolerance { atol: 0.0, rtol: 0.0 };
+    let tolerance = Tolerance { atol: None, rtol: 0.0 };
     let folder = Folder { path: path.to_owned(), tolerance, dims: Vec::new() };
     Ok(folder.data_sets(plan)?.into_iter().next().map(|set| set.inputs))
 }
@@ -86,7 +86,8 @@ fn dims(json: &serde_json::Value) -> Vec<String> {
 }
 
 fn own_tolerance(json: &serde_json::Value) -> Option<Tolerance> {
-    Some(Tolerance { atol: json.get("atol")?.as_f64()?, rtol: json.get("rtol")?.as_f64()? })
+    let atol = json.get("atol")?.as_f64()?;
+    Some(Tolerance { atol: Some(atol), rtol: json.get("rtol")?.as_f64()? })
 }
 
 impl Folder {

@@ -5,6 +5,7 @@ use onnxc::{
     emit::{Form, Signature},
     plan::{Plan, Training},
 };
+use std::path::Path;
 
 /// Generates the function that runs a model on values from a file.
 pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
@@ -13,20 +14,40 @@ pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>
     // A model with state lives from one data set to the next.
     let (held, model) = if signature.keeps_state {
         let held = format!(
-            "\nstatic MODEL: std::sync::Mutex<{name}> = std::sync::Mutex::new({name}::new());\n"
+            "\nstatic MODEL: std::sync::Mutex<Option<{name}>> = std::sync::Mutex::new(None);\n"
         );
-        (held, String::from("MODEL.lock().map_err(|error| error.to_string())?"))
+        let model = "let mut model = MODEL.lock().map_err(|error| error.to_string())?;\n    \
+            if model.is_none() {\n        \
+            *model = Some(new_model()?);\n    \
+            }\n    \
+            let model = model.as_mut().ok_or(\"the model was created\")?;\n";
+        (held, model)
     } else {
-        (String::new(), format!("{name}::new()"))
+        (String::new(), "let mut model = new_model()?;\n")
     };
     format!(
         "{held}\n\
         pub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n\
-        {before}    let mut model = {model};\n    \
+        {before}    {model}    \
         let result = model.infer({arguments}){propagate};\n    \
         Ok(vec![{outputs}])\n\
         }}\n"
     )
+}
+
+/// Generates the function that creates a model, with the weights in the file at `weights`.
+pub fn new_model(name: &str, weights: Option<&Path>) -> String {
+    let body = match weights {
+        None => format!("    Ok({name}::new())\n"),
+        Some(path) => format!(
+            "    static FILE: std::sync::OnceLock<Result<&[u8], String>> = \
+            std::sync::OnceLock::new();\n    \
+            let weights = FILE.get_or_init(|| runner_io::weights({:?})).clone()?;\n    \
+            {name}::with_weights(weights).map_err(|error| error.to_string())\n",
+            path.display().to_string()
+        ),
+    };
+    format!("\nfn new_model() -> Result<{name}, String> {{\n{body}}}\n")
 }
 
 /// Generates the function that passes to `with` a closure that calls a method of a model. `begin`
@@ -91,7 +112,7 @@ pub fn run_training(model: &str, training: &Training, methods: &[(String, Signat
     format!(
         "{functions}\n\
         pub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    \
-        let (mut model, mut rest, mut found) = ({model}::new(), inputs, Vec::new());\n    \
+        let (mut model, mut rest, mut found) = (new_model()?, inputs, Vec::new());\n    \
         while let Some((number, after)) = rest.split_first() {{\n        \
         rest = match number.elements::<i64>()?[0] {{\n            \
         0 => {{\n            \

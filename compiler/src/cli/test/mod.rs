@@ -5,6 +5,7 @@ pub mod exchange;
 pub mod folder;
 pub mod glue;
 pub mod learning;
+mod parallel;
 pub mod project;
 mod report;
 
@@ -16,7 +17,7 @@ use onnxc::{
     interpreter,
     value::Value,
 };
-use project::{Project, Runtime};
+use project::{Part, Project, Runtime};
 use report::Outcome;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
@@ -34,9 +35,11 @@ pub struct Options {
     /// The allowed relative error, unless the folder has its own
     #[arg(long, default_value_t = 1e-3)]
     rtol: f64,
-    /// The allowed absolute error, unless the folder has its own
-    #[arg(long, default_value_t = 1e-7)]
-    atol: f64,
+    /// The allowed absolute error, unless the folder has its own; by default a part of the largest
+    /// element of the output: 1e-5 for `float`, 1e-10 for `double`, and two units of rounding for
+    /// `float16` and `bfloat16`
+    #[arg(long)]
+    atol: Option<f64>,
     /// Build with full optimization
     #[arg(long)]
     release: bool,
@@ -77,13 +80,17 @@ pub fn run(options: &Options) -> ExitCode {
 /// Runs each model in this process.
 fn interpret(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
     let shared = options.shared.options()?;
-    let one = |folder: &Folder| {
-        let outcome =
-            interpret_one(folder, &shared).unwrap_or_else(|found| compiler_outcome(&found));
-        report::line(&folder.path, &outcome, options.json);
-        outcome
+    let one = |_, folder: &Folder| {
+        interpret_one(folder, &shared).unwrap_or_else(|found| compiler_outcome(&found))
     };
-    Ok(folders.iter().map(one).collect())
+    let show = |i: usize, outcome: &Outcome| report::line(&folders[i].path, outcome, options.json);
+    Ok(parallel::map(folders, compiling_bytes, one, show))
+}
+
+/// Estimates the memory for compiling the model of a folder: its tensors, folded constants, and
+/// packed weights.
+fn compiling_bytes(folder: &Folder) -> u64 {
+    (64 << 20) + 4 * parallel::file_bytes(&folder.path)
 }
 
 fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, Diagnostics> {
@@ -131,26 +138,20 @@ fn compile_in(
     let mut outcomes: Vec<Option<Outcome>> = folders.iter().map(|_| None).collect();
     let mut sets: Vec<Vec<DataSet>> = Vec::new();
     let mut scripts: BTreeMap<usize, Script> = BTreeMap::new();
-    for (number, folder) in folders.iter().enumerate() {
-        let path = folder.path.join("model.onnx");
-        let added = folder
-            .options(&shared)
-            .and_then(|options| project.add(number, &path, &options, folder.learns()));
-        let data = added.and_then(|output| {
-            if folder.learns() {
-                let script =
-                    Script::of(folder, output.plans.training().ok_or_else(not_trainable)?)?;
-                let set = script.data_set();
-                scripts.insert(number, script);
-                return Ok(vec![set]);
+    let prepare = |number, folder: &Folder| prepare(&project, number, folder, &shared);
+    let prepared = parallel::map(folders, compiling_bytes, prepare, |_, _| {});
+    for (number, prepared) in prepared.into_iter().enumerate() {
+        match prepared {
+            Ok(Prepared { part, data, script }) => {
+                project.add(&part);
+                sets.push(data);
+                scripts.extend(script.map(|script| (number, script)));
             }
-            callable(output.plans.infer())?;
-            folder.data_sets(output.plans.infer())
-        });
-        sets.push(data.unwrap_or_else(|diagnostics| {
-            outcomes[number] = Some(compiler_outcome(&diagnostics));
-            Vec::new()
-        }));
+            Err(diagnostics) => {
+                outcomes[number] = Some(compiler_outcome(&diagnostics));
+                sets.push(Vec::new());
+            }
+        }
     }
     for (number, text) in project.build()? {
         outcomes[number] =
@@ -176,6 +177,30 @@ fn compile_in(
         finished.push(outcome);
     }
     Ok(finished)
+}
+
+/// A compiled model, its data sets, and the script of a trainable model.
+struct Prepared {
+    part: Part,
+    data: Vec<DataSet>,
+    script: Option<Script>,
+}
+
+/// Compiles the model of a folder into the project, and reads its data.
+fn prepare(
+    project: &Project,
+    number: usize,
+    folder: &Folder,
+    shared: &onnxc::Options,
+) -> Result<Prepared, Diagnostics> {
+    let (path, options) = (folder.path.join("model.onnx"), folder.options(shared)?);
+    let (output, part) = project.compile(number, &path, &options, folder.learns())?;
+    if folder.learns() {
+        let script = Script::of(folder, output.plans.training().ok_or_else(not_trainable)?)?;
+        return Ok(Prepared { part, data: vec![script.data_set()], script: Some(script) });
+    }
+    callable(output.plans.infer())?;
+    Ok(Prepared { part, data: folder.data_sets(output.plans.infer())?, script: None })
 }
 
 fn judge_outcome(found: Result<Vec<Value>, String>, script: &Script) -> Outcome {

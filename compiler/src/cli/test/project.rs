@@ -4,6 +4,7 @@ use super::{
     exchange::{decode, encode},
     folder::DataSet,
     glue::{self, glue},
+    parallel,
 };
 use onnxc::{
     CompiledModel, Options, Weights,
@@ -13,14 +14,22 @@ use onnxc::{
     write_if_changed,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
+    ops::Range,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 /// The number of models in one crate, which is small enough to build crates in parallel.
 const PER_CRATE: usize = 50;
+
+/// The most jobs that one process runs, and the most memory of their models.
+const MOST_OF_BATCH: usize = 100;
+const BATCH_BYTES: u64 = 256 << 20;
+
+/// The memory of a process besides that of its models.
+const PROCESS_BYTES: u64 = 256 << 20;
 
 /// The profiles of the workspace: fast kernels, and no debug information, which takes time to link.
 const PROFILES: &str = "
@@ -40,10 +49,18 @@ pub struct Project {
     root: PathBuf,
     runtime: Runtime,
     release: bool,
-    /// The models in it, by number, with the names of their structs.
-    models: BTreeMap<usize, String>,
+    /// The models in it, by number, with the memory of one run, in bytes.
+    models: BTreeMap<usize, u64>,
     /// Whether any model needs the image decoders.
     images: bool,
+}
+
+/// A compiled model.
+pub struct Part {
+    number: usize,
+    reads_images: bool,
+    /// The size of weights and arena.
+    bytes: u64,
 }
 
 /// The source of the runtime library.
@@ -89,36 +106,48 @@ impl Project {
         Project { root, runtime, release, models: BTreeMap::new(), images: false }
     }
 
-    /// Compiles the model file at `path` into the project, as model `number`. `learns` selects the
-    /// functions that train it.
-    pub fn add(
-        &mut self,
+    /// Compiles the model file at `path` to the files of model `number`, which [`Self::add`] makes
+    /// a part of the project. `learns` selects the functions that train it. The weights are read
+    /// when the model runs: linkers have limits.
+    pub fn compile(
+        &self,
         number: usize,
         path: &Path,
         options: &Options,
         learns: bool,
-    ) -> Result<CompiledModel, Diagnostics> {
+    ) -> Result<(CompiledModel, Part), Diagnostics> {
         let mut options = options.clone();
         options.name = Some(format!("model_{number}"));
         options.stem.clone_from(&options.name);
-        options.weights = Weights::File;
+        options.weights = Weights::Caller;
         let mut output = onnxc::Compiler::new(&options).compile(path)?;
-        let CompiledModel { plans, module, .. } = &mut output;
+        let directory = self.crate_of(number).join("src");
+        let CompiledModel { plans, module, weights_file, .. } = &mut output;
         let plan = plans.infer();
         let style = options.style(plan, &format!("model_{number}"))?;
         let signature = emit::signature(plan, &style);
-        let directory = self.crate_of(number).join("src");
-        self.images |= plans.call_kernels_of("image");
+        let weights = weights_file.as_ref().map(|name| directory.join(name));
         module.code += &match plans.training() {
             Some(training) if learns => {
                 glue::run_training(&signature.model, training, &emit::signatures(training, &style))
             }
             _ => glue(&signature, &glue::types(plan), &glue::shapes(plan)),
         };
+        module.code += &glue::new_model(&signature.model, weights.as_deref());
         fs::create_dir_all(&directory).map_err(|error| io_diagnostic(&directory, &error))?;
+        let part = Part {
+            number,
+            reads_images: plans.call_kernels_of("image"),
+            bytes: (plan.weight_bytes + plan.arena_bytes) as u64,
+        };
         output.write(&directory.join(format!("model_{number}.rs")))?;
-        self.models.insert(number, signature.model);
-        Ok(output)
+        Ok((output, part))
+    }
+
+    /// Adds a compiled model.
+    pub fn add(&mut self, part: &Part) {
+        self.images |= part.reads_images;
+        self.models.insert(part.number, part.bytes);
     }
 
     /// Builds the project. Removes the models whose code does not compile, and returns the errors
@@ -138,30 +167,72 @@ impl Project {
         }
     }
 
-    /// Runs model `number` on each data set. All models run in one process.
+    /// Runs model `number` on each data set. Models of a batch run in one process, and batches in
+    /// parallel.
     pub fn run(&self, jobs: &[(usize, &DataSet)]) -> io::Result<Vec<Result<Vec<Value>, String>>> {
         let exchange = self.root.join("exchange");
         fs::create_dir_all(&exchange)?;
+        let batches = self.batches(jobs);
+        let bytes = |batch: &Range<usize>| {
+            let models: BTreeSet<usize> = batch.clone().map(|i| jobs[i].0).collect();
+            PROCESS_BYTES + models.iter().filter_map(|number| self.models.get(number)).sum::<u64>()
+        };
+        let run = |_, batch: &Range<usize>| self.run_batch(&exchange, jobs, batch.clone());
+        let found = parallel::map(&batches, bytes, run, |_, _| {});
+        Ok(found.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// Divides jobs into ranges that one process runs. The data sets of a model stay together,
+    /// because they share its state.
+    fn batches(&self, jobs: &[(usize, &DataSet)]) -> Vec<Range<usize>> {
+        let mut batches: Vec<Range<usize>> = Vec::new();
+        let mut bytes = 0;
+        for (i, &(number, _)) in jobs.iter().enumerate() {
+            let is_same = i > 0 && jobs[i - 1].0 == number;
+            let own = self.models.get(&number).copied().unwrap_or(0);
+            match batches.last_mut() {
+                Some(last) if is_same => last.end = i + 1,
+                Some(last) if last.len() < MOST_OF_BATCH && bytes + own < BATCH_BYTES => {
+                    last.end = i + 1;
+                    bytes += own;
+                }
+                _ => {
+                    batches.push(i..i + 1);
+                    bytes = own;
+                }
+            }
+        }
+        batches
+    }
+
+    /// Runs the jobs of a batch in one process, and if it ends early, in further ones.
+    fn run_batch(
+        &self,
+        exchange: &Path,
+        jobs: &[(usize, &DataSet)],
+        batch: Range<usize>,
+    ) -> io::Result<Vec<Result<Vec<Value>, String>>> {
         let place = |i: usize, end: &str| exchange.join(format!("{i}.{end}"));
-        for (i, (_, set)) in jobs.iter().enumerate() {
-            fs::write(place(i, "in"), encode(&set.inputs))?;
+        for i in batch.clone() {
+            fs::write(place(i, "in"), encode(&jobs[i].1.inputs))?;
             for end in ["out", "out.failed"] {
                 drop(fs::remove_file(place(i, end)));
             }
         }
         let mut results = Vec::new();
-        while results.len() < jobs.len() {
+        while results.len() < batch.len() {
+            let open = batch.start + results.len()..batch.end;
             let mut list = String::new();
-            for (i, (number, _)) in jobs.iter().enumerate().skip(results.len()) {
+            for i in open.clone() {
                 let (input, output) = (place(i, "in"), place(i, "out"));
-                list += &format!("{number}\t{}\t{}\n", input.display(), output.display());
+                list += &format!("{}\t{}\t{}\n", jobs[i].0, input.display(), output.display());
             }
-            let path = exchange.join("list");
+            let path = place(batch.start, "list");
             fs::write(&path, list)?;
             let profile = if self.release { "release" } else { "debug" };
             let program = self.root.join("target").join(profile).join("runner");
             Command::new(program).arg(&path).stderr(Stdio::null()).status()?;
-            for i in results.len()..jobs.len() {
+            for i in open {
                 if let Ok(bytes) = fs::read(place(i, "out")) {
                     results.push(Ok(decode(&bytes)));
                 } else if let Ok(text) = fs::read_to_string(place(i, "out.failed")) {

@@ -161,6 +161,18 @@ impl Value {
     }
 }
 
+/// Reads a file of weights, which stay in memory: their alignment is that of a model's weights.
+pub fn weights(path: &str) -> Result<&'static [u8], String> {
+    const ALIGNMENT: usize = 64;
+    let mut file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    let len = file.metadata().map_err(|error| format!("{path}: {error}"))?.len() as usize;
+    let bytes: &'static mut [u8] = vec![0; len + ALIGNMENT].leak();
+    let start = bytes.as_ptr().align_offset(ALIGNMENT);
+    let bytes = &mut bytes[start..][..len];
+    std::io::Read::read_exact(&mut file, bytes).map_err(|error| format!("{path}: {error}"))?;
+    Ok(bytes)
+}
+
 /// Decodes the values in a file.
 pub fn read(mut bytes: &[u8]) -> Vec<Value> {
     std::iter::from_fn(|| read_value(&mut bytes)).collect()
