@@ -47,12 +47,13 @@
 //! | [`mod@plan`] | kernel calls, buffers, memory | graphs, operators, tokens |
 //! | the base | types that every module uses | everything above |
 //!
-//! The base is [`arena`], [`mod@array`], [`choice`], [`diag`], [`dim`], [`domain`], [`dtype`],
-//! [`mod@file`], [`ident`], [`tensor`], [`ty`] and [`value`].
+//! The base is [`arena`], [`mod@array`], [`byte_count`], [`choice`], [`diag`], [`dim`], [`domain`],
+//! [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`] and [`value`].
 
 pub mod arena;
 pub mod array;
 mod builder;
+pub mod byte_count;
 pub mod check;
 pub mod choice;
 mod compiled_model;

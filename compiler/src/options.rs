@@ -10,6 +10,7 @@
 //! `UPDATE=1 cargo test -p onnxc-tests` writes the page `docs/reference/options.md`.
 
 use crate::{
+    byte_count,
     choice::{Choice, choices},
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     domain::{self, canonical},
@@ -344,10 +345,11 @@ pub const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         name: "max-arena",
-        help: "Limit the size of the arena: values are recomputed to stay below it",
+        help: "Limit the size of the arena (`65536`, `64K`, `1MiB`): values are recomputed to stay \
+               below it",
         form: Form::Number("BYTES"),
         is_of_module: true,
-        set: |to, text| assign(&mut to.max_arena, number("max-arena", text).map(Some)),
+        set: |to, text| assign(&mut to.max_arena, byte_count::parse("max-arena", text).map(Some)),
         get: |of| of.max_arena.iter().map(usize::to_string).collect(),
     },
 ];
@@ -355,13 +357,6 @@ pub const ARGUMENTS: &[Argument] = &[
 fn assign<T>(place: &mut T, value: Result<T>) -> Result {
     *place = value?;
     Ok(())
-}
-
-fn number(option: &str, text: &str) -> Result<usize> {
-    text.parse().map_err(|_| {
-        let message = format!("`--{option}` expects a whole number, found {}", quoted(text));
-        Diagnostic::new(Code::BadOption, message)
-    })
 }
 
 fn flag(option: &str, text: &str) -> Result<bool> {

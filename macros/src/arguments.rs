@@ -74,6 +74,7 @@ fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Resu
     let span = input.span();
     let text = match form {
         Form::Text(_) | Form::List(_) => input.parse::<LitStr>()?.value(),
+        Form::Number(_) if input.peek(LitStr) => input.parse::<LitStr>()?.value(),
         Form::Number(_) => input.parse::<LitInt>()?.base10_digits().to_owned(),
         Form::Flag => input.parse::<LitBool>()?.value.to_string(),
         Form::Word(..) => input.call(Ident::parse_any)?.to_string().replace('_', "-"),

@@ -35,7 +35,7 @@ use syn::parse_macro_input;
 /// | `optimize = size` | optimizes for `speed` or `size` |
 /// | `precision = int8_weights` | stores weights as `bf16`, `f16` or `int8_weights` |
 /// | `arena = caller` | places the arena: `struct`, `heap` or `caller` |
-/// | `max_arena = 65_536` | limits the bytes of the arena, by rematerialization |
+/// | `max_arena = "64K"` | limits the bytes of the arena (`65_536`), by rematerialization |
 /// | `deny_warnings = true` | makes warnings errors |
 /// | `weights = inline` | stores the weights in the program, the only choice in a macro |
 ///

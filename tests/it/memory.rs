@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Lists the models in the folder that `ONNXC_MODELS` names: `model.onnx` in a folder each.
-fn list_models() -> Vec<PathBuf> {
+pub fn list_models() -> Vec<PathBuf> {
     let Some(folder) = env::var_os("ONNXC_MODELS") else { return Vec::new() };
     let entries = fs::read_dir(folder).expect("`ONNXC_MODELS` names a folder");
     let each = entries.flatten().map(|entry| entry.path().join("model.onnx"));

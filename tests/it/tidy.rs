@@ -64,8 +64,20 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// The modules that every module may use. They use each other only.
 const BASE: &[&str] = &[
-    "arena", "array", "choice", "diag", "dim", "domain", "dtype", "file", "ident", "mapping",
-    "tensor", "ty", "value",
+    "arena",
+    "array",
+    "byte_count",
+    "choice",
+    "diag",
+    "dim",
+    "domain",
+    "dtype",
+    "file",
+    "ident",
+    "mapping",
+    "tensor",
+    "ty",
+    "value",
 ];
 
 /// The Rust files in a folder, apart from build output.

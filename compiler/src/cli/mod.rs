@@ -10,12 +10,14 @@ macro_rules! outln {
     ($($text:tt)*) => { out!("{}\n", format_args!($($text)*)) };
 }
 
+mod analysis;
 mod bench;
 mod check;
 mod compile;
 mod explain;
 mod files;
 mod inputs;
+mod inspect;
 mod message;
 mod npy;
 mod npz;
@@ -24,6 +26,7 @@ mod optimize;
 mod options;
 mod precision;
 mod reference;
+mod report;
 mod run;
 mod show;
 mod test;
@@ -58,10 +61,12 @@ enum Command {
     Bench(bench::Options),
     Check(check::Options),
     Explain(explain::Options),
+    Inspect(inspect::Options),
     Ops(ops::Options),
     Optimize(optimize::Options),
     #[command(hide = true)]
     Reference(reference::Options),
+    Report(report::Options),
     Run(run::Options),
     Show(show::Options),
     Test(test::Options),
@@ -76,9 +81,11 @@ pub fn main() -> ExitCode {
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Check(options)) => check::run(&options),
         Some(Command::Explain(options)) => explain::run(&options),
+        Some(Command::Inspect(options)) => inspect::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
         Some(Command::Reference(options)) => reference::run(&options, Cli::command()),
+        Some(Command::Report(options)) => report::run(&options),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Show(options)) => show::run(&options),
         Some(Command::Test(options)) => test::run(&options),

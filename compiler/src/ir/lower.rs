@@ -508,9 +508,7 @@ impl<'a> Lower<'a> {
 
     /// Returns the node as a comment of generated code names it.
     pub fn comment(&self) -> String {
-        let outputs = self.node.outputs.iter().flatten();
-        let types: Vec<String> = outputs.map(|&id| self.graph[id].ty.to_string()).collect();
-        format!("{}: {} -> {}", self.node.name, self.node.op.label(), types.join(", "))
+        self.graph.comment(self.node)
     }
 
     /// Returns whether the first output can overwrite the first input: both are whole tensors of

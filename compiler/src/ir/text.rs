@@ -19,6 +19,13 @@ impl fmt::Display for Graph {
 }
 
 impl Graph {
+    /// Returns a node as the comments of generated code name it: its name, operator and types.
+    pub fn comment(&self, node: &Node) -> String {
+        let outputs = node.outputs.iter().flatten();
+        let types: Vec<String> = outputs.map(|&id| self[id].ty.to_string()).collect();
+        format!("{}: {} -> {}", node.name, node.op.label(), types.join(", "))
+    }
+
     fn write_region(&self, f: &mut fmt::Formatter<'_>, id: RegionId, depth: usize) -> fmt::Result {
         let region = &self[id];
         let typed = |ids: &[ValueId]| {

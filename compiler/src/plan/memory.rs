@@ -144,13 +144,14 @@ pub fn lower_bound(plan: &Plan) -> usize {
 }
 
 /// A buffer to place.
-struct Placed {
-    buffer: BufferId,
-    bytes: usize,
-    life: Life,
+pub(super) struct Placed {
+    pub(super) buffer: BufferId,
+    pub(super) bytes: usize,
+    pub(super) life: Life,
 }
 
-fn boxes(plan: &Plan) -> Vec<Placed> {
+/// Returns the buffers that the compiler places in the arena.
+pub(super) fn boxes(plan: &Plan) -> Vec<Placed> {
     let lives = lives(plan);
     let always = Life { first: 0, last: lives.ids().map(|id| lives[id].last).max().unwrap_or(0) };
     let is_dynamic = |buffer| !plan.dynamic.is_empty() && !plan.holds_state(buffer);

@@ -1,0 +1,81 @@
+//! `onnxc inspect MODEL`: prints what a model contains, and what it costs.
+
+mod budget;
+mod facts;
+mod json;
+mod text;
+
+pub use facts::buffer_type;
+
+use super::{
+    analysis::Analysis,
+    files, message,
+    options::{OfModule, Shared},
+};
+use budget::Budget;
+use facts::Facts;
+use onnxc::{diag::Diagnostics, emit::Style};
+use std::{path::PathBuf, process::ExitCode};
+
+/// Prints what a model contains and what it costs: interface, operators, weights, arena, costliest
+/// nodes, free sizes
+///
+/// The model is compiled, but no file is written. The numbers of bytes are those of the module. The
+/// exit status is 1 if the model does not fit `--flash` or `--ram`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The model
+    model: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The flash memory for the weights (`256K`); the code comes on top
+    #[arg(long, value_name = "BYTES")]
+    flash: Option<String>,
+    /// The RAM for the arena (`64K`)
+    #[arg(long, value_name = "BYTES")]
+    ram: Option<String>,
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    of_module: OfModule,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(diagnostics) => {
+            message::print(&diagnostics);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the facts about a model that `--json` prints.
+pub fn facts(analysis: &Analysis, style: Style) -> serde_json::Value {
+    json::value(&Facts::of(analysis, style, Budget::default()))
+}
+
+/// Returns whether the model fits the budget.
+fn try_run(options: &Options) -> Result<bool, Diagnostics> {
+    let limits = Budget::parse(options.flash.as_deref(), options.ram.as_deref())?;
+    let place = options.model.display().to_string();
+    let mut settings = options.shared.options()?.beside(&options.model);
+    options.of_module.set(&mut settings)?;
+    let bytes = files::bytes(&options.model)?;
+    let mut analysis =
+        Analysis::of(bytes, &settings).map_err(|diagnostics| diagnostics.within(&place))?;
+    let warnings = Diagnostics(std::mem::take(&mut analysis.warnings));
+    message::print_warnings(warnings.within(&place).0);
+    let stem = options.model.file_stem().unwrap_or_default().to_string_lossy();
+    let style = settings.style(analysis.plans.infer(), &stem)?;
+    let facts = Facts::of(&analysis, style, limits);
+    if options.json {
+        outln!("{:#}", json::value(&facts));
+    } else {
+        out!("{}", text::page(&facts));
+    }
+    Ok(facts.fits())
+}
