@@ -161,6 +161,10 @@ impl<T: GemmElem> Product<'_, T> {
     /// Computes the product, on several threads where that pays: each computes some of the rows.
     /// One row is computed like several.
     pub fn run_matrix(self, y: &mut [T], to: Target, scratch: &mut [T]) {
+        // Without elements there is no scratch memory, which the blocks would align.
+        if self.m == 0 || self.n == 0 {
+            return;
+        }
         if to.row == 0 || to.row < to.place(self.n) {
             return self.run_blocks(y, to, scratch);
         }

@@ -210,6 +210,14 @@ fn long_products_are_cut_in_blocks() {
 }
 
 #[test]
+fn a_product_without_rows_needs_no_scratch_memory() {
+    let (a, b) = (Layout::Strides(20, 1), Layout::Packed);
+    let geometry = Gemm { m: 0, n: 5, k: 20, a, b, c: [0, 1], y_row: 5, alpha: 1.0, beta: 1.0 };
+    assert_eq!(gemm_scratch(&geometry), 0);
+    gemm_f32(&[], &[0.0; 320], None, &mut [], &mut [], geometry, Activation::Identity);
+}
+
+#[test]
 fn integers_wrap_around() {
     let geometry = Gemm {
         m: 2,
