@@ -16,12 +16,13 @@ fn models() -> Vec<(PathBuf, &'static [&'static str])> {
         "--custom=com.acme::Mix=crate::mix",
         "--custom=com.acme::Norm=crate::norm",
     ];
-    let names: [(&str, &[&str]); 9] = [
+    let names: [(&str, &[&str]); 10] = [
         ("mlp", &[]),
         ("scale", &[]),
         ("external", &[]),
         ("free", &[]),
         ("network", &[]),
+        ("blocks", &[]),
         ("defaults", &[]),
         ("stream", &["--state=h=h_next", "--state=past=sum"]),
         (

@@ -34,6 +34,24 @@ impl Codes {
     }
 }
 
+/// The arithmetic of a product with block-quantized weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// The left operand keeps its type.
+    Float,
+    /// The left operand is quantized to 8 bits, with a scale for each block of a row.
+    Int8,
+}
+
+impl Arithmetic {
+    const fn name(self) -> &'static str {
+        match self {
+            Arithmetic::Float => "float",
+            Arithmetic::Int8 => "int8",
+        }
+    }
+}
+
 /// A matrix of block-quantized weights: `n` columns of `k` codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
@@ -45,6 +63,8 @@ pub struct Blocks {
     pub k: usize,
     /// The number of consecutive rows that share a scale: a multiple of 16.
     pub block: usize,
+    /// The arithmetic of a product with the weights.
+    pub arithmetic: Arithmetic,
 }
 
 impl Blocks {
@@ -53,7 +73,9 @@ impl Blocks {
         let kinds = [("integer", Codes::Integers(bits)), ("fp4", Codes::Fp4), ("nf4", Codes::Nf4)];
         let codes = node.choice("codes", &kinds)?;
         let [n, k] = [read_size(node, "N")?, read_size(node, "K")?];
-        Ok(Blocks { codes, n, k, block: read_size(node, "block_size")? })
+        let block = read_size(node, "block_size")?;
+        let kinds = [("float", Arithmetic::Float), ("int8", Arithmetic::Int8)];
+        Ok(Blocks { codes, n, k, block, arithmetic: node.choice("arithmetic", &kinds)? })
     }
 
     pub(super) fn attributes(&self, a: &mut Attributes) {
@@ -61,6 +83,7 @@ impl Blocks {
         a.int("N", as_int(self.n));
         a.int("bits", as_int(self.codes.bits()));
         a.int("block_size", as_int(self.block));
+        a.string("arithmetic", self.arithmetic.name());
         a.string("codes", self.codes.name());
     }
 

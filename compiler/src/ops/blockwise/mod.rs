@@ -6,7 +6,7 @@ mod pack;
 
 use blocks::as_int;
 pub(super) use blocks::read_size;
-pub use blocks::{Blocks, Codes};
+pub use blocks::{Arithmetic, Blocks, Codes};
 
 use super::{Entry, internal};
 use crate::{
@@ -138,16 +138,24 @@ static FOUR_BITS: Product = product!(matmul_4_bits);
 static EIGHT_BITS: Product = product!(matmul_8_bits);
 static FP4: Product = product!(matmul_fp4);
 static NF4: Product = product!(matmul_nf4);
+static TWO_BITS_INT8: Product = product!(matmul_2_bits_int8);
+static FOUR_BITS_INT8: Product = product!(matmul_4_bits_int8);
+static EIGHT_BITS_INT8: Product = product!(matmul_8_bits_int8);
 
 impl MatMulBlocks {
     fn kernel(&self, cx: &Lower<'_>) -> Result<&'static Product> {
-        Ok(match self.blocks.codes {
-            Codes::Integers(2) => &TWO_BITS,
-            Codes::Integers(4) => &FOUR_BITS,
-            Codes::Integers(8) => &EIGHT_BITS,
-            Codes::Integers(bits) => return Err(cx.unsupported(&format!("codes of {bits} bits"))),
-            Codes::Fp4 => &FP4,
-            Codes::Nf4 => &NF4,
+        Ok(match (self.blocks.codes, self.blocks.arithmetic) {
+            (Codes::Integers(2), Arithmetic::Float) => &TWO_BITS,
+            (Codes::Integers(2), Arithmetic::Int8) => &TWO_BITS_INT8,
+            (Codes::Integers(4), Arithmetic::Float) => &FOUR_BITS,
+            (Codes::Integers(4), Arithmetic::Int8) => &FOUR_BITS_INT8,
+            (Codes::Integers(8), Arithmetic::Float) => &EIGHT_BITS,
+            (Codes::Integers(8), Arithmetic::Int8) => &EIGHT_BITS_INT8,
+            (Codes::Integers(bits), _) => {
+                return Err(cx.unsupported(&format!("codes of {bits} bits")));
+            }
+            (Codes::Fp4, _) => &FP4,
+            (Codes::Nf4, _) => &NF4,
         })
     }
 
@@ -219,8 +227,16 @@ impl Op for MatMulBlocks {
             *zeros = Some(self.pack_per_block(cx, 3)?);
         }
         let geometry = geometry::Blockwise { m, n, k, block };
-        let function = size_function!(blockwise::blockwise_scratch);
-        let scratch = cx.scratch_len(&geometry, function, |most| geometry.scratch(most));
+        let scratch = match self.blocks.arithmetic {
+            Arithmetic::Float => {
+                let function = size_function!(blockwise::blockwise_scratch);
+                cx.scratch_len(&geometry, function, |most| geometry.scratch(most))
+            }
+            Arithmetic::Int8 => {
+                let function = size_function!(blockwise::blockwise_int8_scratch);
+                cx.scratch_len(&geometry, function, |most| geometry.int8_scratch(most))
+            }
+        };
         let inputs = vec![
             cx.input(0)?.into(),
             codes.into(),

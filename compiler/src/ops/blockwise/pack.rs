@@ -103,14 +103,15 @@ impl Order for PerBlock {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::blocks::Arithmetic, *};
     use crate::plan::Weight;
     use std::rc::Rc;
 
     #[test]
     fn pieces_concatenate_to_the_packed_weights() {
         // A column has a third of a piece, so a piece has 16 columns.
-        let blocks = Blocks { codes: Codes::Integers(8), n: 35, k: PIECE / 3 + 5, block: 1 << 20 };
+        let (codes, arithmetic) = (Codes::Integers(8), Arithmetic::Float);
+        let blocks = Blocks { codes, n: 35, k: PIECE / 3 + 5, block: 1 << 20, arithmetic };
         let column = blocks.column_bytes();
         let bytes: Vec<u8> = (0..blocks.bytes()).map(|i| (i / column + i % 7) as u8).collect();
         let mut whole = vec![0; blockwise::packed_codes_len(blocks.n, blocks.k, 8)];

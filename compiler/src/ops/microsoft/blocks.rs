@@ -4,7 +4,7 @@
 use super::super::{
     Entry,
     binary::ADD,
-    blockwise::{Blocks, Codes, DequantizeBlocks, read_size},
+    blockwise::{Arithmetic, Blocks, Codes, DequantizeBlocks, read_size},
     matmul::MatMul,
     microsoft_function, microsoft_nodes,
     transpose::Transpose,
@@ -60,11 +60,10 @@ fn matmul_nbits(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
         return Err(Diagnostic::new(Code::Unsupported, message)
             .help("save the model with the weights in ONNX Runtime's portable layout"));
     }
-    // The least accuracy of `a`. It is not rounded.
-    node.ignore("accuracy_level");
     let (bits, block) = (read_bits(node)?, read_block(node)?);
     let [n, k] = [read_size(node, "N")?, read_size(node, "K")?];
-    let blocks = Blocks { codes: Codes::Integers(bits), n, k, block };
+    let arithmetic = read_arithmetic(node, bits, block)?;
+    let blocks = Blocks { codes: Codes::Integers(bits), n, k, block, arithmetic };
     let mut inputs = vec![node.input(1)?, node.input(2)?];
     let groups = node.has(4).then(|| node.input(4)).transpose()?;
     if node.has(3) {
@@ -75,6 +74,19 @@ fn matmul_nbits(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     inputs.extend(groups);
     let y = multiply(node, &inputs, blocks, true)?;
     Ok(vec![if node.has(5) { node.add(&ADD, &[y, node.input(5)?], &[])? } else { y }])
+}
+
+/// The `accuracy_level` of integer arithmetic.
+const INT8_LEVEL: i64 = 4;
+
+/// Reads the arithmetic of a product. It is that of ONNX Runtime, which multiplies integers where
+/// it has a kernel for the blocks, the zero points are codes, and the rows are in order.
+fn read_arithmetic(node: &mut Reader<'_>, bits: usize, block: usize) -> Result<Arithmetic> {
+    let is_int8 = node.int("accuracy_level", 0)? == INT8_LEVEL;
+    let sizes = if bits == 2 { 32..=128 } else { 16..=256 };
+    let has_codes = !node.has(3) || node.dtype(3)? == DType::U8;
+    let has_kernel = sizes.contains(&block) && has_codes && !node.has(4);
+    Ok(if is_int8 && has_kernel { Arithmetic::Int8 } else { Arithmetic::Float })
 }
 
 /// Adds the zero points of weights that have none: half of the range of the codes.
@@ -115,7 +127,8 @@ fn matmul_bnb4(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let [n, k] = [read_size(node, "N")?, read_size(node, "K")?];
     let transposed = node.flag("transB", true)?;
     let weights = [node.input(1)?, node.input(2)?];
-    Ok(vec![multiply(node, &weights, Blocks { codes, n, k, block }, transposed)?])
+    let blocks = Blocks { codes, n, k, block, arithmetic: Arithmetic::Float };
+    Ok(vec![multiply(node, &weights, blocks, transposed)?])
 }
 
 /// The attributes of `GatherBlockQuantized`, with axes counted from the front.
@@ -304,7 +317,7 @@ fn gather_zeros(bits: usize) -> String {
 }
 
 /// Writes the nodes that unpack the codes of the bytes in `from` to `to`, along the last axis.
-fn unpack(bits: usize, from: &str, to: &str) -> String {
+pub(super) fn unpack(bits: usize, from: &str, to: &str) -> String {
     if bits == 8 {
         return format!("{to} = Identity ({from})");
     }

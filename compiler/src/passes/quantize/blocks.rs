@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     ir::{Graph, Node, Site, ValueId},
     ops::{
-        blockwise::{Blocks, Codes, DequantizeBlocks, MatMulBlocks},
+        blockwise::{Arithmetic, Blocks, Codes, DequantizeBlocks, MatMulBlocks},
         cast::{Cast, CastMode},
         matmul::MatMul,
         quantize::DequantizeLinear,
@@ -176,7 +176,8 @@ impl<'g> Linear<'g> {
         if zeros.is_some_and(|zeros| zeros.is_none()) {
             return None;
         }
-        let blocks = Blocks { codes: Codes::Integers(bits), n, k, block };
+        let arithmetic = Arithmetic::Float;
+        let blocks = Blocks { codes: Codes::Integers(bits), n, k, block, arithmetic };
         let (scales, zeros) = (constant(1)?, zeros.flatten());
         let is_each = scales.len() == blocks.scales();
         is_each.then_some(Linear { blocks, x, scales, zeros, offset, transposed })
@@ -225,5 +226,131 @@ impl<'g> Linear<'g> {
             }
         }
         codes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, interpreter, tensor::Tensor, value::Value};
+
+    /// Compiles a model, and returns its graph after the passes and the plan.
+    fn compile(text: String) -> (String, crate::plan::Plan) {
+        let mut after = String::new();
+        let plan = crate::Compiler::new(&Options::default())
+            .observe(|_, graph| after = graph.to_string())
+            .plan(text.into())
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        (after, plan)
+    }
+
+    /// Runs a plan on a row that counts from 1.
+    fn run(plan: &crate::plan::Plan, k: u16) -> Vec<f64> {
+        let x: Vec<f32> = (1..=k).map(f32::from).collect();
+        let x = Tensor { shape: vec![1, usize::from(k)], ..Tensor::from_floats(&x) };
+        let made = interpreter::run(plan, &[Value::Tensor(x)]).expect("the input fits");
+        made[0].tensor().and_then(Tensor::floats).expect("floats")
+    }
+
+    fn list(elements: impl Iterator<Item = i32>) -> String {
+        elements.map(|x| x.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A product with two columns of 32 weights in blocks of 16: the numbers from -8 to 7, and 1.
+    fn linear(transposed: bool, zeros: &str) -> String {
+        let first = |row: i32| row % 16 - 8;
+        let (shape, axis, scales, weights, nodes) = if transposed {
+            let weights = list((0..32).map(first).chain([1; 32]));
+            let nodes = "t = Transpose<perm = [1, 0]>(d) y = MatMul(x, t)";
+            ("2, 32", 1, "float[2, 2] s = {1, 2, 0.5, 4}", weights, nodes)
+        } else {
+            let weights = list((0..32).flat_map(|row| [first(row), 1]));
+            ("32, 2", 0, "float[2, 2] s = {1, 0.5, 2, 4}", weights, "y = MatMul(x, d)")
+        };
+        let operands = if zeros.is_empty() { "w, s" } else { "w, s, z" };
+        format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]> g (float[m, 32] x) => (float[m, 2] y)
+            <int4[{shape}] w = {{{weights}}}, {scales} {zeros}>
+            {{ d = DequantizeLinear<axis = {axis}, block_size = 16>({operands}) {nodes} }}"
+        )
+    }
+
+    #[test]
+    fn blocks_of_a_dequantized_matrix_stay_codes() {
+        let first = |from: i32, zero: i32| -> i32 {
+            (0..16).map(|i| (from + i) * (i - 8 - zero)).sum::<i32>()
+        };
+        let rest = |from: i32, zero: i32| -> i32 { (0..16).map(|i| (from + i) * (1 - zero)).sum() };
+        for (transposed, zeros, zero) in [
+            (false, "", [0; 4]),
+            (true, "", [0; 4]),
+            (false, ", int4[2, 2] z = {1, 0, 2, -3}", [1, 2, 0, -3]),
+            (true, ", int4[2, 2] z = {1, 2, 0, -3}", [1, 2, 0, -3]),
+        ] {
+            let (after, plan) = compile(linear(transposed, zeros));
+            assert!(after.contains("MatMulBlocks"), "{after}");
+            assert!(after.contains("arithmetic = \"float\""), "{after}");
+            let wanted = [
+                f64::from(first(1, zero[0]) + 2 * first(17, zero[1])),
+                0.5 * f64::from(rest(1, zero[2])) + f64::from(4 * rest(17, zero[3])),
+            ];
+            assert_eq!(run(&plan, 32), wanted, "transposed {transposed}, zero points {zero:?}");
+        }
+    }
+
+    #[test]
+    fn other_matrices_are_dequantized_first() {
+        // Blocks along the other axis, and blocks that are no multiple of a word of codes.
+        for (shape, axis, block, scales) in
+            [("32, 16", 1, 16, "float[32, 1]"), ("32, 2", 0, 8, "float[4, 2]")]
+        {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]> g (float[m, 32] x, {scales} s) => (y)
+                <int4[{shape}] w = {{{}}}>
+                {{
+                    d = DequantizeLinear<axis = {axis}, block_size = {block}>(w, s)
+                    y = MatMul(x, d)
+                }}",
+                list((0..if block == 16 { 512 } else { 64 }).map(|i| i % 16 - 8))
+            );
+            let (after, _) = compile(text);
+            assert!(!after.contains("MatMulBlocks"), "{after}");
+        }
+    }
+
+    /// Returns the graph and the plan of a `MatMulNBits` with one column of 32 equal weights.
+    fn matmul_nbits(attributes: &str, operands: &str) -> (String, crate::plan::Plan) {
+        compile(format!(
+            "<ir_version: 10, opset_import: [\"\" : 21, \"com.microsoft\" : 1]>
+            g (float[m, 32] x) => (float[m, 1] y)
+            <uint8[1, 1, 8] two = {{{two}}}, uint8[1, 1, 16] w = {{{four}}}, float[1] s = {{2}},
+                uint8[1, 1] zeros = {{7}}, float[1, 1] numbers = {{6.5}},
+                int32[32] groups = {{{none}}}>
+            {{ y = com.microsoft.MatMulNBits<K = 32, N = 1, {attributes}>(x, {operands}) }}",
+            two = list([0xff; 8].into_iter()),
+            four = list([0x99; 16].into_iter()),
+            none = list([0; 32].into_iter()),
+        ))
+    }
+
+    #[test]
+    fn level_4_multiplies_integers_where_onnx_runtime_does() {
+        let total = f64::from((1..=32).sum::<i32>());
+        for (attributes, operands, arithmetic, weight) in [
+            ("block_size = 32, accuracy_level = 4", "w, s", "int8", 2.0),
+            ("block_size = 32, accuracy_level = 4", "w, s, zeros", "int8", 4.0),
+            ("bits = 2, block_size = 32, accuracy_level = 4", "two, s", "int8", 2.0),
+            ("block_size = 32, accuracy_level = 1", "w, s", "float", 2.0),
+            ("block_size = 32", "w, s", "float", 2.0),
+            ("block_size = 32, accuracy_level = 4", "w, s, numbers", "float", 5.0),
+        ] {
+            let (after, plan) = matmul_nbits(attributes, operands);
+            assert!(after.contains(&format!("arithmetic = \"{arithmetic}\"")), "{after}");
+            let found = run(&plan, 32)[0];
+            // A row has 255 steps, so an element is off by at most half a step.
+            let step = if arithmetic == "int8" { 32.0 * weight * 0.5 * 32.0 / 127.0 } else { 0.0 };
+            assert!((found - weight * total).abs() <= step, "{attributes}: {found}");
+        }
+        let (after, _) = matmul_nbits("block_size = 32, accuracy_level = 4", "w, s, \"\", groups");
+        assert!(!after.contains("int8\""), "{after}");
     }
 }

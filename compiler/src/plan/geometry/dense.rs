@@ -244,6 +244,12 @@ impl Blockwise {
         let most = Blockwise { m: most(&self.m), ..self.clone() };
         largest(&most, |geometry| blockwise::blockwise_scratch(&geometry))
     }
+
+    /// [`scratch`](Self::scratch) for a left operand that is quantized to 8 bits.
+    pub fn int8_scratch(&self, most: &dyn Fn(&Dim) -> Dim) -> Dim {
+        let most = Blockwise { m: most(&self.m), ..self.clone() };
+        largest(&most, |geometry| blockwise::blockwise_int8_scratch(&geometry))
+    }
 }
 
 impl MatMul {

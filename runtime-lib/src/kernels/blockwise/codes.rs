@@ -21,6 +21,18 @@ pub(super) trait Codes: Copy + Send + Sync + 'static {
     }
 }
 
+/// Codes that are unsigned integers.
+pub(super) trait Integers: Codes {
+    /// The number of groups of four codes in a word, one code in each byte.
+    const GROUPS: usize = Self::PER_WORD / 4;
+    /// The bits of a group.
+    const MASK: i32 = i32::from_ne_bytes([((1u32 << Self::BITS) - 1) as u8; 4]);
+}
+
+impl Integers for Two {}
+impl Integers for Four {}
+impl Integers for Eight {}
+
 /// Returns the lowest `bits` bits of the lanes as numbers.
 #[inline(always)]
 fn low_bits<S: Simd>(s: S, words: S::I32, bits: usize) -> S::F32 {

@@ -2,10 +2,13 @@
 //! or 8 bits. The codes of a block of consecutive rows of a column share a scale and a zero point:
 //! the weight is `(number(code) - zero_point) · scale`.
 //!
-//! Weights stay codes in memory. A product with one row decodes them in registers; one with several
-//! rows decodes a block of panels into scratch memory, which the micro-kernels of `Gemm` multiply.
+//! Weights stay codes in memory. The products whose names end in `int8` quantize the left operand
+//! to 8 bits and multiply integers; the others compute in `f32`. Of these, a product with one row
+//! decodes the codes in registers; one with several rows decodes a block of panels into scratch
+//! memory, which the micro-kernels of `Gemm` multiply.
 
 mod codes;
+mod int8;
 mod layout;
 mod row;
 #[cfg(all(test, feature = "std"))]
@@ -21,7 +24,7 @@ use crate::kernels::matmul::{self, Gemm, Layout};
 use crate::loops::epilogue::Activation;
 use crate::microkernel::{FusedActivation, Wide, panel_cols, wide_scratch};
 use crate::simd::bf16_pair;
-use codes::{Codes, Eight, Four, Fp4, Nf4, Two};
+use codes::{Codes, Eight, Four, Fp4, Integers, Nf4, Two};
 
 /// The columns of a panel of packed codes.
 const COLS: usize = panel_cols::<f32>();
@@ -146,9 +149,15 @@ pub const fn blockwise_scratch(geometry: &Blockwise) -> usize {
     if wide > blocks { wide } else { blocks }
 }
 
-/// Defines the product with one kind of codes.
+/// Returns the length of the scratch buffer of the products that quantize the left operand, in
+/// elements.
+pub const fn blockwise_int8_scratch(geometry: &Blockwise) -> usize {
+    geometry.m * (int8::row_words(geometry.k) + 2 * geometry.blocks())
+}
+
+/// Defines the product with one kind of codes, computed by a function.
 macro_rules! products {
-    ($($(#[$doc:meta])* $name:ident: $Codes:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $product:ident($Codes:ident);)*) => {$(
         $(#[$doc])*
         // Inlined, so that a program contains only the activation functions that its models use.
         #[inline(always)]
@@ -161,7 +170,7 @@ macro_rules! products {
         ) {
             let rows = [geometry.m, geometry.n, geometry.n];
             FusedActivation::within(f, y, rows, |y, f| {
-                product(operands, y, scratch, geometry, f, $Codes);
+                $product(operands, y, scratch, geometry, f, $Codes);
             });
         }
     )*};
@@ -169,15 +178,35 @@ macro_rules! products {
 
 products! {
     /// `y = f(a · b + bias)`, where `b` has codes of 2 bits.
-    matmul_2_bits: Two;
+    matmul_2_bits: product(Two);
     /// `y = f(a · b + bias)`, where `b` has codes of 4 bits.
-    matmul_4_bits: Four;
+    matmul_4_bits: product(Four);
     /// `y = f(a · b + bias)`, where `b` has codes of 8 bits.
-    matmul_8_bits: Eight;
+    matmul_8_bits: product(Eight);
     /// `y = f(a · b + bias)`, where `b` has codes of the 4-bit floats of `bitsandbytes`.
-    matmul_fp4: Fp4;
+    matmul_fp4: product(Fp4);
     /// `y = f(a · b + bias)`, where `b` has codes of the 4-bit normal floats of `bitsandbytes`.
-    matmul_nf4: Nf4;
+    matmul_nf4: product(Nf4);
+    /// `y = f(a · b + bias)`, where `a` is quantized and `b` has codes of 2 bits.
+    matmul_2_bits_int8: int8_product(Two);
+    /// `y = f(a · b + bias)`, where `a` is quantized and `b` has codes of 4 bits.
+    matmul_4_bits_int8: int8_product(Four);
+    /// `y = f(a · b + bias)`, where `a` is quantized and `b` has codes of 8 bits.
+    matmul_8_bits_int8: int8_product(Eight);
+}
+
+#[inline(never)]
+fn int8_product<C: Integers>(
+    operands: BlockwiseOperands<'_>,
+    y: &mut [f32],
+    scratch: &mut [f32],
+    geometry: Blockwise,
+    f: FusedActivation<f32>,
+    codes: C,
+) {
+    let weights = Weights::of(&operands, geometry, codes);
+    int8::multiply(operands.a, &weights, operands.bias, y, scratch);
+    f.apply(y, geometry.m, geometry.n, geometry.n);
 }
 
 #[inline(never)]

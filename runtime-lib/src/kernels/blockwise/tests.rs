@@ -72,37 +72,50 @@ fn unpack_zeros(zeros: &[u8], [n, blocks]: [usize; 2], bits: usize) -> Vec<u8> {
 
 type Kernel = fn(BlockwiseOperands<'_>, &mut [f32], &mut [f32], Blockwise, Activation);
 
-fn compare(geometry: Blockwise, bits: usize, kind: Kind, kernel: Kernel) {
-    let Blockwise { m, n, k, block } = geometry;
-    let blocks = geometry.blocks();
-    let given = given([n, blocks], block, bits, kind);
-    let b = dequantize(&given, [n, k], block, bits);
-    let (a, bias) = (singles(m * k, 5), singles(n, 6));
-    let mut codes = vec![0; packed_codes_len(n, k, bits)];
-    pack_codes(&given.codes, &mut codes, blocks * block * bits / 8, (k * bits).div_ceil(32));
-    let scales = pack(&given.scales, n, blocks);
-    let zero_codes =
-        given.zero_codes.map(|x| pack(&unpack_zeros(&x, [n, blocks], bits), n, blocks));
-    let zero_points = given.zero_points.map(|x| pack(&x, n, blocks));
-    let operands = BlockwiseOperands {
-        a: &a,
-        codes: &codes,
-        scales: &scales,
-        zero_codes: zero_codes.as_deref(),
-        zero_points: zero_points.as_deref(),
-        bias: Some(&bias),
-    };
-    let mut y = vec![f32::NAN; m * n];
-    let mut scratch = vec![f32::NAN; blockwise_scratch(&geometry)];
-    kernel(operands, &mut y, &mut scratch, geometry, Activation::Relu);
-    for (i, y) in y.chunks_exact(n).enumerate() {
-        for (j, &y) in y.iter().enumerate() {
-            let products = (0..k).map(|r| f64::from(a[i * k + r]) * f64::from(b[j * k + r]));
-            let sum: f64 = products.clone().sum::<f64>() + f64::from(bias[j]);
-            let size: f64 = products.map(f64::abs).sum();
-            let error = (f64::from(y) - sum.max(0.0)).abs();
-            let name = format!("{geometry:?}, {bits} bits, {kind:?}, row {i}, column {j}");
-            assert!(error <= 4e-6 * (size + 1.0), "{name}: {y} and {sum}");
+/// A product with random operands.
+struct Case {
+    geometry: Blockwise,
+    bits: usize,
+    kind: Kind,
+    kernel: Kernel,
+}
+
+impl Case {
+    /// Compares with the product of the weights and the rows that `quantize` returns.
+    fn compare(&self, quantize: &dyn Fn(&[f32]) -> Vec<f32>, scratch: usize) {
+        let Case { geometry, bits, kind, kernel } = *self;
+        let Blockwise { m, n, k, block } = geometry;
+        let blocks = geometry.blocks();
+        let given = given([n, blocks], block, bits, kind);
+        let b = dequantize(&given, [n, k], block, bits);
+        let (a, bias) = (singles(m * k, 5), singles(n, 6));
+        let mut codes = vec![0; packed_codes_len(n, k, bits)];
+        pack_codes(&given.codes, &mut codes, blocks * block * bits / 8, (k * bits).div_ceil(32));
+        let scales = pack(&given.scales, n, blocks);
+        let zero_codes =
+            given.zero_codes.map(|x| pack(&unpack_zeros(&x, [n, blocks], bits), n, blocks));
+        let zero_points = given.zero_points.map(|x| pack(&x, n, blocks));
+        let operands = BlockwiseOperands {
+            a: &a,
+            codes: &codes,
+            scales: &scales,
+            zero_codes: zero_codes.as_deref(),
+            zero_points: zero_points.as_deref(),
+            bias: Some(&bias),
+        };
+        let mut y = vec![f32::NAN; m * n];
+        let mut scratch = vec![f32::NAN; scratch];
+        kernel(operands, &mut y, &mut scratch, geometry, Activation::Relu);
+        let a = quantize(&a);
+        for (i, y) in y.chunks_exact(n).enumerate() {
+            for (j, &y) in y.iter().enumerate() {
+                let products = (0..k).map(|r| f64::from(a[i * k + r]) * f64::from(b[j * k + r]));
+                let sum: f64 = products.clone().sum::<f64>() + f64::from(bias[j]);
+                let size: f64 = products.map(f64::abs).sum();
+                let error = (f64::from(y) - sum.max(0.0)).abs();
+                let name = format!("{geometry:?}, {bits} bits, {kind:?}, row {i}, column {j}");
+                assert!(error <= 4e-6 * (size + 1.0), "{name}: {y} and {sum}");
+            }
         }
     }
 }
@@ -117,10 +130,77 @@ fn a_product_is_that_of_the_dequantized_weights() {
                 for (m, n, k, block) in
                     [(1, 35, 100, 16), (2, 16, 64, 32), (5, 40, 75, 32), (30, 17, 1044, 128)]
                 {
-                    compare(Blockwise { m, n, k, block }, bits, kind, kernel);
+                    let geometry = Blockwise { m, n, k, block };
+                    let case = Case { geometry, bits, kind, kernel };
+                    case.compare(&<[f32]>::to_vec, blockwise_scratch(&geometry));
                 }
             }
         }
+    });
+}
+
+/// Returns `a` with the elements of each block of a row rounded to 255 steps.
+fn quantize_rows(a: &[f32], k: usize, block: usize) -> Vec<f32> {
+    let blocks = a.chunks(k).flat_map(|row| row.chunks(block));
+    blocks
+        .flat_map(|x| {
+            let largest = x.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+            let inverse = if largest == 0.0 { 0.0 } else { 127.0 / largest };
+            x.iter().map(move |x| (x * inverse).round_ties_even() * (largest / 127.0))
+        })
+        .collect()
+}
+
+#[test]
+fn an_integer_product_is_that_of_quantized_rows() {
+    each_level(|_| {
+        let kernels: [(usize, Kernel); 3] =
+            [(2, matmul_2_bits_int8), (4, matmul_4_bits_int8), (8, matmul_8_bits_int8)];
+        for (bits, kernel) in kernels {
+            for kind in [Kind::Default, Kind::Codes, Kind::Numbers] {
+                for (m, n, k, block) in
+                    [(1, 35, 100, 16), (2, 16, 64, 32), (5, 40, 75, 32), (15, 17, 1044, 128)]
+                {
+                    let geometry = Blockwise { m, n, k, block };
+                    let case = Case { geometry, bits, kind, kernel };
+                    case.compare(
+                        &|a| quantize_rows(a, k, block),
+                        blockwise_int8_scratch(&geometry),
+                    );
+                }
+            }
+        }
+    });
+}
+
+/// The product of a row that starts with `x`, and weights that are all 1.
+fn multiply_by_ones(x: f32) -> f32 {
+    let geometry = Blockwise { m: 1, n: 1, k: 20, block: 16 };
+    let mut a = [1.0; 20];
+    a[0] = x;
+    let mut codes = [0; packed_codes_len(1, 20, 8)];
+    pack_codes(&[129; 32], &mut codes, 32, 5);
+    let operands = BlockwiseOperands {
+        a: &a,
+        codes: &codes,
+        scales: &[1.0; 2 * COLS],
+        zero_codes: None,
+        zero_points: None,
+        bias: None,
+    };
+    let (mut y, mut scratch) = ([0.0], vec![f32::NAN; blockwise_int8_scratch(&geometry)]);
+    matmul_8_bits_int8(operands, &mut y, &mut scratch, geometry, Activation::Identity);
+    y[0]
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_not_lost() {
+    each_level(|_| {
+        assert!((multiply_by_ones(1.0) - 20.0).abs() < 1e-5);
+        assert!(multiply_by_ones(f32::NAN).is_nan());
+        assert!(!multiply_by_ones(f32::INFINITY).is_finite());
+        // The other elements of the block are less than half a step.
+        assert!((multiply_by_ones(1e3) - 1004.0).abs() < 1e-2);
     });
 }
 

@@ -59,17 +59,15 @@ def matmul_nbits(d):
     ]
     level = d.one_of([None, 0, 1, 4])
     attributes = dict(K=k, N=n, bits=bits, block_size=block, accuracy_level=level)
-    # Level 4 rounds the rows of A to 8 bits.
     size = 2.0 * 0.2 * (1 << bits) * np.sqrt(k)
-    tolerance = (2e-2, 2e-2 * size) if level == 4 else (1e-3, 1e-5 * size)
     constant = [1, 2, 3] if d.chance(0.7) else []
     # ONNX Runtime does not run all of these.
     reference = None
     if is_grouped or bits == 8 and (kind == "numbers" or not constant):
         reference = product(attributes)
     # It wants the size of the bias in the model.
-    rest = dict(tolerance=tolerance, attributes=attributes, symbolic=inputs[5] is None)
-    return d.case(inputs, reference, constant=constant, **rest)
+    rest = dict(tolerance=(1e-3, 1e-5 * size), attributes=attributes)
+    return d.case(inputs, reference, constant=constant, symbolic=inputs[5] is None, **rest)
 
 
 @ours("MatMulBnb4")
