@@ -90,16 +90,29 @@ fn product(node: &mut Reader<'_>) -> Result<String> {
     let alpha = node.float("alpha", 1.0)?;
     let left = transpose(node, 0, ["a", "left"], a)?;
     let right = transpose(node, 1, ["b", "right"], b)?;
-    let scale = if alpha == 1.0 {
-        "s = Identity (product)".to_owned()
+    if alpha == 1.0 {
+        return Ok(format!("{left} {right} s = MatMul (left, right)"));
+    }
+    let factor = format!(
+        "alpha = Constant <value_float = {alpha:?}> ()
+        factor = CastLike (alpha, a)"
+    );
+    Ok(if is_left_smaller(node, a, b) {
+        format!("{left} {right} {factor} scaled = Mul (left, factor) s = MatMul (scaled, right)")
     } else {
-        format!(
-            "alpha = Constant <value_float = {alpha:?}> ()
-            factor = CastLike (alpha, product)
-            s = Mul (product, factor)"
-        )
+        format!("{left} {right} {factor} product = MatMul (left, right) s = Mul (product, factor)")
+    })
+}
+
+/// Returns whether the left factor has fewer columns than the product, so that it is cheaper to
+/// scale, and the product can absorb what is added to it.
+fn is_left_smaller(node: &Reader<'_>, a: [bool; 2], b: [bool; 2]) -> bool {
+    let columns = |i: usize, [batch, matrix]: [bool; 2]| {
+        let shape = &node.ty(i)?.as_tensor()?.shape;
+        let order = order(shape.len(), batch, matrix);
+        shape.get(*order.last()?)?.known()
     };
-    Ok(format!("{left} {right} product = MatMul (left, right) {scale}"))
+    columns(0, a).zip(columns(1, b)).is_some_and(|(left, product)| left < product)
 }
 
 /// `Gemm` and an activation.

@@ -57,7 +57,7 @@ fn simplified(node: &mut Reader<'_>) -> Result<String> {
 /// The nodes that add input 1, and input `bias` if the node has it, to input 0.
 fn skip_sum(node: &Reader<'_>, bias: usize) -> &'static str {
     if node.has(bias) {
-        "both = Add (x, skip) sum = Add (both, bias)"
+        "biased = Add (x, bias) sum = Add (biased, skip)"
     } else {
         "sum = Add (x, skip)"
     }

@@ -8,6 +8,7 @@ pub mod affine;
 mod cache;
 pub mod function;
 mod product;
+mod reshape;
 mod transpose;
 
 pub use product::{Replaced, is, tensor};
@@ -33,7 +34,8 @@ const RULES: &[Rule<'_>] = &[&affine::fold_affine, &fuse_gate, &fuse_activation,
 
 /// Runs the pass.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let fused = rewrite(graph, &cache::fuse_cache, RULES)?;
+    let moved = rewrite(graph, &copy_node, &[&reshape::move_activation])?;
+    let fused = rewrite(&moved, &cache::fuse_cache, RULES)?;
     // The second rewrite also drops the nodes that the first one fused.
     rewrite(&fused, &copy_node, &[&transpose::fuse_transpose])
 }
