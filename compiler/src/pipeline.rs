@@ -331,13 +331,23 @@ impl<'a> Compiler<'a> {
 
     /// Checks and imports the main graph of a model.
     fn import_message(&self, model: &ModelProto) -> Result<Imported, Diagnostics> {
-        let mut imported = import::graph(model, &check::model(model), &self.options.settings)?;
+        self.import_with(model, &self.options.settings)
+    }
+
+    fn import_with(
+        &self,
+        model: &ModelProto,
+        settings: &import::Settings,
+    ) -> Result<Imported, Diagnostics> {
+        let mut imported = import::graph(model, &check::model(model), settings)?;
         self.accept(std::mem::take(&mut imported.warnings))?;
         Ok(imported)
     }
 
     fn optimize_message(&mut self, model: &ModelProto) -> Result<Graph, Diagnostics> {
-        let graph = self.import_message(model)?.graph;
+        let mut settings = self.options.settings.clone();
+        settings.keeps_operators = true;
+        let graph = self.import_with(model, &settings)?.graph;
         passes::run(graph, &self.options.passes, passes::STANDARD, &mut self.observer)
     }
 

@@ -199,3 +199,33 @@ fn an_invalid_model_is_not_written() {
     let error = verify(&model).expect_err("the nodes are not sorted");
     assert!(error.notes[0].contains("E0108"), "{error}");
 }
+
+#[test]
+fn operators_of_onnx_runtime_that_onnx_cannot_express_stay_whole() {
+    let found = optimized(
+        r#"<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+        g (float[3, 1, 4] x, int64[2] at) => (float[3, 1, 1, 2] y, float[2, 16] z)
+        <
+            uint8[1, 4, 8] w = {
+                128, 130, 127, 120, 110, 140, 150, 128, 128, 130, 127, 120, 110, 140, 150, 128,
+                128, 130, 127, 120, 110, 140, 150, 128, 128, 130, 127, 120, 110, 140, 150, 128
+            },
+            uint8[1, 2, 8] r = {
+                128, 130, 127, 120, 110, 140, 150, 128, 128, 130, 127, 120, 110, 140, 150, 128
+            },
+            float[1] scale = {0.1}, uint8[1] zero = {128}, float[2, 1] scales = {1, 2},
+            int4[2, 16] codes = {
+                1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0,
+                1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0
+            }
+        >
+        {
+            y, h, c = com.microsoft.DynamicQuantizeLSTM <hidden_size = 2>
+                (x, w, r, "", "", "", "", "", scale, zero, scale, zero)
+            z = com.microsoft.GatherBlockQuantized <block_size = 16> (codes, at, scales)
+        }"#,
+    );
+    for name in ["DynamicQuantizeLSTM", "GatherBlockQuantized"] {
+        assert!(found.contains(&format!("com.microsoft.{name}")), "{found}");
+    }
+}

@@ -16,13 +16,16 @@ use crate::{
     check::{Checked, node_place, signature},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
-    ir::{Domain, NewNode, Notes, Op, Reader, ValueId},
-    ops::{Entry, Read, Reading, composite::Composite},
+    ir::{Attribute, Domain, NewNode, Notes, Op, Reader, ValueId},
+    ops::{
+        Entry, Read, Reading,
+        composite::{Composite, Kept},
+    },
     tensor::Tensor,
     ty::Type,
 };
-use onnxc_proto::{GraphProto, ModelProto, NodeProto};
-use std::{mem, rc::Rc};
+use onnxc_proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
+use std::{collections::BTreeMap, mem, rc::Rc};
 
 /// Builds the graph of a checked model. Skips the nodes and tensors that the checker found faulty,
 /// so that no consequence of an error is reported as well.
@@ -279,14 +282,47 @@ impl GraphBuilder<'_> {
             Reading::Function(write) => {
                 let attributes = self.read_attributes(attributes)?.0;
                 let (region, outputs) = (scope.region, node.output.len());
+                let (given, named) = (inputs.clone(), attributes.clone());
                 let mut reader =
                     Reader::new(&mut self.graph, region, version, inputs, outputs, attributes);
                 let text = write(&mut reader)?;
                 let (inputs, _) = reader.finish()?;
                 let function = self.operator_body(entry, &text)?;
-                self.call(&function, node, inputs, &[], scope)
+                self.call(&function, node, inputs, &[], scope)?;
+                if self.settings.keeps_operators && !self.is_expressible(&function, &given) {
+                    return self.keep(entry, named, node, given, scope);
+                }
+                Ok(())
             }
         }
+    }
+
+    /// Returns whether the operators of ONNX can express a function: it uses no others, and they
+    /// take elements of less than a byte in few places.
+    fn is_expressible(&self, function: &FunctionProto, inputs: &[Option<ValueId>]) -> bool {
+        let is_internal = |node: &NodeProto| node.domain() == Domain::Internal.to_string();
+        let is_narrow = |id: &ValueId| {
+            let ty = self.graph[*id].ty.as_tensor();
+            ty.is_some_and(|ty| (1..8).contains(&ty.dtype.bits()))
+        };
+        !function.node.iter().any(is_internal) && !inputs.iter().flatten().any(is_narrow)
+    }
+
+    /// Adds a node that stays as it is, with the types of the outputs that its expansion defined.
+    fn keep(
+        &mut self,
+        entry: &'static Entry,
+        attributes: BTreeMap<String, Attribute>,
+        node: &NodeProto,
+        inputs: Vec<Option<ValueId>>,
+        scope: &mut Scope<'_>,
+    ) -> Result {
+        let ty = |name: &String| {
+            scope.values.get(name).map_or(Type::Unknown, |&id| self.graph[id].ty.clone())
+        };
+        let types = node.output.iter().map(ty).collect();
+        let op = Rc::new(Kept { entry, attributes, types });
+        self.add(op, node, Operands { inputs, outputs: &node.output, regions: Vec::new() }, scope)
     }
 
     /// Returns the error for a node of a domain that the model defines by functions, if none of

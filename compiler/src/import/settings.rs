@@ -28,6 +28,9 @@ pub struct Settings {
     pub types: BTreeMap<String, String>,
     /// The directory of the model's external data.
     pub directory: Option<PathBuf>,
+    /// Whether operators of ONNX Runtime that those of ONNX cannot express stay whole, so that the
+    /// graph can be written.
+    pub keeps_operators: bool,
 }
 
 /// The user's setting of a dimension.

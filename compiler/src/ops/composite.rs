@@ -1,4 +1,5 @@
-//! Composite operators, kept unexpanded until the first pass.
+//! Composite operators, kept unexpanded until the first pass, and operators that are never
+//! expanded.
 
 use super::{Entry, Nodes};
 use crate::{
@@ -7,6 +8,7 @@ use crate::{
         Attribute, Attributes, Domain, Graph, Infer, Inferred, Lower, Op, Outputs, Reader,
         RegionId, ValueId,
     },
+    ty::Type,
 };
 use std::collections::BTreeMap;
 
@@ -63,5 +65,39 @@ impl Op for Composite {
     fn lower(&self, _: &mut Lower<'_>) -> Result {
         let message = "a composite operator was not expanded";
         Err(Diagnostic::new(Code::Internal, message).help("run the pass `simplify`"))
+    }
+}
+
+/// A node that only serves to be written again: ONNX's own operators cannot express it.
+pub struct Kept {
+    /// The operator.
+    pub entry: &'static Entry,
+    /// The attributes, by name.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// The types of the outputs.
+    pub types: Vec<Type>,
+}
+
+impl Op for Kept {
+    fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    fn domain(&self) -> Domain {
+        self.entry.domain
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        for (name, value) in &self.attributes {
+            a.push(name.clone(), value.clone());
+        }
+    }
+
+    fn infer(&self, _: &mut Infer<'_>) -> Inferred {
+        Ok(self.types.clone())
+    }
+
+    fn lower(&self, cx: &mut Lower<'_>) -> Result {
+        Err(cx.unsupported("a node that is kept for writing"))
     }
 }
