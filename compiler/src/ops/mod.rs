@@ -140,6 +140,7 @@ const FAMILIES: &[&[Entry]] = &[
     microsoft::blocks::OPS,
     microsoft::conv::OPS,
     microsoft::decoder::OPS,
+    microsoft::experts::OPS,
     microsoft::grouped::OPS,
     microsoft::legacy::OPS,
     microsoft::matmul::OPS,

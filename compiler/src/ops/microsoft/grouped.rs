@@ -1,21 +1,30 @@
 //! `GroupQueryAttention`: attention with rotary positions over a cache of keys and values.
 //!
 //! The new keys and values are written to the cache by `TensorScatter`, and ONNX's `Attention`
-//! attends the cache with a mask of the places that each query sees.
+//! attends the cache with a mask of the places that each query sees. `SparseAttention` is the same
+//! with a mask of blocks.
 
 use super::{
     super::{Entry, microsoft_function},
     attention::refuse,
+    cache::Cache,
     in_angles,
 };
-use crate::{diag::Result, ir::Reader};
+use crate::{
+    diag::{Code, Diagnostic, Result},
+    ir::Reader,
+};
 
-pub const OPS: &[Entry] = &[microsoft_function("GroupQueryAttention", attend)];
+pub const OPS: &[Entry] = &[
+    microsoft_function("GroupQueryAttention", attend),
+    microsoft_function("SparseAttention", attend_blocks),
+];
 
 /// The indices of inputs.
 const KEY: usize = 1;
 const PAST: usize = 3;
 const COSINES: usize = 7;
+const SPARSE_COSINES: usize = 9;
 const POSITIONS: usize = 9;
 const BIAS: usize = 10;
 const SINK: usize = 11;
@@ -35,22 +44,58 @@ struct Attributes {
     scale: f32,
     /// Whether the softmax has one more score of 0 for each head.
     smooth: bool,
+    /// The scores that an output has.
+    scores: Scores,
+    /// The caches of keys and values.
+    caches: [Cache; 2],
+    /// The cosines of the angles.
+    cosines: usize,
+    /// The number of places of a block, for a mask of blocks.
+    block: Option<i64>,
+}
+
+/// The scores that an output has, at the places that a query sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scores {
+    None,
+    BeforeSoftmax,
+    AfterSoftmax,
+}
+
+/// Optional inputs that only `GroupQueryAttention` has.
+struct Optional {
+    positions: bool,
+    bias: bool,
+    sink: bool,
+    norms: [bool; 2],
+}
+
+impl Optional {
+    fn of(node: &Reader<'_>, attributes: &Attributes) -> Optional {
+        let has = |i: usize| attributes.block.is_none() && node.has(i);
+        Optional {
+            positions: has(POSITIONS),
+            bias: has(BIAS),
+            sink: attributes.smooth || has(SINK),
+            norms: NORMS.map(has),
+        }
+    }
 }
 
 impl Attributes {
     fn read(node: &mut Reader<'_>) -> Result<Attributes> {
-        for name in ["k_quant_type", "v_quant_type"] {
-            if node.string(name, "NONE")? != "NONE" {
-                return refuse(&format!("`{name}`"), "export the model with a cache of floats");
-            }
-        }
-        node.ignore("kv_cache_bit_width");
         if node.flag("sliding_window_cache", false)? {
             return refuse("`sliding_window_cache`", "export the model with a full cache");
         }
-        if node.int("qk_output", 0)? != 0 {
-            return refuse("`qk_output`", "remove the output `output_qk`");
-        }
+        let scores = match node.int("qk_output", 0)? {
+            0 => Scores::None,
+            1 => Scores::BeforeSoftmax,
+            2 => Scores::AfterSoftmax,
+            kind => {
+                let message = format!("`qk_output` is {kind}, but must be from 0 to 2");
+                return Err(Diagnostic::new(Code::BadAttribute, message));
+            }
+        };
         Ok(Attributes {
             heads: [node.required_int("num_heads")?, node.required_int("kv_num_heads")?],
             is_causal: node.flag("causal", true)?,
@@ -61,41 +106,111 @@ impl Attributes {
             softcap: node.float("softcap", 0.0)?,
             scale: node.float("scale", 0.0)?,
             smooth: node.int("smooth_softmax", -1)? == 1,
+            scores,
+            caches: Cache::read_both(node, SCALES)?,
+            cosines: COSINES,
+            block: None,
+        })
+    }
+
+    /// Reads the attributes of `SparseAttention`.
+    fn read_sparse(node: &mut Reader<'_>) -> Result<Attributes> {
+        Ok(Attributes {
+            heads: [node.required_int("num_heads")?, node.required_int("kv_num_heads")?],
+            is_causal: true,
+            window: None,
+            rotary: node.flag("do_rotary", false)?,
+            interleaved: node.int("rotary_interleaved", 0)?,
+            epsilon: 0.0,
+            softcap: 0.0,
+            scale: node.float("scale", 0.0)?,
+            smooth: false,
+            scores: Scores::None,
+            caches: [Cache::Float; 2],
+            cosines: SPARSE_COSINES,
+            block: Some(node.required_int("sparse_block_size")?),
         })
     }
 }
 
 fn attend(node: &mut Reader<'_>) -> Result<String> {
     let attributes = Attributes::read(node)?;
-    if SCALES.iter().any(|&i| node.has(i)) {
-        return refuse("a quantized cache", "export the model with a cache of floats");
-    }
-    let (heads, sizes) = (split_heads(node, &attributes), SIZES);
-    let (past, prepared) = (caches(node, &attributes), prepare(node, &attributes));
-    let mask = write_mask(node, &attributes);
-    let sink = attributes.smooth || node.has(SINK);
-    let [keys, values] =
-        if sink { ["keys_and_sink", "values_and_sink"] } else { ["present_k", "present_v"] };
+    let nodes = write_attention(node, &attributes);
+    let scores = if attributes.scores == Scores::None { "" } else { ", scores" };
+    Ok(format!(
+        "(query, key, value, past_key, past_value, last, total_length, cos, sin, position_ids,
+            bias, head_sink, k_scale, v_scale, q_norm, k_norm) => (y, present_k, present_v{scores})
+        {{ {nodes} }}"
+    ))
+}
+
+fn attend_blocks(node: &mut Reader<'_>) -> Result<String> {
+    let attributes = Attributes::read_sparse(node)?;
+    let nodes = write_attention(node, &attributes);
+    Ok(format!(
+        "(query, key, value, past_key, past_value, row_indices, column_indices, total_length,
+            lengths_given, cos, sin) => (y, present_k, present_v)
+        {{
+            last_one = Constant <value_int = 1> () wide_lengths = Cast <to = 7> (lengths_given)
+            last = Sub (wide_lengths, last_one)
+            {nodes}
+        }}"
+    ))
+}
+
+/// Writes the nodes that give `y`, the caches, and `scores`.
+fn write_attention(node: &Reader<'_>, attributes: &Attributes) -> String {
+    let optional = Optional::of(node, attributes);
+    let (heads, sizes) = (split_heads(node, attributes), SIZES);
+    let (past, prepared) = (caches(node, attributes), prepare(node, attributes, &optional));
+    let mask = write_mask(node, attributes, &optional);
+    let [keys, values] = if optional.sink {
+        ["keys_and_sink", "values_and_sink"]
+    } else {
+        ["all_keys", "all_values"]
+    };
     let mut passed = vec![format!("softcap = {:?}", attributes.softcap)];
     if attributes.scale != 0.0 {
         passed.push(format!("scale = {:?}", attributes.scale));
     }
-    let passed = in_angles(&passed);
-    Ok(format!(
-        "(query, key, value, past_key, past_value, last, total_length, cos, sin, position_ids,
-            bias, head_sink, k_scale, v_scale, q_norm, k_norm) => (y, present_k, present_v)
-        {{
-            {heads} {sizes} {past} {prepared}
-            present_k = TensorScatter (past_k, k, starts)
-            present_v = TensorScatter (past_v, v, starts)
-            {mask}
-            y_heads = Attention {passed} (q, {keys}, {values}, mask)
-            y_rows = Transpose <perm = [0, 2, 1, 3]> (y_heads)
-            joined = Constant <value_ints = [0, 0, -1]> ()
-            y = Reshape (y_rows, joined)
-        }}"
-    ))
+    let (mode, result, scores) = match attributes.scores {
+        Scores::None => (None, "y_heads", ""),
+        Scores::BeforeSoftmax => {
+            (Some(2), "y_heads, unused_keys, unused_values, all_scores", WRITE_SCORES)
+        }
+        Scores::AfterSoftmax => {
+            (Some(3), "y_heads, unused_keys, unused_values, all_scores", WRITE_SCORES)
+        }
+    };
+    passed.extend(mode.map(|mode| format!("qk_matmul_output_mode = {mode}")));
+    let (passed, [k, v]) = (in_angles(&passed), attributes.caches);
+    let encoded = [k.write_encoding("k", "k", "new_k"), v.write_encoding("v", "v", "new_v")];
+    let decoded = [
+        k.write_decoding("k", "present_k", "all_keys"),
+        v.write_decoding("v", "present_v", "all_values"),
+    ];
+    let ([encoded_k, encoded_v], [decoded_k, decoded_v]) = (encoded, decoded);
+    format!(
+        "{heads} {sizes} {prepared} {encoded_k} {encoded_v} {past}
+        present_k = TensorScatter (past_k, new_k, starts)
+        present_v = TensorScatter (past_v, new_v, starts)
+        {decoded_k} {decoded_v}
+        {mask}
+        {result} = Attention {passed} (q, {keys}, {values}, mask)
+        {scores}
+        y_rows = Transpose <perm = [0, 2, 1, 3]> (y_heads)
+        joined = Constant <value_ints = [0, 0, -1]> ()
+        y = Reshape (y_rows, joined)"
+    )
 }
+
+/// The nodes that give the scores of all tokens, which are 0 where a query does not see a token.
+const WRITE_SCORES: &str = "scores_axis = Constant <value_ints = [3]> ()
+    own_scores = Slice (all_scores, none, total, scores_axis)
+    seen_axis = Constant <value_ints = [-1]> ()
+    own_seen = Slice (seen, none, total, seen_axis)
+    unseen_score = Constant <value_float = 0.0> () no_score = CastLike (unseen_score, query)
+    scores = Where (own_seen, own_scores, no_score)";
 
 /// Writes the nodes that give the heads `q_heads`, `k_heads` and `v` as `[batch, heads, length,
 /// size]`.
@@ -143,7 +258,7 @@ const SIZES: &str = "one_axis = Constant <value_ints = [-1]> ()
 fn caches(node: &Reader<'_>, attributes: &Attributes) -> String {
     let heads = attributes.heads[1];
     let sizes = format!(
-        "batch = Shape <start = 0, end = 1> (query) size = Shape <start = 3, end = 4> (k_heads)
+        "batch = Shape <start = 0, end = 1> (query) size = Shape <start = 3, end = 4> (new_k)
         heads = Constant <value_ints = [{heads}]> ()"
     );
     let zeros = |name: &str, size: &str, of: &str, length: &str| {
@@ -153,16 +268,16 @@ fn caches(node: &Reader<'_>, attributes: &Attributes) -> String {
             {name} = CastLike ({name}_zeros, {of})"
         )
     };
-    let v_size = "v_size = Shape <start = 3, end = 4> (v)";
+    let v_size = "v_size = Shape <start = 3, end = 4> (new_v)";
     if !node.has(PAST) {
         let (k, v) = (
-            zeros("past_k", "size", "k_heads", "capacity"),
-            zeros("past_v", "v_size", "v", "capacity"),
+            zeros("past_k", "size", "new_k", "capacity"),
+            zeros("past_v", "v_size", "new_v", "capacity"),
         );
         return format!("{sizes} {v_size} capacity = Identity (total) {k} {v}");
     }
     let (k, v) =
-        (zeros("more_k", "size", "k_heads", "more"), zeros("more_v", "v_size", "v", "more"));
+        (zeros("more_k", "size", "new_k", "more"), zeros("more_v", "v_size", "new_v", "more"));
     format!(
         "{sizes} {v_size}
         cached = Shape <start = 2, end = 3> (past_key)
@@ -179,8 +294,8 @@ fn caches(node: &Reader<'_>, attributes: &Attributes) -> String {
 
 /// Writes the nodes that normalize queries and keys and rotate them by their positions: `q` and `k`
 /// from `q_heads` and `k_heads`, and the places `places` of the new tokens, `[batch, length]`.
-fn prepare(node: &Reader<'_>, attributes: &Attributes) -> String {
-    let norm = |i: usize, x: &str| match node.has(NORMS[i]) {
+fn prepare(node: &Reader<'_>, attributes: &Attributes, optional: &Optional) -> String {
+    let norm = |i: usize, x: &str| match optional.norms[i] {
         true => format!(
             "{x}_normal = RMSNormalization <axis = -1, epsilon = {:?}> ({x}_heads, {x}_norm)",
             attributes.epsilon
@@ -192,7 +307,7 @@ fn prepare(node: &Reader<'_>, attributes: &Attributes) -> String {
         true => format!("{x} = RotaryEmbedding {rotary} ({x}_normal, cos, sin, positions)"),
         false => format!("{x} = Identity ({x}_normal)"),
     };
-    let positions = if node.has(POSITIONS) { "position_ids" } else { "places" };
+    let positions = if optional.positions { "position_ids" } else { "places" };
     let (normals, rotated) =
         ([norm(0, "q"), norm(1, "k")].join(" "), [rotate("q"), rotate("k")].join(" "));
     format!(
@@ -209,15 +324,16 @@ fn prepare(node: &Reader<'_>, attributes: &Attributes) -> String {
 /// the first elements are rotated.
 fn write_rotary(node: &Reader<'_>, attributes: &Attributes) -> String {
     let mut passed = vec![format!("interleaved = {}", attributes.interleaved)];
-    let angles = node.ty(COSINES).and_then(|ty| ty.as_tensor()?.shape.last()?.known());
+    let angles = node.ty(attributes.cosines).and_then(|ty| ty.as_tensor()?.shape.last()?.known());
     passed.extend(angles.map(|angles| format!("rotary_embedding_dim = {}", 2 * angles)));
     in_angles(&passed)
 }
 
 /// Writes the nodes that give `mask` for the scores, and with a sink the keys and values with one
 /// more place, whose key is 0.
-fn write_mask(node: &Reader<'_>, attributes: &Attributes) -> String {
+fn write_mask(node: &Reader<'_>, attributes: &Attributes, optional: &Optional) -> String {
     let seen = match (attributes.is_causal, attributes.window) {
+        _ if attributes.block.is_some() => write_blocks(attributes),
         (false, _) => "ends_axes = Constant <value_ints = [1, 2, 3]> ()
             ends = Unsqueeze (lengths, ends_axes) seen = Less (columns, ends)"
             .to_owned(),
@@ -233,7 +349,7 @@ fn write_mask(node: &Reader<'_>, attributes: &Attributes) -> String {
         row_axes = Constant <value_ints = [1, 3]> () rows = Unsqueeze (places, row_axes)
         {seen}"
     );
-    let (bias, sink) = (node.has(BIAS), attributes.smooth || node.has(SINK));
+    let Optional { bias, sink, .. } = *optional;
     if !bias && !sink {
         return format!("{places} mask = Identity (seen)");
     }
@@ -256,6 +372,45 @@ fn write_mask(node: &Reader<'_>, attributes: &Attributes) -> String {
     }
 }
 
+/// Writes the nodes that give `seen` for a mask of blocks, `[batch, heads, length, capacity]`.
+///
+/// The compressed rows of the mask become a dense matrix: row `r` has the entries from
+/// `row_from[r]` to `row_to[r]`, and entry `j` is column `column_indices[j]`. The heads use the
+/// masks in turn.
+fn write_blocks(attributes: &Attributes) -> String {
+    let (heads, block) = (attributes.heads[0], attributes.block.unwrap_or(1));
+    format!(
+        "compressed = Cast <to = 7> (row_indices) block_columns = Cast <to = 7> (column_indices)
+        to_end = Constant <value_ints = [{end}]> () last_place = Constant <value_ints = [-1]> ()
+        two = Constant <value_ints = [2]> ()
+        row_from_flat = Slice (compressed, none, last_place, one)
+        row_to_flat = Slice (compressed, one, to_end, one)
+        row_from = Unsqueeze (row_from_flat, two) row_to = Unsqueeze (row_to_flat, two)
+        entry_count = Shape <start = 1, end = 2> (block_columns)
+        entry_scalar = Squeeze (entry_count) entries = Range (first, entry_scalar, next)
+        is_after = LessOrEqual (row_from, entries) is_before = Less (entries, row_to)
+        of_row = And (is_after, is_before) of_row_number = Cast <to = 1> (of_row)
+        blocks = Shape <start = 1, end = 2> (row_from_flat)
+        blocks_scalar = Squeeze (blocks) block_numbers = Range (first, blocks_scalar, next)
+        entry_columns = Unsqueeze (block_columns, two)
+        of_column = Equal (entry_columns, block_numbers)
+        of_column_number = Cast <to = 1> (of_column)
+        entry_counts = MatMul (of_row_number, of_column_number)
+        no_entries = Constant <value_float = 0.0> () layout = Greater (entry_counts, no_entries)
+        block_size = Constant <value_int = {block}> () row_blocks = Div (places, block_size)
+        column_blocks_all = Div (columns, block_size) last_block = Sub (blocks_scalar, next)
+        column_blocks = Min (column_blocks_all, last_block)
+        by_row = Gather <axis = 1> (layout, row_blocks)
+        by_place = Gather <axis = 3> (by_row, column_blocks)
+        by_batch = Transpose <perm = [1, 0, 2, 3]> (by_place)
+        layouts = Shape <start = 0, end = 1> (compressed)
+        head_count = Constant <value_ints = [{heads}]> () uses = Div (head_count, layouts)
+        repeats = Concat <axis = 0> (one, uses, one, one) by_head = Tile (by_batch, repeats)
+        not_later = LessOrEqual (columns, rows) seen = And (not_later, by_head)",
+        end = i64::MAX
+    )
+}
+
 /// Writes the nodes that add a place with the key 0, whose score is the sink of the head.
 fn write_sink(node: &Reader<'_>) -> String {
     let scores = match node.has(SINK) {
@@ -271,11 +426,12 @@ fn write_sink(node: &Reader<'_>) -> String {
         sink_shape = Concat <axis = 0> (q_outer, one) sinks = Expand (sink_scores, sink_shape)
         filter_shape = Concat <axis = 0> (q_outer, capacity) filters = Expand (filter, filter_shape)
         mask = Concat <axis = 3> (filters, sinks)
-        sink_k_sizes = Concat <axis = 0> (batch, heads, one, size)
+        k_size = Shape <start = 3, end = 4> (k) value_size = Shape <start = 3, end = 4> (v)
+        sink_k_sizes = Concat <axis = 0> (batch, heads, one, k_size)
         sink_k_zeros = ConstantOfShape (sink_k_sizes) sink_k = CastLike (sink_k_zeros, k)
-        sink_v_sizes = Concat <axis = 0> (batch, heads, one, v_size)
+        sink_v_sizes = Concat <axis = 0> (batch, heads, one, value_size)
         sink_v_zeros = ConstantOfShape (sink_v_sizes) sink_v = CastLike (sink_v_zeros, v)
-        keys_and_sink = Concat <axis = 2> (present_k, sink_k)
-        values_and_sink = Concat <axis = 2> (present_v, sink_v)"
+        keys_and_sink = Concat <axis = 2> (all_keys, sink_k)
+        values_and_sink = Concat <axis = 2> (all_values, sink_v)"
     )
 }

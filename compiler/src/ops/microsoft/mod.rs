@@ -7,8 +7,10 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod blocks;
+mod cache;
 pub(crate) mod conv;
 pub(crate) mod decoder;
+pub(crate) mod experts;
 pub(crate) mod grouped;
 pub(crate) mod legacy;
 pub(crate) mod matmul;

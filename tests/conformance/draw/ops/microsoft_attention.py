@@ -194,7 +194,11 @@ def group_query_attention(d):
 
     def cache():
         """A cache. ONNX Runtime sets the rows after the tokens to 0, unless they share memory."""
-        rows = floats(d, [batch, kv_heads, capacity, size])
+        if kind:
+            shape = [batch, kv_heads, capacity, size if bits == 8 else size // 2]
+            rows = d.integers(I8, shape, -128, 127) if bits == 8 else d.integers(U8, shape, 0, 255)
+        else:
+            rows = floats(d, [batch, kv_heads, capacity, size])
         for row, length in zip(rows, lengths):
             row[:, length - new :] = 0
         return rows
@@ -202,6 +206,12 @@ def group_query_attention(d):
     normal = lambda: d.tensor(F32, [size], 0.5, 2, extremes=0)
     sink = d.maybe(floats(d, [heads]), 0.3)
     norms = d.chance(0.2)
+    # ONNX Runtime leaves scores after the last token of a shorter batch as they are in memory.
+    scored = d.one_of([None, 0, 1, 2]) if (lengths == total).all() else None
+    outputs = 4 if scored else 3
+    kind = d.one_of([None, None, "PER_TENSOR", "PER_CHANNEL"]) if before else None
+    bits = d.one_of([4, 8])
+    scales = lambda: floats(d, [1, kv_heads, 1, size] if kind == "PER_CHANNEL" else [1], 0.02, 0.2)
     inputs = [
         rows(heads + 2 * kv_heads) if packed else rows(heads),
         None if packed else rows(kv_heads),
@@ -215,8 +225,8 @@ def group_query_attention(d):
         positions.astype(I64) if rotary and given else None,
         d.maybe(scores_bias(d, batch, heads, new, total), 0.3),
         sink,
-        None,
-        None,
+        scales() if kind else None,
+        scales() if kind else None,
         normal() if norms else None,
         normal() if norms else None,
     ]
@@ -232,6 +242,10 @@ def group_query_attention(d):
         softcap=d.maybe(d.float(1, 20), 0.3),
         scale=d.maybe(d.float(0.2, 1), 0.3),
         smooth_softmax=d.maybe(1, 0.3) if sink is None else None,
+        k_quant_type=kind,
+        v_quant_type=kind,
+        kv_cache_bit_width=bits if kind else None,
+        qk_output=scored,
     )
 
     def reference(q, k, v, past_k, past_v, last, total, cos, sin, positions, *others):
@@ -246,15 +260,95 @@ def group_query_attention(d):
             return x.reshape(batch, new, -1).astype(F32)
 
         plain = [normalize(q, weights[0]), normalize(k, weights[1]), v, *inputs[3:14], None, None]
-        case = d.case(plain, outputs=3, attributes=attributes, symbolic=False)
+        case = d.case(plain, outputs=outputs, attributes=attributes, symbolic=False)
         return tuple(by_runtime(case, case.model()))
 
     return d.case(
         inputs,
         reference if norms else None,
-        outputs=3,
+        outputs=outputs,
         attributes=attributes,
         tolerance=(1e-3, 1e-4),
         symbolic=False,
         dynamic=True,
     )
+
+
+def compress(masks):
+    """Returns the compressed rows of masks of blocks: where rows start, and columns."""
+    starts = [np.concatenate([[0], np.cumsum(mask.sum(1))]) for mask in masks]
+    columns = [np.nonzero(mask)[1] for mask in masks]
+    most = max(len(column) for column in columns)
+    padded = [np.pad(column, (0, most - len(column)), constant_values=-1) for column in columns]
+    return np.array(starts, I32), np.array(padded, I32)
+
+
+@ours("SparseAttention")
+def sparse_attention(d):
+    """A prompt or more tokens. ONNX Runtime only runs it with caches that are overwritten, so it
+    has a reference."""
+    batch, new = d.int(1, 3), d.one_of([1, d.int(2, 20)])
+    before = d.one_of([0, d.int(1, 40)])
+    total, block, size = before + new, 16, 8 * d.int(1, 2)
+    blocks = -(-total // block) + d.int(0, 1)
+    layouts, kv_heads = d.int(1, 2), d.int(1, 2)
+    heads = 2 * kv_heads
+    # Every query attends to its own block.
+    masks = [
+        np.tril(d.rng.random((blocks, blocks)) < 0.5) | np.eye(blocks, dtype=bool)
+        for _ in range(layouts)
+    ]
+    starts, columns = compress(masks)
+    lengths = np.full([batch], total, I32)
+    packed, rotary = d.chance(0.5), d.chance(0.5)
+    rows = lambda count: floats(d, [batch, new, count * size])
+    cache = lambda: floats(d, [batch, kv_heads, blocks * block, size])
+    angles = d.rng.uniform(-3, 3, (total, size // 2))
+    inputs = [
+        rows(heads + 2 * kv_heads) if packed else rows(heads),
+        None if packed else rows(kv_heads),
+        None if packed else rows(kv_heads),
+        cache(),
+        cache(),
+        starts,
+        columns,
+        np.array(total, I32),
+        lengths,
+        np.cos(angles).astype(F32) if rotary else None,
+        np.sin(angles).astype(F32) if rotary else None,
+    ]
+    attributes = d.attributes(
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        sparse_block_size=block,
+        do_rotary=int(rotary),
+        scale=d.maybe(d.float(0.2, 1), 0.3),
+    )
+
+    def reference(q, k, v, past_k, past_v, *_):
+        if k is None:
+            q, k, v = np.split(q, [heads * size, (heads + kv_heads) * size], axis=2)
+        split = lambda x: x.reshape(batch, new, -1, size).transpose(0, 2, 1, 3).astype(F64)
+        q, k, v = split(q), split(k), split(v)
+        if rotary:
+            cos, sin = np.cos(angles[before:]), np.sin(angles[before:])
+            halves = lambda x: np.split(x, 2, axis=-1)
+            turn = lambda a, b: np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+            q, k = turn(*halves(q)), turn(*halves(k))
+        keys, values = past_k.copy(), past_v.copy()
+        keys[:, :, before:total], values[:, :, before:total] = k, v
+        places, all_places = np.arange(before, total), np.arange(blocks * block)
+        y = np.zeros([batch, heads, new, size])
+        for head in range(heads):
+            mask = masks[head % layouts][places // block][:, all_places // block]
+            seen = mask & (all_places <= places[:, None])
+            group = head // (heads // kv_heads)
+            scores = q[:, head] @ keys[:, group].transpose(0, 2, 1).astype(F64)
+            scores *= attributes.get("scale", size**-0.5)
+            y[:, head] = softmax(np.where(seen, scores, -np.inf)) @ values[:, group]
+        y = y.transpose(0, 2, 1, 3).reshape(batch, new, -1)
+        return y.astype(F32), keys, values
+
+    constant = [5, 6] if d.chance(0.5) else []
+    rest = dict(outputs=3, attributes=attributes, tolerance=(1e-3, 1e-4), symbolic=False)
+    return d.case(inputs, reference, constant=constant, **rest)
