@@ -19,11 +19,27 @@ pub enum Error {
         /// The size of the input.
         found: usize,
     },
+    /// An input of a fixed size has another number of elements.
+    Input {
+        /// The input's name in the model.
+        input: &'static str,
+        /// The number of elements that the model declares.
+        expected: usize,
+        /// The number of elements of the input.
+        found: usize,
+    },
     /// A slice has the wrong length: a tensor's elements for its shape, or a variable's bytes.
     Length {
         /// The expected length; `usize::MAX` if no memory can hold it.
         expected: usize,
         /// The actual length.
+        found: usize,
+    },
+    /// An array has another number of axes.
+    Rank {
+        /// The number of axes that the model declares.
+        expected: usize,
+        /// The number of axes of the array.
         found: usize,
     },
     /// Two sizes inside the model that must be equal, or broadcast, do not match.
@@ -65,9 +81,9 @@ pub enum Error {
         /// The size of the axis.
         size: usize,
     },
-    /// A run needs more memory than there is.
+    /// A run, or a copy of weights, needs more memory than there is.
     Memory {
-        /// The number of bytes that the run asked for; `usize::MAX` if no memory can hold them.
+        /// The number of bytes; `usize::MAX` if no memory can hold them.
         bytes: usize,
     },
     /// Any other error, in words: most often a value that an operator does not allow, such as a
@@ -98,9 +114,13 @@ impl fmt::Display for Error {
                 }
                 write!(f, " along axis {axis}, found {found}")
             }
+            Error::Input { input, expected, found } => {
+                write!(f, "input `{input}`: expected {expected} elements, found {found}")
+            }
             Error::Length { expected, found } => {
                 write!(f, "expected {expected} elements, found {found}")
             }
+            Error::Rank { expected, found } => write!(f, "expected {expected} axes, found {found}"),
             Error::Mismatch { node, left, right } => {
                 write!(f, "node `{node}`: the sizes {left} and {right} do not match")
             }
@@ -121,7 +141,7 @@ impl fmt::Display for Error {
                 f.write_str("the run needs more memory than fits the address space")
             }
             Error::Memory { bytes } => {
-                write!(f, "the run needs {bytes} bytes of memory, which cannot be allocated")
+                write!(f, "cannot allocate {bytes} bytes of memory")
             }
             Error::Value(message) => f.write_str(message),
             Error::Weights { expected, found } => {

@@ -6,7 +6,7 @@
 /// A release raises it if modules that earlier releases generated would no longer compile, or would
 /// compute different results. A release that keeps it, as every patch release does, accepts
 /// existing modules.
-pub const INTERFACE_VERSION: u32 = 1;
+pub const INTERFACE_VERSION: u32 = 2;
 
 /// Stops the compilation of a module that was generated for another interface version.
 ///

@@ -71,6 +71,13 @@ impl<const CALLS: usize> Draws<CALLS> {
     }
 }
 
+impl<const CALLS: usize> Default for Draws<CALLS> {
+    /// Creates the state before the first run, with the seed 0.
+    fn default() -> Draws<CALLS> {
+        Draws::new(0)
+    }
+}
+
 /// A Philox 4×32-10 generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Philox {

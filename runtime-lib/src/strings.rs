@@ -1,4 +1,4 @@
-//! The constant strings of a generated module.
+//! The strings of a generated module: its constants, and those of its inputs.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ impl<const N: usize> Strings<N> {
     pub fn of(&mut self, texts: &[&[&str]; N]) -> &Constants<N> {
         for (made, texts) in self.0.iter_mut().zip(texts) {
             if made.len() != texts.len() {
-                *made = texts.iter().map(|&text| text.into()).collect();
+                *made = to_strings(texts);
             }
         }
         &self.0
@@ -32,6 +32,11 @@ impl<const N: usize> Default for Strings<N> {
     fn default() -> Strings<N> {
         Strings::new()
     }
+}
+
+/// Returns texts of the caller as elements.
+pub fn to_strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.into()).collect()
 }
 
 #[cfg(test)]

@@ -55,6 +55,14 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     }
 }
 
+#[cfg(feature = "alloc")]
+impl<const R: usize> View<'_, &str, R> {
+    /// Copies the strings to the heap.
+    pub fn to_strings(&self) -> Tensor<alloc::string::String, R> {
+        Tensor { shape: self.shape, data: crate::strings::to_strings(self.data) }
+    }
+}
+
 /// A mutably borrowed tensor with `R` axes.
 #[derive(Debug)]
 pub struct ViewMut<'a, T, const R: usize> {
@@ -112,6 +120,19 @@ impl<'a, T, const N: usize, const M: usize> From<&'a [[T; M]; N]> for View<'a, T
     }
 }
 
+impl<'a, T, const M: usize> From<&'a [[T; M]]> for View<'a, T, 2> {
+    fn from(data: &'a [[T; M]]) -> Self {
+        View { shape: [data.len(), M], data: data.as_flattened() }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, T> From<&'a alloc::vec::Vec<T>> for View<'a, T, 1> {
+    fn from(data: &'a alloc::vec::Vec<T>) -> Self {
+        data.as_slice().into()
+    }
+}
+
 /// An owned tensor on the heap, with `R` axes.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Debug, PartialEq)]
@@ -151,6 +172,15 @@ impl<T, const R: usize> Tensor<T, R> {
     pub fn view(&self) -> View<'_, T, R> {
         View { shape: self.shape, data: &self.data }
     }
+}
+
+/// Returns the elements of an input as an array.
+///
+/// # Errors
+///
+/// Returns [`Error::Input`] if `data` does not have `N` elements.
+pub fn as_array<'a, T, const N: usize>(input: &'static str, data: &'a [T]) -> Result<&'a [T; N]> {
+    data.try_into().map_err(|_| Error::Input { input, expected: N, found: data.len() })
 }
 
 /// Checks the size of an input along one axis.
@@ -248,5 +278,13 @@ mod tests {
         assert!(View::new([LONGEST_OF_NONE + 1, 0], &[0u8; 0]).is_err());
         assert!(LONGEST_OF_NONE.checked_mul(LONGEST_OF_NONE).is_some());
         assert_eq!(View::<u8, 2>::from(&[[1, 2], [3, 4]]).data(), [1, 2, 3, 4]);
+        assert_eq!(View::<u8, 2>::from(&[[1, 2], [3, 4]][..]).shape(), [2, 2]);
+    }
+
+    #[test]
+    fn a_slice_of_another_length_is_no_array() {
+        assert_eq!(as_array("x", &[1, 2][..]), Ok(&[1, 2]));
+        let error = Error::Input { input: "x", expected: 2, found: 3 };
+        assert_eq!(as_array::<_, 2>("x", &[1, 2, 3]), Err(error));
     }
 }

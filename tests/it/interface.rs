@@ -252,6 +252,24 @@ fn models_share_an_arena_from_the_caller() {
 }
 
 #[test]
+fn threads_share_a_model_and_each_has_an_arena() {
+    let directory = scratch("interface_threads");
+    let sizes = ["--dim=batch=2", "--dim=n=6", "--const=table=[[1, 2], [0.5, -1], [-2, 1.5]]"];
+    compile_module(&directory, "network", "network", &sizes);
+    compile_module(&directory, "stream", "stream", &["--state=h=h_next", "--state=past=sum"]);
+    compile_module(&directory, "random", "random", &[]);
+    run_program(&directory, "threads");
+}
+
+#[test]
+fn strings_are_borrowed_from_the_caller() {
+    let directory = scratch("interface_strings");
+    compile_module(&directory, "text", "strings", &[]);
+    compile_module(&directory, "fixed", "strings", &["--dim", "n=2"]);
+    run_program(&directory, "strings");
+}
+
+#[test]
 fn a_custom_operator_calls_a_function_of_the_program() {
     let directory = scratch("interface_custom");
     let custom = [

@@ -14,7 +14,7 @@ fn main() {
     assert_eq!(y, [3.5, 5.25, 7.125, 7.5, 9.25, 11.125]);
     let given = model.infer(view(), Some(1.0), Some(&[0.0, 1.0]), Some((&[1.0; 3]).into()), None);
     assert_eq!(given.unwrap().y.data(), [2.0, 3.0, 4.0, 6.0, 7.0, 8.0]);
-    let names = ["a", "b"].map(String::from);
+    let names = ["a", "b"];
     // The default has three elements.
     let narrow = View::new([2, 2], &x[..4]).unwrap();
     assert!(model.infer(narrow, None, None, None, None).is_err());

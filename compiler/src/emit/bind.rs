@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     dim::{Dim, Symbol},
+    dtype::DType,
     plan::{Operand, Port},
 };
 use proc_macro2::{Ident, TokenStream};
@@ -34,7 +35,7 @@ impl Method<'_> {
         slot: Constant<'_>,
         layout: &TokenStream,
     ) -> TokenStream {
-        let mut bound = Bound::default();
+        let mut bound = Bound { binds: self.own_strings(), ..Bound::default() };
         let ports = || self.inputs.iter().zip(&self.plan.inputs);
         let is_optional = |input: &Input| matches!(input.form, Form::Optional(_));
         // An absent value has no sizes, so symbols are bound to those of other inputs first.
@@ -50,6 +51,40 @@ impl Method<'_> {
         let found = self.find_states(constant, slot, &mut bound);
         let Bound { binds, checks, .. } = bound;
         quote!(#binds #checks #layout #found)
+    }
+
+    /// Turns the strings of inputs, which callers own, into elements.
+    fn own_strings(&self) -> TokenStream {
+        let inputs = self.inputs.iter().filter(|input| input.dtype == DType::String);
+        let statements = inputs.map(|Input { name, form, .. }| match form {
+            Form::Array(_) => {
+                let strings = self.to_strings(&quote!(#name));
+                quote!(let #name = #strings;)
+            }
+            Form::View(_) => quote! {
+                let #name = #name.to_strings();
+                let #name = #name.view();
+            },
+            Form::Optional(form) if matches!(**form, Form::Array(_)) => {
+                let to_strings = self.cx.imports.function("strings::to_strings");
+                quote! {
+                    let #name = #name.map(|#name| #to_strings(#name));
+                    let #name = #name.as_deref();
+                }
+            }
+            Form::Optional(form) if matches!(**form, Form::View(_)) => quote! {
+                let #name = #name.map(|#name| #name.to_strings());
+                let #name = #name.as_ref().map(|#name| #name.view());
+            },
+            _ => TokenStream::new(),
+        });
+        statements.collect()
+    }
+
+    /// Writes a slice of new strings.
+    fn to_strings(&self, texts: &TokenStream) -> TokenStream {
+        let to_strings = self.cx.imports.function("strings::to_strings");
+        quote!(&#to_strings(#texts)[..])
     }
 
     /// Binds an input to its default if the caller omits it.
@@ -76,10 +111,16 @@ impl Method<'_> {
                 self.settle(port, bound, &|axis| quote!(#name.shape()[#axis]), &|check| check);
                 bound.checks.extend(quote!(let #name = #name.data();));
             }
-            Form::Map(_) => {
+            Form::Map(key) => {
                 self.settle(port, bound, &|_| quote!(#name.len()), &|check| check);
+                let own = |dtype: DType, of: TokenStream| match dtype {
+                    DType::String => self.to_strings(&of),
+                    _ => of,
+                };
                 let keys = self.companion(port);
-                bound.checks.extend(quote!(let (#keys, #name) = (#name.keys(), #name.values());));
+                let [given, values] =
+                    [own(*key, quote!(#name.keys())), own(input.dtype, quote!(#name.values()))];
+                bound.checks.extend(quote!(let (#keys, #name) = (#given, #values);));
             }
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 use super::{
     ArenaIn, Source, Style, custom,
+    entry::Memory,
     method::Method,
     text::{cell, code, doc, escape, line, wrap},
 };
@@ -112,28 +113,71 @@ fn costs(plan: &Plan, arena: ArenaIn) -> impl Iterator<Item = String> {
         .chain(metadata)
 }
 
-/// Returns the documentation of the method that runs a plan.
-pub fn method(method: &Method<'_>) -> TokenStream {
+/// Returns the documentation of the type of the memory of a run.
+pub fn arena(method: &Method<'_>) -> TokenStream {
+    let model = &method.cx.model;
+    let what = match (method.keeps_state(), method.draws().is_some()) {
+        (true, true) => ", with the state and the random numbers",
+        (true, false) => ", with the state",
+        (false, true) => ", with the random numbers",
+        (false, false) => "",
+    };
+    doc(&[
+        format!("The memory of a run of [`{model}`]{what}."),
+        String::new(),
+        format!("Threads share a model: each runs [`{model}::infer_in`] in an arena of its own."),
+    ])
+}
+
+/// Returns the documentation of the method that seeds the random numbers of `owner`.
+pub fn set_seed(owner: &str) -> TokenStream {
+    doc(&[
+        format!("Restarts the random numbers from a seed; {owner} has the seed 0."),
+        String::new(),
+        "The same seed gives the same numbers in the same order of runs, on every".into(),
+        "machine. A node with a seed attribute restarts from that seed.".into(),
+    ])
+}
+
+/// Returns the documentation of the method that runs a plan in `memory`.
+pub fn method(method: &Method<'_>, memory: Memory) -> TokenStream {
     let plan = method.plan;
-    let mut text = if method.is_inference() { inference(method) } else { algorithm(plan) };
-    if method.can_fail() {
-        text.extend(["", "# Errors", ""].map(String::from));
-        text.extend(method.errors().iter().map(|&line| line.into()));
-        if method.keeps_state() {
-            text.push("After an error in the middle of a run, the state is reset.".into());
-        }
-        if plan.learns {
-            text.push("After an error, the variables are unchanged.".into());
-        }
-    }
+    let mut text =
+        if method.is_inference() { vec![inference(memory).into()] } else { algorithm(plan) };
+    text.extend(errors(method, &[]));
     doc(&text)
 }
 
-fn inference(method: &Method<'_>) -> Vec<String> {
-    vec![match method.cx.arena {
-        ArenaIn::Caller => "Runs the model in an arena of at least `PEAK_ARENA_BYTES`.".into(),
-        ArenaIn::Struct | ArenaIn::Heap => "Runs the model.".into(),
-    }]
+/// Returns the documentation of the method that takes slices for arrays.
+pub fn slices(method: &Method<'_>, memory: Memory) -> TokenStream {
+    let name = method.name_in(memory);
+    let mut text = vec![format!("Runs [`Self::{name}`] on slices, whose lengths it checks.")];
+    text.extend(errors(method, &["The length of a slice is not that of its input."]));
+    doc(&text)
+}
+
+/// The conditions under which a method returns an error: `own`, and those of a run.
+fn errors(method: &Method<'_>, own: &[&str]) -> Vec<String> {
+    if own.is_empty() && !method.can_fail() {
+        return Vec::new();
+    }
+    let mut text: Vec<String> = ["", "# Errors", ""].map(String::from).into();
+    text.extend(own.iter().chain(method.errors()).map(|&line| line.into()));
+    if method.can_fail() && method.keeps_state() {
+        text.push("After an error in the middle of a run, the state is reset.".into());
+    }
+    if method.can_fail() && method.plan.learns {
+        text.push("After an error, the variables are unchanged.".into());
+    }
+    text
+}
+
+fn inference(memory: Memory) -> &'static str {
+    match memory {
+        Memory::Fields | Memory::Own => "Runs the model.",
+        Memory::Argument => "Runs the model in the memory of the caller.",
+        Memory::Shared => "Runs the model in an arena of at least `PEAK_ARENA_BYTES`.",
+    }
 }
 
 fn algorithm(plan: &Plan) -> Vec<String> {

@@ -14,14 +14,14 @@ use std::{
 pub struct Imports {
     /// The path of each imported name, relative to `onnxc_runtime`.
     paths: RefCell<BTreeMap<String, String>>,
-    /// The model's struct, whose name no import may have.
-    model: String,
+    /// The public types of the module, whose names no import may have.
+    public: [String; 2],
 }
 
 impl Imports {
     /// Creates the imports of the geometries, which the module's source names without paths.
-    pub fn new(model: String, geometries: &BTreeSet<&str>) -> Imports {
-        let imports = Imports { paths: RefCell::default(), model };
+    pub fn new(public: [String; 2], geometries: &BTreeSet<&str>) -> Imports {
+        let imports = Imports { paths: RefCell::default(), public };
         geometries.iter().for_each(|path| {
             imports.import(path);
         });
@@ -63,7 +63,7 @@ impl Imports {
     /// Names a type of the prelude, which is in `module` of the core library.
     pub fn prelude(&self, module: &str, name: &str) -> TokenStream {
         let (module, ident) = (format_ident!("{module}"), format_ident!("{name}"));
-        if self.model == name { quote!(::core::#module::#ident) } else { quote!(#ident) }
+        if self.is_public(name) { quote!(::core::#module::#ident) } else { quote!(#ident) }
     }
 
     /// Returns whether the item at `path` is imported.
@@ -89,10 +89,14 @@ impl Imports {
         quote!(#(#uses)*)
     }
 
+    fn is_public(&self, name: &str) -> bool {
+        self.public.iter().any(|public| public == name)
+    }
+
     /// Imports an item, unless its name is taken. Returns whether it is imported.
     fn import(&self, path: &str) -> bool {
         let name = split(path).1;
-        if name == self.model {
+        if self.is_public(name) {
             return false;
         }
         let mut paths = self.paths.borrow_mut();
@@ -110,7 +114,8 @@ mod tests {
     use super::*;
 
     fn imports() -> Imports {
-        Imports::new("View".into(), &["kernels::conv::Conv", "rnn::Sequence"].into())
+        let public = ["View", "ViewArena"].map(String::from);
+        Imports::new(public, &["kernels::conv::Conv", "rnn::Sequence"].into())
     }
 
     #[test]

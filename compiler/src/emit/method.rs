@@ -1,9 +1,7 @@
 //! A method of the model's struct, and the function with the kernel calls behind it.
 
 use super::{
-    arena::Run,
     context::Context,
-    docs,
     port::{Form, Spelling},
     tokens::number,
     weights,
@@ -149,47 +147,6 @@ impl<'p> Method<'p> {
         format_ident!("{}", self.derived.borrow_mut().0.unique(wanted))
     }
 
-    /// Returns the method.
-    pub fn item(&self) -> TokenStream {
-        let spelling = Spelling { imports: &self.cx.imports };
-        let parameters = self.inputs.iter().map(|Input { name, form, dtype }| {
-            let ty = spelling.input(form, *dtype);
-            quote!(#name: #ty)
-        });
-        let arguments = self.inputs.iter().map(|Input { name, form, .. }| match form {
-            Form::Scalar => quote!(&[#name]),
-            _ => quote!(#name),
-        });
-        let Run { method, argument, life, .. } = self.run();
-        let (result, call) = (self.result(&life), self.call(&quote!(#(#arguments),*)));
-        let initialize = self.plan.learns.then(|| quote!(self.initialize_variables();));
-        let doc = docs::method(self);
-        quote! {
-            #doc
-            pub fn #method(&mut self, #argument #(#parameters),*) #result {
-                #initialize
-                #call
-            }
-        }
-    }
-
-    /// Calls the function with the kernel calls.
-    pub fn call(&self, arguments: &TokenStream) -> TokenStream {
-        let name = &self.name;
-        let weights = self.reads_weights.get().then(|| quote!(self.weights(),));
-        let strings = (self.strings > 0).then(|| {
-            let (field, constants) = (self.field("strings"), self.strings_constant());
-            quote!(self.#field.of(&#constants),)
-        });
-        let draws = self.draws().map(|_| {
-            let draws = self.field("draws");
-            quote!(&mut self.#draws,)
-        });
-        let state = self.state_field_name().map(|name| quote!(&mut self.#name,));
-        let blocks = self.run().blocks;
-        quote!(#name(#weights #blocks, #strings #draws #state #arguments))
-    }
-
     /// Names a field of the struct that belongs to the method.
     pub fn field(&self, name: &str) -> Ident {
         match self.name.to_string().as_str() {
@@ -209,7 +166,7 @@ impl<'p> Method<'p> {
         let strings = || self.cx.imports.item("strings::Strings");
         (self.strings > 0).then(|| {
             let strings = strings();
-            [quote!(#field: #strings<#count>,), quote!(, #field: #strings::new())]
+            [quote!(#field: #strings<#count>,), quote!(#field: #strings::new(),)]
         })
     }
 
@@ -220,7 +177,7 @@ impl<'p> Method<'p> {
         let parameters = self.inputs.iter().map(|Input { name, form, dtype }| {
             let ty = match form {
                 Form::Scalar | Form::Array(_) => {
-                    let element = imports.element(*dtype);
+                    let element = spelling.input_element(*dtype);
                     quote!(&[#element])
                 }
                 form => spelling.input(form, *dtype),
@@ -230,8 +187,8 @@ impl<'p> Method<'p> {
         let generics = self.borrows().then(|| quote!(<'a>));
         let life = self.borrows().then(|| quote!('a));
         let weights = self.reads_weights.get().then(|| {
-            let weights = imports.item("arena::Weights");
-            quote!(weights: #weights,)
+            let weights = imports.item("arena::WeightsView");
+            quote!(weights: #weights<'_>,)
         });
         let strings = (self.strings > 0).then(|| {
             let (constants, count) = (imports.item("strings::Constants"), number(self.strings));

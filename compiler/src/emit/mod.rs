@@ -8,6 +8,7 @@ mod context;
 mod custom;
 mod docs;
 mod dynamic;
+mod entry;
 mod figures;
 mod flow;
 mod format;

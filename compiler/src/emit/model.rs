@@ -1,6 +1,9 @@
 //! The struct of a module with its constants and methods.
 
-use super::{Style, context::Context, docs, method::Method, tokens::number, training::Training};
+use super::{
+    Style, context::Context, docs, entry::Memory, method::Method, tokens::number,
+    training::Training,
+};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
@@ -20,9 +23,11 @@ impl Model<'_> {
 
     /// Returns the `pub use` of the structs.
     pub fn exports(&self) -> TokenStream {
-        let Context { model, public, module, .. } = self.cx;
+        let Context { model, public, arena_type, public_arena_type, module, .. } = self.cx;
         let outputs = self.methods().filter_map(Method::output_struct_names);
-        let structs = std::iter::once([model.clone(), public.clone()]).chain(outputs);
+        let arena = [arena_type.clone(), public_arena_type.clone()];
+        let arena = self.has_arena_type().then_some(arena);
+        let structs = [[model.clone(), public.clone()]].into_iter().chain(arena).chain(outputs);
         let exports: Vec<TokenStream> = structs
             .map(|[name, exported]| match name == exported {
                 true => quote!(#name),
@@ -44,10 +49,10 @@ impl Model<'_> {
         let (model, doc) = (&self.cx.model, docs::model(self.infer.plan, style, notes));
         let [fields, initial] = self.fields();
         let (weights_field, new) = (self.weights_field(), self.new_methods(&initial));
-        let (constants, weights) = (self.constants(), self.weights_method());
+        let (arena_type, constants) = (self.arena_item(), self.constants());
         let (arena_bytes, macs) = (self.arena_bytes_methods(), self.infer.macs_method());
-        let (set_seed, reset) = (self.set_seed(), self.infer.reset());
-        let (infer, training) = (self.infer.item(), self.training.as_ref().map(Training::items));
+        let (set_seed, reset) = (self.set_seed(), self.reset());
+        let (infer, training) = (self.infer.items(), self.training.as_ref().map(Training::items));
         let outputs = self.methods().map(Method::output_struct);
         let default = self.default_item();
         quote! {
@@ -69,9 +74,9 @@ impl Model<'_> {
                 #reset
                 #infer
                 #training
-                #weights
             }
             #default
+            #arena_type
             #(#outputs)*
         }
     }
@@ -133,7 +138,6 @@ impl Model<'_> {
     fn new_methods(&self, initial: &TokenStream) -> TokenStream {
         let (model, imports) = (&self.cx.model, &self.cx.imports);
         if !self.cx.has_weights {
-            let initial: TokenStream = initial.clone().into_iter().skip(1).collect();
             return quote! {
                 /// Creates the model.
                 pub const fn new() -> #model {
@@ -142,29 +146,32 @@ impl Model<'_> {
             };
         }
         let (weights, result) = (imports.item("arena::Weights"), imports.item("Result"));
-        let from_bytes = quote!(#weights::from_bytes(weights, #model::WEIGHT_BYTES)?);
+        let into = imports.prelude("convert", "Into");
+        let check = quote!(weights.into().check(#model::WEIGHT_BYTES)?);
         let (new, given) = if self.cx.takes_weights {
-            (TokenStream::new(), from_bytes)
+            (TokenStream::new(), check)
         } else {
             let new = quote! {
                 /// Creates the model with the weights in the program.
                 pub const fn new() -> #model {
-                    #model { weights: None #initial }
+                    #model { weights: None, #initial }
                 }
                 blank!();
             };
-            (new, quote!(Some(#from_bytes)))
+            (new, quote!(Some(#check)))
         };
         quote! {
             #new
-            /// Creates the model with weights in flash or in a mapped file.
+            /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+            /// anything that owns bytes, such as a mapped file.
             ///
             /// # Errors
             ///
-            /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-            pub fn with_weights(weights: &'static [u8]) -> #result<#model> {
+            /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+            /// 16 bytes.
+            pub fn with_weights(weights: impl #into<#weights>) -> #result<#model> {
                 let weights = #given;
-                Ok(#model { weights #initial })
+                Ok(#model { weights, #initial })
             }
         }
     }
@@ -187,55 +194,110 @@ impl Model<'_> {
         })
     }
 
-    fn weights_method(&self) -> Option<TokenStream> {
-        self.cx.has_weights.then(|| {
-            let weights = self.cx.imports.item("arena::Weights");
-            let given = match self.cx.takes_weights {
-                true => quote!(self.weights),
-                false => quote!(self.weights.unwrap_or(#weights::new(WEIGHTS))),
-            };
-            quote! {
-                blank!();
-                fn weights(&self) -> #weights {
-                    #given
-                }
-            }
-        })
+    /// Returns whether the memory of a run has a type, so that threads can share the model.
+    fn has_arena_type(&self) -> bool {
+        Memory::of_methods(self.cx).contains(&Memory::Own)
     }
 
     /// The fields after the weights, and their initializers.
     fn fields(&self) -> [TokenStream; 2] {
-        let [mut fields, mut initial] =
-            [self.infer.arena_field(), self.infer.new_arena()].map(Option::unwrap_or_default);
-        let of_methods =
-            self.methods().flat_map(|method| [method.strings_field(), method.draws_field()]);
-        for [field, initializer] in of_methods.chain([self.infer.state_field()]).flatten() {
-            fields.extend(field);
-            initial.extend(initializer);
+        if self.has_arena_type() {
+            let arena = &self.cx.arena_type;
+            return [quote!(arena: #arena,), quote!(arena: #arena::new(),)];
         }
+        let [mut fields, mut initial] = self.run_fields("arena");
         if self.training.is_some() {
             fields.extend(quote! {
                 /// Whether the arena holds the variables.
                 variables_initialized: bool,
             });
-            initial.extend(quote!(, variables_initialized: false));
+            initial.extend(quote!(variables_initialized: false,));
         }
         [fields, initial]
+    }
+
+    /// The fields of the memory of a run, and their initializers.
+    fn run_fields(&self, memory: &str) -> [TokenStream; 2] {
+        let of_methods =
+            self.methods().flat_map(|method| [method.strings_field(), method.draws_field()]);
+        let arena = [self.infer.arena_field(memory)].into_iter();
+        let all = arena.chain(of_methods).chain([self.infer.state_field()]);
+        let [mut fields, mut initial] = [TokenStream::new(), TokenStream::new()];
+        for [field, initializer] in all.flatten() {
+            fields.extend(field);
+            initial.extend(initializer);
+        }
+        [fields, initial]
+    }
+
+    /// The type of the memory of a run.
+    fn arena_item(&self) -> Option<TokenStream> {
+        if !self.has_arena_type() {
+            return None;
+        }
+        let (arena, doc) = (&self.cx.arena_type, docs::arena(&self.infer));
+        let [fields, initial] = self.run_fields("memory");
+        let set_seed = self.infer.draws().map(|_| {
+            let (field, draws) = (self.infer.field("draws"), self.cx.imports.item("random::Draws"));
+            let doc = docs::set_seed("a new arena");
+            quote! {
+                blank!();
+                #doc
+                pub fn set_seed(&mut self, seed: u64) {
+                    self.#field = #draws::new(seed);
+                }
+            }
+        });
+        let reset = self.infer.reset();
+        Some(quote! {
+            blank!();
+            #doc
+            #[derive(Clone, Debug, Default)]
+            pub struct #arena {
+                #fields
+            }
+            blank!();
+            impl #arena {
+                /// Creates the memory of a run.
+                pub const fn new() -> #arena {
+                    #arena { #initial }
+                }
+                #set_seed
+                #reset
+            }
+        })
     }
 
     /// The method that seeds the random numbers.
     fn set_seed(&self) -> Option<TokenStream> {
         let draws = self.methods().filter(|method| method.draws().is_some());
         let fields: Vec<Ident> = draws.map(|method| method.field("draws")).collect();
-        (!fields.is_empty()).then(|| {
+        if fields.is_empty() {
+            return None;
+        }
+        let body = if self.has_arena_type() {
+            quote!(self.arena.set_seed(seed);)
+        } else {
             let draws = self.cx.imports.item("random::Draws");
+            quote!(#(self.#fields = #draws::new(seed);)*)
+        };
+        let doc = docs::set_seed("a new model");
+        Some(quote! {
+            #doc
+            pub fn set_seed(&mut self, seed: u64) {
+                #body
+            }
+            blank!();
+        })
+    }
+
+    /// The method that resets the state.
+    fn reset(&self) -> Option<TokenStream> {
+        self.infer.keeps_state().then(|| {
             quote! {
-                /// Restarts the random numbers from a seed; a new model has the seed 0.
-                ///
-                /// The same seed gives the same numbers in the same order of runs, on every
-                /// machine. A node with a seed attribute restarts from that seed.
-                pub fn set_seed(&mut self, seed: u64) {
-                    #(self.#fields = #draws::new(seed);)*
+                /// Resets the state: the next run starts from the initial one.
+                pub fn reset(&mut self) {
+                    self.arena.reset();
                 }
                 blank!();
             }

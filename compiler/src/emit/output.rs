@@ -57,22 +57,30 @@ impl Method<'_> {
 
     /// Returns the return type with its arrow; `lifetime` is that of the arena.
     pub fn result(&self, lifetime: &TokenStream) -> TokenStream {
-        let imports = &self.cx.imports;
-        let spelling = Spelling { imports };
-        let plain = match self.outputs.as_slice() {
+        if self.can_fail() {
+            return self.checked_result(lifetime);
+        }
+        self.output_type(lifetime).map(|plain| quote!(-> #plain)).unwrap_or_default()
+    }
+
+    /// Returns the return type of a method that returns errors.
+    pub fn checked_result(&self, lifetime: &TokenStream) -> TokenStream {
+        let result = self.cx.imports.item("Result");
+        let plain = self.output_type(lifetime).map(|plain| quote!(<#plain>));
+        quote!(-> #result #plain)
+    }
+
+    /// Returns the type of the outputs, if there are any.
+    fn output_type(&self, lifetime: &TokenStream) -> Option<TokenStream> {
+        let spelling = Spelling { imports: &self.cx.imports };
+        match self.outputs.as_slice() {
             [] => None,
             [Output { form, dtype, .. }] => Some(spelling.output(form, *dtype, lifetime)),
             _ => {
                 let name = self.output_name();
                 Some(if self.borrows() { quote!(#name<#lifetime>) } else { quote!(#name) })
             }
-        };
-        if !self.can_fail() {
-            return plain.map(|plain| quote!(-> #plain)).unwrap_or_default();
         }
-        let result = imports.item("Result");
-        let plain = plain.map(|plain| quote!(<#plain>));
-        quote!(-> #result #plain)
     }
 
     /// Names the struct of several outputs, as the module does and as it exports it.
@@ -88,7 +96,7 @@ impl Method<'_> {
         }
         let (model, name, spelling) =
             (&self.cx.model, self.output_name(), Spelling { imports: &self.cx.imports });
-        let method = self.run().name;
+        let method = self.first_name();
         let doc = doc(&[format!("The outputs of [`{model}::{method}`].")]);
         let fields = self.outputs.iter().zip(&self.plan.outputs).map(|(output, port)| {
             let (field, doc) = (&output.field, docs::port(port));

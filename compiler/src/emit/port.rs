@@ -103,7 +103,7 @@ pub struct Spelling<'i> {
 impl Spelling<'_> {
     /// Returns the type of an input.
     pub fn input(&self, form: &Form, dtype: DType) -> TokenStream {
-        let element = self.imports.element(dtype);
+        let element = self.input_element(dtype);
         match form {
             Form::Scalar => element,
             Form::Array(len) => {
@@ -116,10 +116,11 @@ impl Spelling<'_> {
             }
             Form::Sequence => {
                 let sequence = self.imports.item("sequence::Sequence");
+                let element = self.imports.element(dtype);
                 quote!(&#sequence<#element>)
             }
             Form::Map(key) | Form::Maps(key, _) => {
-                let (map, key) = (self.imports.item("map::Map"), self.imports.element(*key));
+                let (map, key) = (self.imports.item("map::Map"), self.input_element(*key));
                 quote!(#map<'_, #key, #element>)
             }
             Form::Optional(form) => {
@@ -128,6 +129,27 @@ impl Spelling<'_> {
                 quote!(#option<#form>)
             }
         }
+    }
+
+    /// Returns the type of an input, which is a slice if the input is an array.
+    pub fn slice_input(&self, form: &Form, dtype: DType) -> TokenStream {
+        match form {
+            Form::Array(_) => {
+                let element = self.input_element(dtype);
+                quote!(&[#element])
+            }
+            Form::Optional(form) => {
+                let (option, form) =
+                    (self.imports.prelude("option", "Option"), self.slice_input(form, dtype));
+                quote!(#option<#form>)
+            }
+            _ => self.input(form, dtype),
+        }
+    }
+
+    /// Returns the type of an input's elements.
+    pub fn input_element(&self, dtype: DType) -> TokenStream {
+        if dtype == DType::String { quote!(&str) } else { self.imports.element(dtype) }
     }
 
     /// Returns the type of an output.

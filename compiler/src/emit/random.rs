@@ -14,6 +14,6 @@ impl Method<'_> {
     pub fn draws_field(&self) -> Option<[TokenStream; 2]> {
         let (count, field) = (self.draws()?, self.field("draws"));
         let draws = self.cx.imports.item("random::Draws");
-        Some([quote!(#field: #draws<#count>,), quote!(, #field: #draws::new(0))])
+        Some([quote!(#field: #draws<#count>,), quote!(#field: #draws::new(0),)])
     }
 }

@@ -58,7 +58,7 @@ impl Method<'_> {
             0 => " Whether the arena holds the state.",
             _ => " The free sizes of the state, or `None` before the first run.",
         };
-        Some([quote!(#[doc = #doc] #name: #ty,), quote!(, #name: #none)])
+        Some([quote!(#[doc = #doc] #name: #ty,), quote!(#name: #none,)])
     }
 
     /// The parameter of the function with the kernel calls.
@@ -67,15 +67,15 @@ impl Method<'_> {
         Some(quote!(#name: &mut #ty,))
     }
 
-    /// The method that resets the state.
+    /// The method of the arena that resets the state.
     pub fn reset(&self) -> Option<TokenStream> {
         let (name, none) = (self.state_field_name()?, self.no_state());
         Some(quote! {
+            blank!();
             /// Resets the state: the next run starts from the initial one.
             pub fn reset(&mut self) {
                 self.#name = #none;
             }
-            blank!();
         })
     }
 

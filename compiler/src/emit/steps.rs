@@ -44,10 +44,13 @@ pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStr
 /// Returns whether the module of these methods needs the heap of the runtime library.
 pub fn needs_alloc<'m>(mut methods: impl Iterator<Item = &'m Method<'m>>) -> bool {
     const ON_HEAP: [&str; 3] = ["arena::heap", "arena::heap_of", "sequence::Sequence"];
+    let has_strings = |method: &Method| {
+        method.strings > 0 || method.inputs.iter().any(|input| input.dtype == DType::String)
+    };
     methods.any(|method| {
         let is_imported = |path: &&str| method.cx.imports.contains(path);
         method.cx.arena == ArenaIn::Heap
-            || method.strings > 0
+            || has_strings(method)
             || ON_HEAP.iter().any(is_imported)
             || method.plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence)
     })

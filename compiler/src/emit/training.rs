@@ -2,6 +2,7 @@
 
 use super::{
     context::Context,
+    entry::Memory,
     method::Method,
     text::doc,
     tokens::{array, number},
@@ -20,6 +21,7 @@ const TAKEN: &[&str] = &[
     "weights",
     "set_seed",
     "infer",
+    "try_infer",
     "reset",
     "init",
     "initialize_variables",
@@ -93,7 +95,7 @@ impl<'p> Training<'p> {
 
     /// Returns the methods.
     pub fn items(&self) -> TokenStream {
-        let steps = self.steps.iter().map(Method::item);
+        let steps = self.steps.iter().map(Method::items);
         let (init, reset) = (self.init_method(), self.reset_method());
         let (state, load_state) = (self.state(), self.load_state());
         let variables = self.variables_method();
@@ -127,7 +129,8 @@ impl<'p> Training<'p> {
     }
 
     fn init_method(&self) -> TokenStream {
-        let (restart, init) = (self.restart_draws(), self.init.call(&TokenStream::new()));
+        let (restart, init) =
+            (self.restart_draws(), self.init.call(Memory::Fields, &TokenStream::new()));
         let text = "Initializes the variables by the initialization graphs of the model.";
         let mut lines = vec![text.to_owned()];
         lines.extend(restart_doc(&restart));
@@ -151,7 +154,8 @@ impl<'p> Training<'p> {
     }
 
     fn reset_method(&self) -> TokenStream {
-        let (restart, reset) = (self.restart_draws(), self.reset.call(&TokenStream::new()));
+        let (restart, reset) =
+            (self.restart_draws(), self.reset.call(Memory::Fields, &TokenStream::new()));
         let mut lines = vec!["Sets the variables to the values in the model file.".to_owned()];
         lines.extend(restart_doc(&restart));
         let doc = doc(&lines);
@@ -224,6 +228,8 @@ fn method_names(training: &plan::Training) -> Vec<String> {
     let each = training.steps.iter().map(|step| match step.name.as_str() {
         "" => names.unique("step".into()),
         _ if is_one => names.unique("step".into()),
+        // `try_` and the name of an algorithm is a method too.
+        name if name.starts_with("try") => names.unique(ident::snake(name) + "_"),
         name => names.unique(ident::snake(name)),
     });
     each.collect()

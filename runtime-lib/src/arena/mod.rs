@@ -8,16 +8,18 @@ mod access;
 mod dynamic;
 #[cfg(feature = "alloc")]
 mod layout;
+mod weights;
 
 pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 #[cfg(feature = "alloc")]
 pub use dynamic::{DynamicArena, DynamicSlot, Layout};
 #[cfg(feature = "alloc")]
 pub use layout::{Buffer, lay_out};
+pub use weights::{Weights, WeightsView};
 
 use crate::{
     Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
-    I4, Result, U2, U4, threads::Granularity,
+    I4, U2, U4, threads::Granularity,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -32,6 +34,14 @@ impl Block {
     pub const BYTES: usize = 64;
     /// A block of zeros.
     pub const ZERO: Block = Block([0; Block::BYTES]);
+
+    /// Returns blocks as arrays of bytes.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    fn arrays(blocks: &[Block]) -> &[[u8; Block::BYTES]] {
+        // SAFETY: a `Block` is `repr(C)` with the array as its only field, and 64 bytes need no
+        // padding at an alignment of 64.
+        unsafe { core::slice::from_raw_parts(blocks.as_ptr().cast(), blocks.len()) }
+    }
 }
 
 /// An element type that an arena can hold, whatever was written to the same bytes before.
@@ -233,66 +243,6 @@ impl<const BLOCKS: usize> fmt::Debug for HeapArena<BLOCKS> {
 #[repr(C, align(64))]
 pub struct Aligned<T: ?Sized>(pub T);
 
-/// The weights of a model.
-#[derive(Clone, Copy)]
-pub struct Weights(&'static [u8]);
-
-/// Shows the size of the weights.
-impl fmt::Debug for Weights {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Weights({} bytes)", self.0.len())
-    }
-}
-
-impl Weights {
-    /// The alignment that the caller's weights must have.
-    pub const ALIGNMENT: usize = 16;
-
-    /// Wraps weights in the program.
-    pub const fn new(bytes: &'static Aligned<[u8]>) -> Weights {
-        Weights(&bytes.0)
-    }
-
-    /// Wraps weights of the caller.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if `bytes` is not `expected` bytes long, or not aligned to
-    /// [`Self::ALIGNMENT`].
-    pub fn from_bytes(bytes: &'static [u8], expected: usize) -> Result<Weights> {
-        if bytes.len() != expected {
-            return Err(Error::Weights { expected, found: bytes.len() });
-        }
-        if !bytes.as_ptr().addr().is_multiple_of(Weights::ALIGNMENT) {
-            return Err(Error::Alignment(Weights::ALIGNMENT));
-        }
-        Ok(Weights(bytes))
-    }
-
-    /// Returns the elements of one weight.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the slot is outside the weights, or the bytes are not valid elements. Neither
-    /// happens to a generated module with the model's own weights.
-    #[inline(always)]
-    pub fn get<T: Plain>(&self, slot: Slot<T>) -> &'static [T] {
-        let (start, end) = slot.range();
-        let Some(bytes) = self.0.get(start..end) else { outside() };
-        if !T::is_valid(bytes) {
-            invalid();
-        }
-        // SAFETY: the bytes are those of `len` valid elements. They start at a multiple of the
-        // element's size from an address that is aligned for every element.
-        unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), slot.len) }
-    }
-}
-
-#[cold]
-fn invalid() -> ! {
-    panic!("the weights are not those of the model")
-}
-
 /// Allocates `len` elements on the heap, all zero, false or empty.
 #[cfg(feature = "alloc")]
 pub fn heap<T: crate::Elem>(len: usize) -> alloc::vec::Vec<T> {
@@ -413,15 +363,5 @@ mod tests {
         assert!(refused(0, usize::MAX / 4 + 2));
         assert!(refused(usize::MAX - 3, 1));
         assert!(!refused(usize::MAX - 7, 1));
-    }
-
-    #[test]
-    fn weights_are_checked_against_the_model() {
-        static BYTES: &Aligned<[u8]> = &Aligned([0, 0, 128, 63, 0, 0, 0, 64]);
-        let slot = Slot::<f32>::new(0, 2);
-        assert_eq!(Weights::new(BYTES).get(slot), [1.0, 2.0]);
-        assert!(Weights::from_bytes(&BYTES.0, 8).is_ok());
-        assert!(matches!(Weights::from_bytes(&BYTES.0, 9), Err(Error::Weights { .. })));
-        assert!(matches!(Weights::from_bytes(&BYTES.0[1..], 7), Err(Error::Alignment(_))));
     }
 }

@@ -178,7 +178,7 @@ impl Calls {
         let mut arguments = Vec::new();
         for (i, (form, dtype)) in signature.inputs.iter().zip(types).enumerate() {
             let (input, data) = (format!("&inputs[{i}]"), format!("x{i}"));
-            before += &format!("    let {data} = &{};\n", input_data(form, dtype.rust(), &input));
+            before += &format!("    let {data} = &{};\n", input_data(form, *dtype, &input));
             arguments.push(argument(form, &input, &data));
         }
         let outputs = signature.outputs.iter().zip(shapes).map(|((name, form), shape)| {
@@ -195,15 +195,17 @@ impl Calls {
 }
 
 /// Generates the code that reads the data of the value `x`.
-fn input_data(form: &Form, ty: &str, x: &str) -> String {
+fn input_data(form: &Form, dtype: DType, x: &str) -> String {
+    let element = |dtype: DType| if dtype == DType::String { "&str" } else { dtype.rust() };
+    let ty = element(dtype);
     match form {
         Form::Scalar | Form::Array(_) | Form::View(_) | Form::Heap(_) => {
             format!("({x}).elements::<{ty}>()?")
         }
-        Form::Sequence => format!("({x}).sequence::<{ty}>()?"),
-        Form::Map(key) | Form::Maps(key, _) => format!("({x}).map::<{}, {ty}>()?", key.rust()),
+        Form::Sequence => format!("({x}).sequence::<{}>()?", dtype.rust()),
+        Form::Map(key) | Form::Maps(key, _) => format!("({x}).map::<{}, {ty}>()?", element(*key)),
         Form::Optional(form) => {
-            let content = input_data(form, ty, "x");
+            let content = input_data(form, dtype, "x");
             format!("match ({x}).optional() {{ Some(x) => Some({content}), None => None }}")
         }
     }
@@ -243,14 +245,8 @@ fn output_value(form: &Form, shape: Option<&[usize]>, value: &str) -> String {
         (Form::Scalar, _) => format!("runner_io::Value::new(&[], &[{value}])"),
         (Form::Array(_), Some(shape)) => format!("runner_io::Value::new(&{shape:?}, {value})"),
         (Form::Sequence, _) => format!("runner_io::Value::of_sequence(&{value})"),
-        (Form::Map(key) | Form::Maps(key, _), _) => {
-            let keys = match key {
-                DType::String => format!(
-                    "&{value}.keys().iter().map(|key| String::from(*key)).collect::<Vec<_>>()"
-                ),
-                _ => format!("{value}.keys()"),
-            };
-            format!("runner_io::Value::of_maps({keys}, {value}.values())")
+        (Form::Map(_) | Form::Maps(..), _) => {
+            format!("runner_io::Value::of_maps({value}.keys(), {value}.values())")
         }
         (Form::Optional(form), _) => {
             let content = output_value(form, shape, "value");

@@ -26,10 +26,14 @@ const MAP: u64 = 1002;
 pub trait Element: Sized {
     /// The number of the type in ONNX's file format.
     const CODE: u32;
-    /// Decodes elements.
-    fn decode(data: &[u8]) -> Vec<Self>;
     /// Appends the encoded elements to `data`.
     fn encode(elements: &[Self], data: &mut Vec<u8>);
+}
+
+/// An element type whose elements may borrow the data of a file.
+pub trait Decode<'d>: Element {
+    /// Decodes elements.
+    fn decode(data: &'d [u8]) -> Vec<Self>;
 }
 
 macro_rules! numbers {
@@ -37,12 +41,14 @@ macro_rules! numbers {
         impl Element for $T {
             const CODE: u32 = $code;
 
-            fn decode(data: &[u8]) -> Vec<$T> {
-                data.as_chunks().0.iter().map(|&bytes| <$T>::from_le_bytes(bytes)).collect()
-            }
-
             fn encode(elements: &[$T], data: &mut Vec<u8>) {
                 data.extend(elements.iter().flat_map(|x| x.to_le_bytes()));
+            }
+        }
+
+        impl Decode<'_> for $T {
+            fn decode(data: &[u8]) -> Vec<$T> {
+                data.as_chunks().0.iter().map(|&bytes| <$T>::from_le_bytes(bytes)).collect()
             }
         }
     )*};
@@ -56,33 +62,51 @@ numbers!(f32 = 1 u8 = 2 i8 = 3 u16 = 4 i16 = 5 i32 = 6 i64 = 7 f16 = 10 f64 = 11
 impl Element for bool {
     const CODE: u32 = 9;
 
+    fn encode(elements: &[bool], data: &mut Vec<u8>) {
+        data.extend(elements.iter().map(|&x| u8::from(x)));
+    }
+}
+
+impl Decode<'_> for bool {
     fn decode(data: &[u8]) -> Vec<bool> {
         data.iter().map(|&byte| byte != 0).collect()
     }
+}
 
-    fn encode(elements: &[bool], data: &mut Vec<u8>) {
-        data.extend(elements.iter().map(|&x| u8::from(x)));
+impl Element for &str {
+    const CODE: u32 = 8;
+
+    fn encode(elements: &[&str], data: &mut Vec<u8>) {
+        for text in elements {
+            data.extend((text.len() as u64).to_le_bytes());
+            data.extend(text.as_bytes());
+        }
+    }
+}
+
+impl<'d> Decode<'d> for &'d str {
+    fn decode(mut data: &'d [u8]) -> Vec<&'d str> {
+        let mut strings = Vec::new();
+        while let Some((len, rest)) = data.split_first_chunk() {
+            let (text, rest) = rest.split_at(u64::from_le_bytes(*len) as usize);
+            strings.push(str::from_utf8(text).expect("the test program writes UTF-8"));
+            data = rest;
+        }
+        strings
     }
 }
 
 impl Element for String {
     const CODE: u32 = 8;
 
-    fn decode(mut data: &[u8]) -> Vec<String> {
-        let mut strings = Vec::new();
-        while let Some((len, rest)) = data.split_first_chunk() {
-            let (text, rest) = rest.split_at(u64::from_le_bytes(*len) as usize);
-            strings.push(String::from_utf8_lossy(text).into_owned());
-            data = rest;
-        }
-        strings
-    }
-
     fn encode(elements: &[String], data: &mut Vec<u8>) {
-        for text in elements {
-            data.extend((text.len() as u64).to_le_bytes());
-            data.extend(text.as_bytes());
-        }
+        <&str>::encode(&elements.iter().map(String::as_str).collect::<Vec<_>>(), data);
+    }
+}
+
+impl Decode<'_> for String {
+    fn decode(data: &[u8]) -> Vec<String> {
+        <&str>::decode(data).into_iter().map(String::from).collect()
     }
 }
 
@@ -114,7 +138,7 @@ impl Value {
     }
 
     /// Returns the elements, or an error if they have another type.
-    pub fn elements<T: Element>(&self) -> Result<Vec<T>, String> {
+    pub fn elements<'d, T: Decode<'d>>(&'d self) -> Result<Vec<T>, String> {
         match self {
             Value::Tensor { dtype, data, .. } if *dtype == T::CODE => Ok(T::decode(data)),
             Value::Tensor { dtype, .. } => {
@@ -135,7 +159,7 @@ impl Value {
     }
 
     /// Returns the sequence, or an error if its elements have another type.
-    pub fn sequence<T: Element + Clone>(&self) -> Result<Sequence<T>, String> {
+    pub fn sequence<T: for<'d> Decode<'d> + Clone>(&self) -> Result<Sequence<T>, String> {
         let Value::Sequence(values) = self else { return Err("an input is not a sequence".into()) };
         let mut sequence = Sequence::new();
         for value in values {
@@ -147,7 +171,7 @@ impl Value {
     }
 
     /// Returns the keys and the values, or an error if this is not a map of these types.
-    pub fn map<K: Element, V: Element>(&self) -> Result<(Vec<K>, Vec<V>), String> {
+    pub fn map<'d, K: Decode<'d>, V: Decode<'d>>(&'d self) -> Result<(Vec<K>, Vec<V>), String> {
         let Value::Map(tensors) = self else { return Err("an input is not a map".into()) };
         Ok((tensors[0].elements()?, tensors[1].elements()?))
     }

@@ -1,0 +1,190 @@
+//! The load test: clients send requests while the model is replaced, and check every answer.
+
+use crate::{
+    WEIGHTS,
+    digits::Digits,
+    folder,
+    models::Models,
+    resident,
+    server::{WORKERS, listen, serve},
+};
+use digits_data::{Digit, held_out};
+use std::{
+    error::Error,
+    fmt, fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The time between two replacements.
+const PAUSE: Duration = Duration::from_millis(5);
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What the load test measured.
+#[derive(Debug)]
+pub struct Report {
+    pub requests: usize,
+    /// How often the model was replaced.
+    pub replaced: usize,
+    pub time: Duration,
+    /// The resident size in bytes: after the first requests, after a tenth, and at the end.
+    pub at_start: usize,
+    pub at_tenth: usize,
+    pub at_end: usize,
+    /// The number of weights files at the end.
+    pub files: usize,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { requests, replaced, time, at_start, at_tenth, at_end, files } = self;
+        let rate = *requests as f64 / time.as_secs_f64();
+        writeln!(f, "{requests} requests, {rate:.0} per second")?;
+        writeln!(f, "the model was replaced {replaced} times, {files} weights file remains")?;
+        write!(
+            f,
+            "resident: {at_start} bytes at the start, {at_tenth} after a tenth, {at_end} at "
+        )?;
+        f.write_str("the end")
+    }
+}
+
+/// A request, and the answers of the two models.
+struct Case {
+    pixels: Vec<u8>,
+    answers: [Vec<u8>; 2],
+}
+
+/// Sends `count` requests to a server of this process, while the model is replaced by one with
+/// half the weights and back.
+pub fn test(count: usize) -> Result<Report> {
+    let weights = fs::read(WEIGHTS)?;
+    let weights = [halve(&weights), weights];
+    let cases = cases(&weights)?;
+    let folder = folder("load");
+    let models = Models::new(Path::new(WEIGHTS), &folder).map_err(|error| error.to_string())?;
+    let server = listen("127.0.0.1:0").map_err(|error| error.to_string())?;
+    let address = server.server_addr().to_ip().ok_or("the server has no address")?;
+    let resident = [const { AtomicUsize::new(0) }; 2];
+    let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (replaced, time) = thread::scope(|scope| -> Result<_> {
+        scope.spawn(|| serve(&server, &models));
+        let replacer = scope.spawn(|| replace(address, &weights, &done));
+        let start = Instant::now();
+        let clients = [(); WORKERS]
+            .map(|()| scope.spawn(|| request(address, &cases, count, &next, &resident)));
+        let clients = clients.map(|client| client.join());
+        let time = start.elapsed();
+        done.store(true, Ordering::Relaxed);
+        let replaced = replacer.join();
+        (0..WORKERS).for_each(|_| server.unblock());
+        for client in clients {
+            client.map_err(|_| "a client panicked")??;
+        }
+        Ok((replaced.map_err(|_| "the replacer panicked")??, time))
+    })?;
+    let [at_start, at_tenth] = resident.map(AtomicUsize::into_inner);
+    let at_end = resident::bytes();
+    let files = fs::read_dir(&folder)?.count();
+    drop(models);
+    fs::remove_dir(&folder)?;
+    Ok(Report { requests: count, replaced, time, at_start, at_tenth, at_end, files })
+}
+
+/// Returns the weights, which are all `f32`, multiplied by one half.
+fn halve(weights: &[u8]) -> Vec<u8> {
+    let (numbers, _) = weights.as_chunks();
+    numbers.iter().flat_map(|&bytes| (0.5 * f32::from_le_bytes(bytes)).to_le_bytes()).collect()
+}
+
+fn cases(weights: &[Vec<u8>; 2]) -> Result<Vec<Case>> {
+    let bytes = |numbers: &[f32]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let [half, whole] = weights.clone().map(Digits::with_weights);
+    let mut models = [half?, whole?];
+    let case = |Digit { image, .. }: Digit| Case {
+        pixels: bytes(&image),
+        answers: models.each_mut().map(|model| bytes(model.infer(&image))),
+    };
+    Ok(held_out().map(case).collect())
+}
+
+/// Sends requests until `count` were sent, and checks the answers.
+fn request(
+    address: SocketAddr,
+    cases: &[Case],
+    count: usize,
+    next: &AtomicUsize,
+    [at_start, at_tenth]: &[AtomicUsize; 2],
+) -> Result<()> {
+    let mut client = Client::connect(address)?;
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= count {
+            return Ok(());
+        }
+        let case = &cases[number % cases.len()];
+        let answer = client.send("POST /", &case.pixels)?;
+        if !case.answers.contains(&answer) {
+            return Err(format!("request {number} has the answer of neither model").into());
+        }
+        if number == WORKERS {
+            at_start.store(resident::bytes(), Ordering::Relaxed);
+        }
+        if number == count / 10 {
+            at_tenth.store(resident::bytes(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Replaces the model by the one with each of `weights` in turn, until the clients are done.
+/// Returns how often.
+fn replace(address: SocketAddr, weights: &[Vec<u8>; 2], done: &AtomicBool) -> Result<usize> {
+    let mut client = Client::connect(address)?;
+    let mut replaced = 0;
+    while !done.load(Ordering::Relaxed) {
+        client.send("PUT /weights", &weights[replaced % 2])?;
+        replaced += 1;
+        thread::sleep(PAUSE);
+    }
+    Ok(replaced)
+}
+
+/// A connection that stays open.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connect(address: SocketAddr) -> Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Client(BufReader::new(stream)))
+    }
+
+    /// Sends a request and returns the body of the answer.
+    fn send(&mut self, request: &str, body: &[u8]) -> Result<Vec<u8>> {
+        let head =
+            format!("{request} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+        self.0.get_mut().write_all(&[head.as_bytes(), body].concat())?;
+        let mut status = String::new();
+        self.0.read_line(&mut status)?;
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse()?;
+            }
+        }
+        let mut answer = vec![0; length];
+        self.0.read_exact(&mut answer)?;
+        if !status.contains(" 200 ") {
+            return Err(String::from_utf8_lossy(&answer).into());
+        }
+        Ok(answer)
+    }
+}
