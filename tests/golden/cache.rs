@@ -4,7 +4,7 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use cache::Cache;
+pub use cache::{Cache, CacheArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
@@ -30,9 +30,7 @@ mod cache {
     /// - Arena: 9152 bytes
     #[derive(Clone, Debug)]
     pub struct Cache {
-        arena: InlineArena<143>,
-        /// The free sizes of the state, or `None` before the first run.
-        state_shape: Option<[usize; 2]>,
+        arena: CacheArena,
     }
 
     impl Cache {
@@ -43,15 +41,12 @@ mod cache {
 
         /// Creates the model.
         pub const fn new() -> Cache {
-            Cache {
-                arena: InlineArena::new(),
-                state_shape: None,
-            }
+            Cache { arena: CacheArena::new() }
         }
 
         /// Resets the state: the next run starts from the initial one.
         pub fn reset(&mut self) {
-            self.state_shape = None;
+            self.arena.reset();
         }
 
         /// Runs the model.
@@ -66,13 +61,96 @@ mod cache {
             k: &[f32; 8],
             v: &[f32; 8],
         ) -> Result<&[f32; 8]> {
-            infer(self.arena.blocks(), &mut self.state_shape, q, k, v)
+            infer(self.arena.memory.blocks(), &mut self.arena.state_shape, q, k, v)
+        }
+
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// After an error in the middle of a run, the state is reset.
+        pub fn try_infer(
+            &mut self,
+            q: &[f32],
+            k: &[f32],
+            v: &[f32],
+        ) -> Result<&[f32; 8]> {
+            self.infer(
+                view::as_array("q", q)?,
+                view::as_array("k", k)?,
+                view::as_array("v", v)?,
+            )
+        }
+
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// After an error in the middle of a run, the state is reset.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut CacheArena,
+            q: &[f32; 8],
+            k: &[f32; 8],
+            v: &[f32; 8],
+        ) -> Result<&'a [f32; 8]> {
+            infer(arena.memory.blocks(), &mut arena.state_shape, q, k, v)
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// After an error in the middle of a run, the state is reset.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut CacheArena,
+            q: &[f32],
+            k: &[f32],
+            v: &[f32],
+        ) -> Result<&'a [f32; 8]> {
+            self.infer_in(
+                arena,
+                view::as_array("q", q)?,
+                view::as_array("k", k)?,
+                view::as_array("v", v)?,
+            )
         }
     }
 
     impl Default for Cache {
         fn default() -> Self {
             Self::new()
+        }
+    }
+
+    /// The memory of a run of [`Cache`], with the state.
+    ///
+    /// Threads share a model: each runs [`Cache::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct CacheArena {
+        memory: InlineArena<143>,
+        /// The free sizes of the state, or `None` before the first run.
+        state_shape: Option<[usize; 2]>,
+    }
+
+    impl CacheArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> CacheArena {
+            CacheArena {
+                memory: InlineArena::new(),
+                state_shape: None,
+            }
+        }
+
+        /// Resets the state: the next run starts from the initial one.
+        pub fn reset(&mut self) {
+            self.state_shape = None;
         }
     }
 
@@ -176,5 +254,5 @@ mod cache {
     const PRESENT_V: Slot<f32> = Slot::new(8832, 64); // [1, 2, past + 1, 4]
     const Y: Slot<f32> = Slot::new(9088, 8); // [1, 2, 1, 4]
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

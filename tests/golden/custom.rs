@@ -5,7 +5,7 @@
 // ONNX IR version 10; operator sets: ai.onnx 21, com.acme 1
 
 #[allow(unused_imports)]
-pub use custom::{Custom, CustomOutput};
+pub use custom::{Custom, CustomArena, CustomOutput};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
@@ -31,7 +31,7 @@ mod custom {
     /// - `com.acme.Norm` is `crate::norm`: `fn(View<f32, 2>, ViewMut<f32, 1>, Attributes) -> Result`
     #[derive(Clone, Debug)]
     pub struct Custom {
-        arena: DynamicArena<0>,
+        arena: CustomArena,
     }
 
     impl Custom {
@@ -47,7 +47,7 @@ mod custom {
         /// Creates the model.
         pub const fn new() -> Custom {
             Custom {
-                arena: DynamicArena::new(),
+                arena: CustomArena::new(),
             }
         }
 
@@ -59,13 +59,45 @@ mod custom {
         /// There is not enough memory for the sizes of the inputs.
         /// A node cannot take the values that it is given, such as an index out of range.
         pub fn infer(&mut self, x: View<'_, f32, 2>) -> Result<CustomOutput<'_>> {
-            infer(&mut self.arena, x)
+            infer(&mut self.arena.memory, x)
+        }
+
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        /// A node cannot take the values that it is given, such as an index out of range.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut CustomArena,
+            x: View<'_, f32, 2>,
+        ) -> Result<CustomOutput<'a>> {
+            infer(&mut arena.memory, x)
         }
     }
 
     impl Default for Custom {
         fn default() -> Self {
             Self::new()
+        }
+    }
+
+    /// The memory of a run of [`Custom`].
+    ///
+    /// Threads share a model: each runs [`Custom::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct CustomArena {
+        memory: DynamicArena<0>,
+    }
+
+    impl CustomArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> CustomArena {
+            CustomArena {
+                memory: DynamicArena::new(),
+            }
         }
     }
 
@@ -161,5 +193,5 @@ mod custom {
         ],
     );
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -3,14 +3,15 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use defaults::{Defaults, DefaultsOutput};
+pub use defaults::{Defaults, DefaultsArena, DefaultsOutput};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod defaults {
-    use ::onnxc_runtime::{Result, String, view};
+    use ::onnxc_runtime::{Result, String, strings, view};
     use ::onnxc_runtime::arena::{
-        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, borrow, heap,
+        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,
+        heap,
     };
     use ::onnxc_runtime::kernels::{binary, text};
     use ::onnxc_runtime::kernels::geometry::Broadcast;
@@ -38,8 +39,7 @@ mod defaults {
     pub struct Defaults {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: DynamicArena<0>,
-        strings: Strings<1>,
+        arena: DefaultsArena,
     }
 
     impl Defaults {
@@ -58,22 +58,22 @@ mod defaults {
         pub const fn new() -> Defaults {
             Defaults {
                 weights: None,
-                arena: DynamicArena::new(),
-                strings: Strings::new(),
+                arena: DefaultsArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Defaults> {
-            let weights = Some(Weights::from_bytes(weights, Defaults::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Defaults> {
+            let weights = Some(weights.into().check(Defaults::WEIGHT_BYTES)?);
             Ok(Defaults {
                 weights,
-                arena: DynamicArena::new(),
-                strings: Strings::new(),
+                arena: DefaultsArena::new(),
             })
         }
 
@@ -89,12 +89,12 @@ mod defaults {
             scale: Option<f32>,
             offset: Option<&[f32; 2]>,
             bias: Option<View<'_, f32, 1>>,
-            labels: Option<&[String; 2]>,
+            labels: Option<&[&str; 2]>,
         ) -> Result<DefaultsOutput<'_>> {
             infer(
-                self.weights(),
-                &mut self.arena,
-                self.strings.of(&STRINGS),
+                WeightsView::new(&self.weights, WEIGHTS),
+                &mut self.arena.memory,
+                self.arena.strings.of(&STRINGS),
                 x,
                 scale,
                 offset,
@@ -103,14 +103,106 @@ mod defaults {
             )
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn try_infer(
+            &mut self,
+            x: View<'_, f32, 2>,
+            scale: Option<f32>,
+            offset: Option<&[f32]>,
+            bias: Option<View<'_, f32, 1>>,
+            labels: Option<&[&str]>,
+        ) -> Result<DefaultsOutput<'_>> {
+            self.infer(
+                x,
+                scale,
+                offset.map(|offset| view::as_array("offset", offset)).transpose()?,
+                bias,
+                labels.map(|labels| view::as_array("labels", labels)).transpose()?,
+            )
+        }
+
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut DefaultsArena,
+            x: View<'_, f32, 2>,
+            scale: Option<f32>,
+            offset: Option<&[f32; 2]>,
+            bias: Option<View<'_, f32, 1>>,
+            labels: Option<&[&str; 2]>,
+        ) -> Result<DefaultsOutput<'a>> {
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                &mut arena.memory,
+                arena.strings.of(&STRINGS),
+                x,
+                scale,
+                offset,
+                bias,
+                labels,
+            )
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut DefaultsArena,
+            x: View<'_, f32, 2>,
+            scale: Option<f32>,
+            offset: Option<&[f32]>,
+            bias: Option<View<'_, f32, 1>>,
+            labels: Option<&[&str]>,
+        ) -> Result<DefaultsOutput<'a>> {
+            self.infer_in(
+                arena,
+                x,
+                scale,
+                offset.map(|offset| view::as_array("offset", offset)).transpose()?,
+                bias,
+                labels.map(|labels| view::as_array("labels", labels)).transpose()?,
+            )
         }
     }
 
     impl Default for Defaults {
         fn default() -> Self {
             Self::new()
+        }
+    }
+
+    /// The memory of a run of [`Defaults`].
+    ///
+    /// Threads share a model: each runs [`Defaults::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct DefaultsArena {
+        memory: DynamicArena<0>,
+        strings: Strings<1>,
+    }
+
+    impl DefaultsArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> DefaultsArena {
+            DefaultsArena {
+                memory: DynamicArena::new(),
+                strings: Strings::new(),
+            }
         }
     }
 
@@ -124,15 +216,17 @@ mod defaults {
     }
 
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut DynamicArena<0>,
         strings: &Constants<1>,
         x: View<'_, f32, 2>,
         scale: Option<f32>,
         offset: Option<&[f32; 2]>,
         bias: Option<View<'_, f32, 1>>,
-        labels: Option<&[String; 2]>,
+        labels: Option<&[&str; 2]>,
     ) -> Result<DefaultsOutput<'a>> {
+        let labels = labels.map(|labels| strings::to_strings(labels));
+        let labels = labels.as_deref();
         let n = x.shape()[1];
         let scale = scale
             .as_ref()
@@ -217,5 +311,5 @@ mod defaults {
 
     static WEIGHTS: &Aligned<[u8; 192]> = &Aligned(*include_bytes!("defaults.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -4,13 +4,15 @@
 // Producer of the model: pytorch 2.11.0+cu130
 
 #[allow(unused_imports)]
-pub use digits::Digits;
+pub use digits::{Digits, DigitsArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
-    use ::onnxc_runtime::Result;
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::{blocked, conv, matmul, pool, reduce};
     use ::onnxc_runtime::kernels::blocked::Channels;
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
@@ -34,7 +36,7 @@ mod digits {
     pub struct Digits {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: InlineArena<292>,
+        arena: DigitsArena,
     }
 
     impl Digits {
@@ -49,30 +51,63 @@ mod digits {
         pub const fn new() -> Digits {
             Digits {
                 weights: None,
-                arena: InlineArena::new(),
+                arena: DigitsArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Digits> {
-            let weights = Some(Weights::from_bytes(weights, Digits::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Digits> {
+            let weights = Some(weights.into().check(Digits::WEIGHT_BYTES)?);
             Ok(Digits {
                 weights,
-                arena: InlineArena::new(),
+                arena: DigitsArena::new(),
             })
         }
 
         /// Runs the model.
         pub fn infer(&mut self, image: &[f32; 64]) -> &[f32; 10] {
-            infer(self.weights(), self.arena.blocks(), image)
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                self.arena.memory.blocks(),
+                image,
+            )
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer(&mut self, image: &[f32]) -> Result<&[f32; 10]> {
+            Ok(self.infer(view::as_array("image", image)?))
+        }
+
+        /// Runs the model in the memory of the caller.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut DigitsArena,
+            image: &[f32; 64],
+        ) -> &'a [f32; 10] {
+            infer(WeightsView::new(&self.weights, WEIGHTS), arena.memory.blocks(), image)
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut DigitsArena,
+            image: &[f32],
+        ) -> Result<&'a [f32; 10]> {
+            Ok(self.infer_in(arena, view::as_array("image", image)?))
         }
     }
 
@@ -82,8 +117,25 @@ mod digits {
         }
     }
 
+    /// The memory of a run of [`Digits`].
+    ///
+    /// Threads share a model: each runs [`Digits::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct DigitsArena {
+        memory: InlineArena<292>,
+    }
+
+    impl DigitsArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> DigitsArena {
+            DigitsArena {
+                memory: InlineArena::new(),
+            }
+        }
+    }
+
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut [Block],
         image: &[f32],
     ) -> &'a [f32; 10] {
@@ -252,5 +304,5 @@ mod digits {
 
     static WEIGHTS: &Aligned<[u8; 58304]> = &Aligned(*include_bytes!("digits.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

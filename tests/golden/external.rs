@@ -4,13 +4,15 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use external::External;
+pub use external::{External, ExternalArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod external {
-    use ::onnxc_runtime::Result;
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::binary;
     use ::onnxc_runtime::kernels::geometry::Broadcast;
 
@@ -28,7 +30,7 @@ mod external {
     pub struct External {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: InlineArena<1>,
+        arena: ExternalArena,
     }
 
     impl External {
@@ -43,30 +45,63 @@ mod external {
         pub const fn new() -> External {
             External {
                 weights: None,
-                arena: InlineArena::new(),
+                arena: ExternalArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<External> {
-            let weights = Some(Weights::from_bytes(weights, External::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<External> {
+            let weights = Some(weights.into().check(External::WEIGHT_BYTES)?);
             Ok(External {
                 weights,
-                arena: InlineArena::new(),
+                arena: ExternalArena::new(),
             })
         }
 
         /// Runs the model.
         pub fn infer(&mut self, x: &[f32; 2]) -> &[f32; 2] {
-            infer(self.weights(), self.arena.blocks(), x)
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                self.arena.memory.blocks(),
+                x,
+            )
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer(&mut self, x: &[f32]) -> Result<&[f32; 2]> {
+            Ok(self.infer(view::as_array("x", x)?))
+        }
+
+        /// Runs the model in the memory of the caller.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut ExternalArena,
+            x: &[f32; 2],
+        ) -> &'a [f32; 2] {
+            infer(WeightsView::new(&self.weights, WEIGHTS), arena.memory.blocks(), x)
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut ExternalArena,
+            x: &[f32],
+        ) -> Result<&'a [f32; 2]> {
+            Ok(self.infer_in(arena, view::as_array("x", x)?))
         }
     }
 
@@ -76,7 +111,28 @@ mod external {
         }
     }
 
-    fn infer<'a>(weights: Weights, arena: &'a mut [Block], x: &[f32]) -> &'a [f32; 2] {
+    /// The memory of a run of [`External`].
+    ///
+    /// Threads share a model: each runs [`External::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct ExternalArena {
+        memory: InlineArena<1>,
+    }
+
+    impl ExternalArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> ExternalArena {
+            ExternalArena {
+                memory: InlineArena::new(),
+            }
+        }
+    }
+
+    fn infer<'a>(
+        weights: WeightsView<'_>,
+        arena: &'a mut [Block],
+        x: &[f32],
+    ) -> &'a [f32; 2] {
         // y: Mul -> float[2]
         let y = borrow(arena, Y.write());
         binary::mul(x, weights.get(W), y, Y_BROADCAST);
@@ -98,5 +154,5 @@ mod external {
 
     static WEIGHTS: &Aligned<[u8; 64]> = &Aligned(*include_bytes!("external.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -3,7 +3,7 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use free::Free;
+pub use free::{Free, FreeArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
@@ -30,7 +30,7 @@ mod free {
     /// - Multiply-adds: see `macs`
     #[derive(Clone, Debug)]
     pub struct Free {
-        arena: DynamicArena<0>,
+        arena: FreeArena,
     }
 
     impl Free {
@@ -47,7 +47,7 @@ mod free {
 
         /// Creates the model.
         pub const fn new() -> Free {
-            Free { arena: DynamicArena::new() }
+            Free { arena: FreeArena::new() }
         }
 
         /// Runs the model.
@@ -61,13 +61,76 @@ mod free {
             x: View<'_, f32, 3>,
             w: &[f32; 32],
         ) -> Result<View<'_, f32, 3>> {
-            infer(&mut self.arena, x, w)
+            infer(&mut self.arena.memory, x, w)
+        }
+
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn try_infer(
+            &mut self,
+            x: View<'_, f32, 3>,
+            w: &[f32],
+        ) -> Result<View<'_, f32, 3>> {
+            self.infer(x, view::as_array("w", w)?)
+        }
+
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut FreeArena,
+            x: View<'_, f32, 3>,
+            w: &[f32; 32],
+        ) -> Result<View<'a, f32, 3>> {
+            infer(&mut arena.memory, x, w)
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut FreeArena,
+            x: View<'_, f32, 3>,
+            w: &[f32],
+        ) -> Result<View<'a, f32, 3>> {
+            self.infer_in(arena, x, view::as_array("w", w)?)
         }
     }
 
     impl Default for Free {
         fn default() -> Self {
             Self::new()
+        }
+    }
+
+    /// The memory of a run of [`Free`].
+    ///
+    /// Threads share a model: each runs [`Free::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct FreeArena {
+        memory: DynamicArena<0>,
+    }
+
+    impl FreeArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> FreeArena {
+            FreeArena {
+                memory: DynamicArena::new(),
+            }
         }
     }
 
@@ -172,5 +235,5 @@ mod free {
     const KEPT_SCRATCH: DynamicSlot<f32> = DynamicSlot::new(1, 2, 2);
     const Y: DynamicSlot<f32> = DynamicSlot::new(2, 4, 4); // [batch, 4, ((samples - 1) / 4) / 2]
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -8,8 +8,10 @@ pub use learn::Learn;
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn {
-    use ::onnxc_runtime::{Result, variable};
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, variable, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::{binary, matmul, random, reduce, reshape};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::{Broadcast, Reduction};
@@ -67,13 +69,15 @@ mod learn {
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Learn> {
-            let weights = Some(Weights::from_bytes(weights, Learn::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Learn> {
+            let weights = Some(weights.into().check(Learn::WEIGHT_BYTES)?);
             Ok(Learn {
                 weights,
                 arena: InlineArena::new(),
@@ -96,6 +100,15 @@ mod learn {
             infer(self.arena.blocks(), x)
         }
 
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer(&mut self, x: &[f32]) -> Result<&[f32; 4]> {
+            Ok(self.infer(view::as_array("x", x)?))
+        }
+
         /// Runs one iteration of the training algorithm `fit`.
         ///
         /// | | name | type |
@@ -105,7 +118,16 @@ mod learn {
         /// | output | `loss` | `float` |
         pub fn fit(&mut self, x: &[f32; 8], target: &[f32; 4]) -> f32 {
             self.initialize_variables();
-            fit(self.weights(), self.arena.blocks(), x, target)
+            fit(WeightsView::new(&self.weights, WEIGHTS), self.arena.blocks(), x, target)
+        }
+
+        /// Runs [`Self::fit`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_fit(&mut self, x: &[f32], target: &[f32]) -> Result<f32> {
+            Ok(self.fit(view::as_array("x", x)?, view::as_array("target", target)?))
         }
 
         /// Runs one iteration of the training algorithm `average`.
@@ -115,7 +137,17 @@ mod learn {
         /// | input | `x` | `float[4, 2]` |
         pub fn average(&mut self, x: &[f32; 8]) {
             self.initialize_variables();
-            average(self.weights(), self.arena.blocks(), x)
+            average(WeightsView::new(&self.weights, WEIGHTS), self.arena.blocks(), x)
+        }
+
+        /// Runs [`Self::average`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_average(&mut self, x: &[f32]) -> Result {
+            self.average(view::as_array("x", x)?);
+            Ok(())
         }
 
         /// Initializes the variables by the initialization graphs of the model.
@@ -123,7 +155,11 @@ mod learn {
         /// The random numbers restart from the seed that was set last.
         pub fn init(&mut self) {
             self.init_draws.restart();
-            init(self.weights(), self.arena.blocks(), &mut self.init_draws);
+            init(
+                WeightsView::new(&self.weights, WEIGHTS),
+                self.arena.blocks(),
+                &mut self.init_draws,
+            );
             self.variables_initialized = true;
         }
 
@@ -132,7 +168,7 @@ mod learn {
         /// The random numbers restart from the seed that was set last.
         pub fn reset(&mut self) {
             self.init_draws.restart();
-            reset(self.weights(), self.arena.blocks());
+            reset(WeightsView::new(&self.weights, WEIGHTS), self.arena.blocks());
             self.variables_initialized = true;
         }
 
@@ -167,10 +203,6 @@ mod learn {
                 self.reset();
             }
         }
-
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
-        }
     }
 
     impl Default for Learn {
@@ -190,7 +222,7 @@ mod learn {
         borrow(arena, Y.array::<4>())
     }
 
-    fn reset(weights: Weights, arena: &mut [Block]) {
+    fn reset(weights: WeightsView<'_>, arena: &mut [Block]) {
         // w: becomes initial w
         let w = borrow(arena, W.write());
         reshape::identity(weights.get(INITIAL_W), w);
@@ -208,7 +240,7 @@ mod learn {
         reshape::identity(weights.get(INITIAL_ITERATION), iteration);
     }
 
-    fn init(weights: Weights, arena: &mut [Block], draws: &mut Draws<1>) {
+    fn init(weights: WeightsView<'_>, arena: &mut [Block], draws: &mut Draws<1>) {
         // w0: RandomNormal -> float[2, 1]
         let w = borrow(arena, W.write());
         random::random_normal(w, 0.0, 0.1, draws.named(0, 0x08cb8607b56d7952));
@@ -226,7 +258,12 @@ mod learn {
         reshape::identity(weights.get(INITIAL_ITERATION), iteration);
     }
 
-    fn fit(weights: Weights, arena: &mut [Block], x: &[f32], target: &[f32]) -> f32 {
+    fn fit(
+        weights: WeightsView<'_>,
+        arena: &mut [Block],
+        x: &[f32],
+        target: &[f32],
+    ) -> f32 {
         // y: MatMul -> float[4, 1]
         let (y, scratch, w, b) = borrow(
             arena,
@@ -319,7 +356,7 @@ mod learn {
         loss[0]
     }
 
-    fn average(weights: Weights, arena: &mut [Block], x: &[f32]) {
+    fn average(weights: WeightsView<'_>, arena: &mut [Block], x: &[f32]) {
         // new_part: Sub -> float[2, 1]
         let (new_part, w, slow) = borrow(
             arena,
@@ -428,5 +465,5 @@ mod learn {
 
     static WEIGHTS: &Aligned<[u8; 512]> = &Aligned(*include_bytes!("learn.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

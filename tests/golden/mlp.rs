@@ -4,13 +4,15 @@
 // Producer of the model: hand
 
 #[allow(unused_imports)]
-pub use mlp::Mlp;
+pub use mlp::{Mlp, MlpArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod mlp {
-    use ::onnxc_runtime::Result;
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::{matmul, softmax};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::Axis;
@@ -35,7 +37,7 @@ mod mlp {
     pub struct Mlp {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: InlineArena<2>,
+        arena: MlpArena,
     }
 
     impl Mlp {
@@ -50,30 +52,67 @@ mod mlp {
         pub const fn new() -> Mlp {
             Mlp {
                 weights: None,
-                arena: InlineArena::new(),
+                arena: MlpArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Mlp> {
-            let weights = Some(Weights::from_bytes(weights, Mlp::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Mlp> {
+            let weights = Some(weights.into().check(Mlp::WEIGHT_BYTES)?);
             Ok(Mlp {
                 weights,
-                arena: InlineArena::new(),
+                arena: MlpArena::new(),
             })
         }
 
         /// Runs the model.
         pub fn infer(&mut self, features: &[f32; 3]) -> &[f32; 2] {
-            infer(self.weights(), self.arena.blocks(), features)
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                self.arena.memory.blocks(),
+                features,
+            )
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer(&mut self, features: &[f32]) -> Result<&[f32; 2]> {
+            Ok(self.infer(view::as_array("features", features)?))
+        }
+
+        /// Runs the model in the memory of the caller.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut MlpArena,
+            features: &[f32; 3],
+        ) -> &'a [f32; 2] {
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                arena.memory.blocks(),
+                features,
+            )
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut MlpArena,
+            features: &[f32],
+        ) -> Result<&'a [f32; 2]> {
+            Ok(self.infer_in(arena, view::as_array("features", features)?))
         }
     }
 
@@ -83,8 +122,25 @@ mod mlp {
         }
     }
 
+    /// The memory of a run of [`Mlp`].
+    ///
+    /// Threads share a model: each runs [`Mlp::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct MlpArena {
+        memory: InlineArena<2>,
+    }
+
+    impl MlpArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> MlpArena {
+            MlpArena {
+                memory: InlineArena::new(),
+            }
+        }
+    }
+
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut [Block],
         features: &[f32],
     ) -> &'a [f32; 2] {
@@ -156,5 +212,5 @@ mod mlp {
 
     static WEIGHTS: &Aligned<[u8; 512]> = &Aligned(*include_bytes!("mlp.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -3,14 +3,14 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use network::{Network, NetworkOutput};
+pub use network::{Network, NetworkArena, NetworkOutput};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod network {
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
-        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, borrow,
+        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,
     };
     use ::onnxc_runtime::kernels::{binary, conv, matmul, pool, reduce, softmax, unary};
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
@@ -39,7 +39,7 @@ mod network {
     pub struct Network {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: DynamicArena<0>,
+        arena: NetworkArena,
     }
 
     impl Network {
@@ -62,20 +62,22 @@ mod network {
         pub const fn new() -> Network {
             Network {
                 weights: None,
-                arena: DynamicArena::new(),
+                arena: NetworkArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Network> {
-            let weights = Some(Weights::from_bytes(weights, Network::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Network> {
+            let weights = Some(weights.into().check(Network::WEIGHT_BYTES)?);
             Ok(Network {
                 weights,
-                arena: DynamicArena::new(),
+                arena: NetworkArena::new(),
             })
         }
 
@@ -90,17 +92,50 @@ mod network {
             x: View<'_, f32, 3>,
             table: View<'_, f32, 2>,
         ) -> Result<NetworkOutput<'_>> {
-            infer(self.weights(), &mut self.arena, x, table)
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                &mut self.arena.memory,
+                x,
+                table,
+            )
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut NetworkArena,
+            x: View<'_, f32, 3>,
+            table: View<'_, f32, 2>,
+        ) -> Result<NetworkOutput<'a>> {
+            infer(WeightsView::new(&self.weights, WEIGHTS), &mut arena.memory, x, table)
         }
     }
 
     impl Default for Network {
         fn default() -> Self {
             Self::new()
+        }
+    }
+
+    /// The memory of a run of [`Network`].
+    ///
+    /// Threads share a model: each runs [`Network::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct NetworkArena {
+        memory: DynamicArena<0>,
+    }
+
+    impl NetworkArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> NetworkArena {
+            NetworkArena {
+                memory: DynamicArena::new(),
+            }
         }
     }
 
@@ -114,7 +149,7 @@ mod network {
     }
 
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut DynamicArena<0>,
         x: View<'_, f32, 3>,
         table: View<'_, f32, 2>,
@@ -381,5 +416,5 @@ mod network {
 
     static WEIGHTS: &Aligned<[u8; 448]> = &Aligned(*include_bytes!("network.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -3,7 +3,7 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use scale::Scale;
+pub use scale::{Scale, ScaleArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
@@ -28,7 +28,7 @@ mod scale {
     /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
     #[derive(Clone, Debug)]
     pub struct Scale {
-        arena: DynamicArena<0>,
+        arena: ScaleArena,
     }
 
     impl Scale {
@@ -43,9 +43,7 @@ mod scale {
 
         /// Creates the model.
         pub const fn new() -> Scale {
-            Scale {
-                arena: DynamicArena::new(),
-            }
+            Scale { arena: ScaleArena::new() }
         }
 
         /// Runs the model.
@@ -60,13 +58,46 @@ mod scale {
             by: f32,
             keep: bool,
         ) -> Result<View<'_, f32, 2>> {
-            infer(&mut self.arena, x, &[by], &[keep])
+            infer(&mut self.arena.memory, x, &[by], &[keep])
+        }
+
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut ScaleArena,
+            x: View<'_, f32, 2>,
+            by: f32,
+            keep: bool,
+        ) -> Result<View<'a, f32, 2>> {
+            infer(&mut arena.memory, x, &[by], &[keep])
         }
     }
 
     impl Default for Scale {
         fn default() -> Self {
             Self::new()
+        }
+    }
+
+    /// The memory of a run of [`Scale`].
+    ///
+    /// Threads share a model: each runs [`Scale::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct ScaleArena {
+        memory: DynamicArena<0>,
+    }
+
+    impl ScaleArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> ScaleArena {
+            ScaleArena {
+                memory: DynamicArena::new(),
+            }
         }
     }
 
@@ -125,5 +156,5 @@ mod scale {
     const SCALED: DynamicSlot<f32> = DynamicSlot::new(0, 1, 2); // [batch, sequence_length]
     const Y: DynamicSlot<f32> = DynamicSlot::new(1, 2, 2); // [batch, sequence_length]
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -4,13 +4,15 @@
 // ONNX IR version 10; operator sets: ai.onnx 21
 
 #[allow(unused_imports)]
-pub use stream::Stream;
+pub use stream::{Stream, StreamArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod stream {
-    use ::onnxc_runtime::Result;
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::{binary, reshape, rnn};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::Broadcast;
@@ -35,9 +37,7 @@ mod stream {
     pub struct Stream {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: InlineArena<12>,
-        /// Whether the arena holds the state.
-        state_initialized: bool,
+        arena: StreamArena,
     }
 
     impl Stream {
@@ -52,28 +52,28 @@ mod stream {
         pub const fn new() -> Stream {
             Stream {
                 weights: None,
-                arena: InlineArena::new(),
-                state_initialized: false,
+                arena: StreamArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Stream> {
-            let weights = Some(Weights::from_bytes(weights, Stream::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Stream> {
+            let weights = Some(weights.into().check(Stream::WEIGHT_BYTES)?);
             Ok(Stream {
                 weights,
-                arena: InlineArena::new(),
-                state_initialized: false,
+                arena: StreamArena::new(),
             })
         }
 
         /// Resets the state: the next run starts from the initial one.
         pub fn reset(&mut self) {
-            self.state_initialized = false;
+            self.arena.reset();
         }
 
         /// Runs the model.
@@ -83,11 +83,57 @@ mod stream {
         /// A node cannot take the values that it is given, such as an index out of range.
         /// After an error in the middle of a run, the state is reset.
         pub fn infer(&mut self, x: &[f32; 2]) -> Result<&[f32; 3]> {
-            infer(self.weights(), self.arena.blocks(), &mut self.state_initialized, x)
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                self.arena.memory.blocks(),
+                &mut self.arena.state_initialized,
+                x,
+            )
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// A node cannot take the values that it is given, such as an index out of range.
+        /// After an error in the middle of a run, the state is reset.
+        pub fn try_infer(&mut self, x: &[f32]) -> Result<&[f32; 3]> {
+            self.infer(view::as_array("x", x)?)
+        }
+
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// A node cannot take the values that it is given, such as an index out of range.
+        /// After an error in the middle of a run, the state is reset.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut StreamArena,
+            x: &[f32; 2],
+        ) -> Result<&'a [f32; 3]> {
+            infer(
+                WeightsView::new(&self.weights, WEIGHTS),
+                arena.memory.blocks(),
+                &mut arena.state_initialized,
+                x,
+            )
+        }
+
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// A node cannot take the values that it is given, such as an index out of range.
+        /// After an error in the middle of a run, the state is reset.
+        pub fn try_infer_in<'a>(
+            &self,
+            arena: &'a mut StreamArena,
+            x: &[f32],
+        ) -> Result<&'a [f32; 3]> {
+            self.infer_in(arena, view::as_array("x", x)?)
         }
     }
 
@@ -97,8 +143,33 @@ mod stream {
         }
     }
 
+    /// The memory of a run of [`Stream`], with the state.
+    ///
+    /// Threads share a model: each runs [`Stream::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct StreamArena {
+        memory: InlineArena<12>,
+        /// Whether the arena holds the state.
+        state_initialized: bool,
+    }
+
+    impl StreamArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> StreamArena {
+            StreamArena {
+                memory: InlineArena::new(),
+                state_initialized: false,
+            }
+        }
+
+        /// Resets the state: the next run starts from the initial one.
+        pub fn reset(&mut self) {
+            self.state_initialized = false;
+        }
+    }
+
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut [Block],
         state_initialized: &mut bool,
         x: &[f32],
@@ -177,5 +248,5 @@ mod stream {
 
     static WEIGHTS: &Aligned<[u8; 576]> = &Aligned(*include_bytes!("stream.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -254,7 +254,8 @@ fn models_share_an_arena_from_the_caller() {
 #[test]
 fn threads_share_a_model_and_each_has_an_arena() {
     let directory = scratch("interface_threads");
-    let sizes = ["--dim=batch=2", "--dim=n=6", "--const=table=[[1, 2], [0.5, -1], [-2, 1.5]]"];
+    let table = "--const=table=[1, 2, 0.5, -1, -2, 1.5]";
+    let sizes = ["--dim=batch=2", "--dim=n=6", "--dim=classes=3", table];
     compile_module(&directory, "network", "network", &sizes);
     compile_module(&directory, "stream", "stream", &["--state=h=h_next", "--state=past=sum"]);
     compile_module(&directory, "random", "random", &[]);

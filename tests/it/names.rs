@@ -45,11 +45,16 @@ const HOSTILE: &[&str] = &[
 /// Names of generated code, names of Rust's prelude, and names that become the same identifier.
 const TAKEN: &[&str] = &[
     "infer",
+    "infer_in",
     "new",
     "reset",
     "with_weights",
     "Model",
     "ModelOutput",
+    "ModelArena",
+    "Inline",
+    "Heap",
+    "Dynamic",
     "State",
     "state",
     "arena",

@@ -12,8 +12,8 @@ const BYTES: usize = larger(mlp::Mlp::PEAK_ARENA_BYTES, scale::Scale::PEAK_ARENA
 
 fn main() {
     let mut arena = InlineArena::<{ BYTES.div_ceil(Block::BYTES) }>::new();
-    let (mut scores, mut own) = (mlp::Mlp::new(), own::Own::new());
-    let mut scale = scale::Scale::new();
+    let (scores, mut own) = (mlp::Mlp::new(), own::Own::new());
+    let scale = scale::Scale::new();
     assert_eq!(size_of_val(&scores), size_of::<onnxc_runtime::arena::Weights>());
     for run in 0..3 {
         let features = [run as f32, -0.5, 2.0];

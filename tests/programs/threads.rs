@@ -109,10 +109,10 @@ fn owners_live_as_long_as_the_last_model() {
     assert_eq!(dropped.load(Relaxed), 1);
     assert_eq!(bits(model.infer(&image(1)).scores), expected);
     let weights = Weights::from(WEIGHTS.to_vec());
-    let mut models = [weights.clone(), weights].map(|weights| Network::with_weights(weights).unwrap());
-    models.iter_mut().for_each(|model| {
+    for weights in [weights.clone(), weights] {
+        let mut model = Network::with_weights(weights).unwrap();
         assert_eq!(bits(model.infer(&image(1)).scores), expected);
-    });
+    }
 }
 
 fn wrong_lengths_are_errors() {

@@ -53,7 +53,7 @@ impl Method<'_> {
         quote!(#binds #checks #layout #found)
     }
 
-    /// Turns the strings of inputs, which callers own, into elements.
+    /// Copies the strings of inputs, which callers own, to elements.
     fn own_strings(&self) -> TokenStream {
         let inputs = self.inputs.iter().filter(|input| input.dtype == DType::String);
         let statements = inputs.map(|Input { name, form, .. }| match form {

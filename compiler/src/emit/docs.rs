@@ -125,7 +125,7 @@ pub fn arena(method: &Method<'_>) -> TokenStream {
     doc(&[
         format!("The memory of a run of [`{model}`]{what}."),
         String::new(),
-        format!("Threads share a model: each runs [`{model}::infer_in`] in an arena of its own."),
+        format!("Threads share a model: each runs [`{model}::infer_in`] in a separate arena."),
     ])
 }
 

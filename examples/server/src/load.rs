@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What the load test measured.
+/// The measurements of the load test.
 #[derive(Debug)]
 pub struct Report {
     pub requests: usize,

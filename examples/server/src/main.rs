@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo run --release -p digits-server                 # serves on port 8080
-//! cargo run --release -p digits-server -- 100000       # a load test with so many requests
+//! cargo run --release -p digits-server -- 100000       # a load test of 100000 requests
 //! ```
 
 mod load;
@@ -32,7 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let folder = folder("serve");
     let models = Models::new(Path::new(WEIGHTS), &folder)?;
-    server::serve(&server::listen("127.0.0.1:8080")?, &models);
+    let server = server::listen("127.0.0.1:8080")?;
+    println!("listening on http://{}", server.server_addr());
+    server::serve(&server, &models);
     Ok(())
 }
 

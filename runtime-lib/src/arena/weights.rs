@@ -16,7 +16,7 @@ pub struct Weights {
     owner: Owner,
 }
 
-/// What the bytes belong to; nothing if they are static.
+/// The owner of the bytes; nothing if they are static.
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 type Owner = Option<alloc::sync::Arc<dyn Send + Sync>>;
 #[cfg(not(all(feature = "alloc", target_has_atomic = "ptr")))]

@@ -124,6 +124,6 @@ fn large(arena: &mut Arena, print: Print<'_>, sound: &[f32; 240], planes: &[f32;
     floats(print, "digits", digits::Digits::new().infer_in(arena, &image));
     floats(print, "digits_fast", digits_fast::DigitsFast::new().infer_in(arena, &image));
     floats(print, "keywords_fast", keywords_fast::KeywordsFast::new().infer_in(arena, sound));
-    let mut model = quantized_fast::QuantizedFast::new();
+    let model = quantized_fast::QuantizedFast::new();
     integers(print, "quantized_fast", model.infer_in(arena, planes));
 }

@@ -25,7 +25,7 @@ fn main() -> ! {
     static mut DIGITS: Digits = Digits::new();
     static mut ARENA: InlineArena<{ DigitsInt8::PEAK_ARENA_BYTES.div_ceil(Block::BYTES) }> =
         InlineArena::new();
-    let mut digits_int8 = DigitsInt8::new();
+    let digits_int8 = DigitsInt8::new();
     let mut right = [0, 0];
     for (i, digit) in held_out().enumerate() {
         let scores = DIGITS.infer(&digit.image);

@@ -29,7 +29,7 @@ fn main() -> ! {
     // `entry` makes this static local, so it is borrowed once.
     static mut ARENA: InlineArena<{ KeywordsInt8::PEAK_ARENA_BYTES.div_ceil(Block::BYTES) }> =
         InlineArena::new();
-    let mut model = KeywordsInt8::new();
+    let model = KeywordsInt8::new();
     let scores = model.infer_in(ARENA, &sound());
     let mut best = 0;
     for (word, &score) in scores.iter().enumerate() {

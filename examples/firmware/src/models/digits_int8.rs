@@ -10,8 +10,10 @@ pub use digits_int8::DigitsInt8;
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_int8 {
-    use ::onnxc_runtime::Result;
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::{nhwc, quantize, quantized, reduce};
     use ::onnxc_runtime::kernels::blocked::Channels;
     use ::onnxc_runtime::kernels::conv::{Conv, WeightLayout};
@@ -51,27 +53,38 @@ mod digits_int8 {
             DigitsInt8 { weights: None }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<DigitsInt8> {
-            let weights = Some(Weights::from_bytes(weights, DigitsInt8::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<DigitsInt8> {
+            let weights = Some(weights.into().check(DigitsInt8::WEIGHT_BYTES)?);
             Ok(DigitsInt8 { weights })
         }
 
         /// Runs the model in an arena of at least `PEAK_ARENA_BYTES`.
         pub fn infer_in<'a, const BLOCKS: usize>(
-            &mut self,
+            &self,
             arena: &'a mut InlineArena<BLOCKS>,
             image: &[f32; 64],
         ) -> &'a [f32; 10] {
-            infer(self.weights(), arena.first::<96>(), image)
+            infer(WeightsView::new(&self.weights, WEIGHTS), arena.first::<96>(), image)
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs [`Self::infer_in`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer_in<'a, const BLOCKS: usize>(
+            &self,
+            arena: &'a mut InlineArena<BLOCKS>,
+            image: &[f32],
+        ) -> Result<&'a [f32; 10]> {
+            Ok(self.infer_in(arena, view::as_array("image", image)?))
         }
     }
 
@@ -82,7 +95,7 @@ mod digits_int8 {
     }
 
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut [Block],
         image: &[f32],
     ) -> &'a [f32; 10] {
@@ -478,5 +491,5 @@ mod digits_int8 {
         *include_bytes!("digits_int8.weights"),
     );
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -10,8 +10,10 @@ pub use digits_learner::DigitsLearner;
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner {
-    use ::onnxc_runtime::{Result, variable};
-    use ::onnxc_runtime::arena::{Aligned, Block, InlineArena, Slot, Weights, borrow};
+    use ::onnxc_runtime::{Result, variable, view};
+    use ::onnxc_runtime::arena::{
+        Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
+    };
     use ::onnxc_runtime::kernels::{
         binary, blocked, compare, conv, expand, gate, loss, matmul, optimizer, pool,
         reduce, reshape, select, softmax, unary,
@@ -85,15 +87,15 @@ mod digits_learner {
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<DigitsLearner> {
-            let weights = Some(
-                Weights::from_bytes(weights, DigitsLearner::WEIGHT_BYTES)?,
-            );
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<DigitsLearner> {
+            let weights = Some(weights.into().check(DigitsLearner::WEIGHT_BYTES)?);
             Ok(DigitsLearner {
                 weights,
                 arena: InlineArena::new(),
@@ -104,7 +106,16 @@ mod digits_learner {
         /// Runs the model.
         pub fn infer(&mut self, image: &[f32; 64]) -> &[f32; 10] {
             self.initialize_variables();
-            infer(self.weights(), self.arena.blocks(), image)
+            infer(WeightsView::new(&self.weights, WEIGHTS), self.arena.blocks(), image)
+        }
+
+        /// Runs [`Self::infer`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        pub fn try_infer(&mut self, image: &[f32]) -> Result<&[f32; 10]> {
+            Ok(self.infer(view::as_array("image", image)?))
         }
 
         /// Runs one iteration of the training algorithm `step`.
@@ -121,18 +132,34 @@ mod digits_learner {
         /// After an error, the variables are unchanged.
         pub fn step(&mut self, image: &[f32; 64], label: &[i64; 1]) -> Result<f32> {
             self.initialize_variables();
-            step(self.weights(), self.arena.blocks(), image, label)
+            step(
+                WeightsView::new(&self.weights, WEIGHTS),
+                self.arena.blocks(),
+                image,
+                label,
+            )
+        }
+
+        /// Runs [`Self::step`] on slices, whose lengths it checks.
+        ///
+        /// # Errors
+        ///
+        /// The length of a slice is not that of its input.
+        /// A node cannot take the values that it is given, such as an index out of range.
+        /// After an error, the variables are unchanged.
+        pub fn try_step(&mut self, image: &[f32], label: &[i64]) -> Result<f32> {
+            self.step(view::as_array("image", image)?, view::as_array("label", label)?)
         }
 
         /// Initializes the variables by the initialization graphs of the model.
         pub fn init(&mut self) {
-            init(self.weights(), self.arena.blocks());
+            init(WeightsView::new(&self.weights, WEIGHTS), self.arena.blocks());
             self.variables_initialized = true;
         }
 
         /// Sets the variables to the values in the model file.
         pub fn reset(&mut self) {
-            reset(self.weights(), self.arena.blocks());
+            reset(WeightsView::new(&self.weights, WEIGHTS), self.arena.blocks());
             self.variables_initialized = true;
         }
 
@@ -167,10 +194,6 @@ mod digits_learner {
                 self.reset();
             }
         }
-
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
-        }
     }
 
     impl Default for DigitsLearner {
@@ -180,7 +203,7 @@ mod digits_learner {
     }
 
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut [Block],
         image: &[f32],
     ) -> &'a [f32; 10] {
@@ -269,7 +292,7 @@ mod digits_learner {
         borrow(arena, SCORES.array::<10>())
     }
 
-    fn reset(weights: Weights, arena: &mut [Block]) {
+    fn reset(weights: WeightsView<'_>, arena: &mut [Block]) {
         // 7.weight: becomes initial 7.weight
         let x7_weight = borrow(arena, X7_WEIGHT.write());
         reshape::identity(weights.get(INITIAL_7_WEIGHT), x7_weight);
@@ -307,7 +330,7 @@ mod digits_learner {
         reshape::identity(weights.get(INITIAL_11_BIAS_MOMENTUM), x11_bias_momentum);
     }
 
-    fn init(weights: Weights, arena: &mut [Block]) {
+    fn init(weights: WeightsView<'_>, arena: &mut [Block]) {
         // 7.weight: becomes initial 7.weight
         let x7_weight = borrow(arena, X7_WEIGHT.write());
         reshape::identity(weights.get(INITIAL_7_WEIGHT), x7_weight);
@@ -346,7 +369,7 @@ mod digits_learner {
     }
 
     fn step(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &mut [Block],
         image: &[f32],
         label: &[i64],
@@ -1031,5 +1054,5 @@ mod digits_learner {
         *include_bytes!("digits_learner.weights"),
     );
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -56,7 +56,7 @@ fn main() -> ! {
     // SAFETY: the program starts once, and nothing else refers to these statics.
     let (arena, input) = unsafe { (&mut *addr_of_mut!(ARENA), &mut *addr_of_mut!(INPUT)) };
     fill(input);
-    let mut model = Counted::new();
+    let model = Counted::new();
     // SAFETY: the linker script leaves the memory after the statics to the stack.
     let stack = unsafe { Stack::paint(&raw mut _stack_end) };
     // SAFETY: the marker instructions do nothing.
