@@ -71,8 +71,7 @@ macro_rules! compare {
             $(
                 if case == at {
                     let mut fixed = $fixed::Model::new();
-                    let (x, table) = (x[..].try_into().unwrap(), table[..].try_into().unwrap());
-                    let fixed = fixed.infer(x, table);
+                    let fixed = fixed.try_infer(&x, &table).unwrap();
                     let expected = (bits(&fixed.scores[..]), bits(&fixed.flat[..]));
                     assert!(found == expected, "draw {draw}: {:?}", SIZES[case]);
                 }

@@ -2,7 +2,7 @@
 
 use super::{
     ArenaIn, Source, Style, custom,
-    entry::Memory,
+    memory::Memory,
     method::Method,
     text::{cell, code, doc, escape, line, wrap},
 };

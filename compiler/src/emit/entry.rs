@@ -2,39 +2,14 @@
 //! with slices for inputs that are arrays.
 
 use super::{
-    ArenaIn,
-    context::Context,
     docs,
+    memory::Memory,
     method::{Input, Method},
     port::{Form, Spelling},
     text::line,
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
-
-/// The memory that a public method runs in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Fields of a model that trains: its variables stay in them.
-    Fields,
-    /// The model's arena, a field of the type that belongs to the model.
-    Own,
-    /// An arena of that type in an argument.
-    Argument,
-    /// An arena of any type in an argument, which other models use too.
-    Shared,
-}
-
-impl Memory {
-    /// Returns the memory of each public method that runs a plan.
-    pub fn of_methods(cx: &Context) -> &'static [Memory] {
-        match cx.arena {
-            ArenaIn::Caller => &[Memory::Shared],
-            ArenaIn::Struct | ArenaIn::Heap if cx.is_training => &[Memory::Fields],
-            ArenaIn::Struct | ArenaIn::Heap => &[Memory::Own, Memory::Argument],
-        }
-    }
-}
 
 /// The type of inputs that are arrays.
 #[derive(Clone, Copy, PartialEq, Eq)]

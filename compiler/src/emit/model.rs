@@ -1,7 +1,7 @@
 //! The struct of a module with its constants and methods.
 
 use super::{
-    Style, context::Context, docs, entry::Memory, method::Method, tokens::number,
+    Style, context::Context, docs, memory::Memory, method::Method, tokens::number,
     training::Training,
 };
 use proc_macro2::{Ident, Literal, TokenStream};

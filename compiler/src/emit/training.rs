@@ -2,7 +2,7 @@
 
 use super::{
     context::Context,
-    entry::Memory,
+    memory::Memory,
     method::Method,
     text::doc,
     tokens::{array, number},

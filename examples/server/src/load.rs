@@ -1,7 +1,7 @@
 //! The load test: clients send requests while the model is replaced, and check every answer.
 
 use crate::{
-    WEIGHTS,
+    Result, WEIGHTS,
     digits::Digits,
     folder,
     models::Models,
@@ -10,7 +10,6 @@ use crate::{
 };
 use digits_data::{Digit, held_out};
 use std::{
-    error::Error,
     fmt, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -22,8 +21,6 @@ use std::{
 
 /// The time between two replacements.
 const PAUSE: Duration = Duration::from_millis(5);
-
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The measurements of the load test.
 #[derive(Debug)]
@@ -67,8 +64,8 @@ pub fn test(count: usize) -> Result<Report> {
     let weights = [halve(&weights), weights];
     let cases = cases(&weights)?;
     let folder = folder("load");
-    let models = Models::new(Path::new(WEIGHTS), &folder).map_err(|error| error.to_string())?;
-    let server = listen("127.0.0.1:0").map_err(|error| error.to_string())?;
+    let models = Models::new(Path::new(WEIGHTS), &folder)?;
+    let server = listen("127.0.0.1:0")?;
     let address = server.server_addr().to_ip().ok_or("the server has no address")?;
     let resident = [const { AtomicUsize::new(0) }; 2];
     let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -120,7 +117,7 @@ fn request(
     count: usize,
     next: &AtomicUsize,
     [at_start, at_tenth]: &[AtomicUsize; 2],
-) -> Result<()> {
+) -> Result {
     let mut client = Client::connect(address)?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);

@@ -25,7 +25,10 @@ mod digits {
 /// The weights that the build script wrote.
 const WEIGHTS: &str = concat!(env!("OUT_DIR"), "/digits.weights");
 
-fn main() -> Result<(), Box<dyn Error>> {
+/// The result of what may fail, in any thread.
+type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Result {
     if let Some(count) = env::args().nth(1) {
         println!("{}", load::test(count.parse()?)?);
         return Ok(());
@@ -44,7 +47,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_model_is_replaced_under_load_and_memory_stays_flat() -> Result<(), Box<dyn Error>> {
+fn a_model_is_replaced_under_load_and_memory_stays_flat() -> Result {
     let report = load::test(2000)?;
     println!("{report}");
     assert!(report.replaced >= 2, "{report}");

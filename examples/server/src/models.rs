@@ -1,9 +1,8 @@
 //! The model in use, and how it is replaced.
 
-use crate::digits::Digits;
+use crate::{Result, digits::Digits};
 use memmap2::Mmap;
 use std::{
-    error::Error,
     fs::{self, File},
     path::{Path, PathBuf},
     sync::{
@@ -24,7 +23,7 @@ pub struct Models {
 
 impl Models {
     /// Maps the weights in `file`. The weights of clients are stored in `folder`.
-    pub fn new(file: &Path, folder: &Path) -> Result<Models, Box<dyn Error>> {
+    pub fn new(file: &Path, folder: &Path) -> Result<Models> {
         fs::create_dir_all(folder)?;
         // SAFETY: nobody changes the file while the program runs.
         let map = unsafe { Mmap::map(&File::open(file)?)? };
@@ -40,7 +39,7 @@ impl Models {
     }
 
     /// Stores weights in a new file, and uses a model with them from now on.
-    pub fn replace(&self, weights: &[u8]) -> Result<(), Box<dyn Error>> {
+    pub fn replace(&self, weights: &[u8]) -> Result {
         let number = self.replaced.fetch_add(1, Ordering::Relaxed);
         let mapped = MappedFile::create(self.folder.join(format!("{number}.weights")), weights)?;
         let model = Arc::new(Digits::with_weights(Arc::new(mapped))?);

@@ -5,8 +5,8 @@
 //! | `POST /` | 64 little-endian `f32` pixels | 10 little-endian `f32` scores |
 //! | `PUT /weights` | a weights file of the model | nothing |
 
-use crate::{digits::DigitsArena, models::Models};
-use std::{error::Error, io::Read, thread};
+use crate::{Result, digits::DigitsArena, models::Models};
+use std::{io::Read, thread};
 use tiny_http::{Method, Request, Response, Server};
 
 /// The number of threads that answer requests.
@@ -16,8 +16,8 @@ pub const WORKERS: usize = 8;
 const LONGEST_BODY: u64 = 1 << 20;
 
 /// Listens on an address.
-pub fn listen(address: &str) -> Result<Server, Box<dyn Error>> {
-    Server::http(address).map_err(|error| error as Box<dyn Error>)
+pub fn listen(address: &str) -> Result<Server> {
+    Server::http(address)
 }
 
 /// Answers requests until the server is unblocked once for each worker.
@@ -53,11 +53,7 @@ fn answer(mut request: Request, models: &Models, arena: &mut DigitsArena) {
 }
 
 /// Runs the model in use on the pixels of a body.
-fn classify(
-    body: &[u8],
-    models: &Models,
-    arena: &mut DigitsArena,
-) -> Result<Vec<u8>, Box<dyn Error>> {
+fn classify(body: &[u8], models: &Models, arena: &mut DigitsArena) -> Result<Vec<u8>> {
     let (pixels, _) = body.as_chunks();
     let pixels: Vec<f32> = pixels.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
     let model = models.current();
