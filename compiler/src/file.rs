@@ -1,14 +1,14 @@
 //! Reading files, where large ones are mapped, and replacing files atomically.
 
 use crate::{
-    diag::{Code, Diagnostic, Result},
-    mapping,
+    diag::{Code, Diagnostic, Result, quoted},
+    ident, mapping,
 };
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -89,9 +89,48 @@ fn nameless() -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Returns a function that makes a diagnostic of an error for the file at `path`.
+/// Returns a function that makes a diagnostic of an error in reading the file at `path`.
+pub fn unreadable(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
+    move |error| {
+        let diagnostic = unusable("read", path, &error);
+        match similar_file(path).filter(|_| error.kind() == ErrorKind::NotFound) {
+            Some(near) => diagnostic.help(format!("did you mean {}?", quoted(&near))),
+            None => diagnostic,
+        }
+    }
+}
+
+/// Returns a function that makes a diagnostic of an error in writing the file at `path`.
 pub fn refused(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
-    move |error| Diagnostic::new(Code::Io, error.to_string()).within(path.display().to_string())
+    move |error| unusable("written", path, &error)
+}
+
+/// The error for a file that cannot be read or written.
+fn unusable(verb: &str, path: &Path, error: &io::Error) -> Diagnostic {
+    let shown = |path: &Path| quoted(&path.display().to_string());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let missing = folder.filter(|folder| !folder.exists());
+    let reason = match (error.kind(), missing) {
+        (ErrorKind::NotFound, Some(folder)) => format!("there is no folder {}", shown(folder)),
+        (ErrorKind::NotFound, None) => "there is no file of this name".to_owned(),
+        (ErrorKind::PermissionDenied, _) => "permission is denied".to_owned(),
+        _ if path.is_dir() => "it is a folder".to_owned(),
+        _ => error.to_string(),
+    };
+    let message = format!("{} cannot be {verb}: {reason}", shown(path));
+    Diagnostic::new(Code::Io, message).within(path.display().to_string())
+}
+
+/// Returns the path of the file beside `path` with the most similar name.
+fn similar_file(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let mut names: Vec<String> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    let near = ident::nearest(name, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near).display().to_string())
 }
 
 /// Replaces a file atomically, if its bytes change.

@@ -410,7 +410,7 @@ impl CheckReport {
 }
 
 fn read(path: &Path) -> Result<Bytes, Diagnostic> {
-    file::read(path).map_err(file::refused(path))
+    file::read(path).map_err(file::unreadable(path))
 }
 
 /// Returns an error if the weights are too large for source text.

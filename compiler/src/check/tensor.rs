@@ -130,10 +130,11 @@ fn stored(
         }
     };
     if u64::try_from(entries) != Ok(expected) {
-        let message =
-            format!("`{field}` has {entries} entries, but type and shape want {expected}");
-        let note = format!("the tensor is {dtype}{:?}", proto.dims);
-        return Err(found(Code::BadTensor, message).note(note));
+        let unit = if field == "raw_data" { "bytes" } else { "entries" };
+        let sizes: Vec<String> = proto.dims.iter().map(i64::to_string).collect();
+        let ty = format!("{dtype}[{}]", sizes.join(", "));
+        let message = format!("`{field}` has {entries} {unit}, but {ty} takes {expected}");
+        return Err(found(Code::BadTensor, message));
     }
     if dtype == DType::Bool {
         let raw = proto.raw_data.iter().flat_map(|raw| raw.iter().map(|&byte| i32::from(byte)));

@@ -129,7 +129,8 @@ pub fn is_among(stages: &[&str], wanted: &str) -> Result<(), Diagnostic> {
     }
     let message = format!("there is no pass {}", quoted(wanted));
     let note = format!("the passes: {}", stages.join(", "));
-    Err(Diagnostic::new(Code::BadOption, message).note(note))
+    let error = Diagnostic::new(Code::BadOption, message).note(note);
+    Err(message::suggest(error, wanted, stages.iter().copied()))
 }
 
 /// The help of `--print-after`.

@@ -31,7 +31,7 @@ impl Format {
 
 /// Reads a file.
 pub fn bytes(path: &Path) -> Result<Bytes> {
-    file::read(path).map_err(file::refused(path))
+    file::read(path).map_err(file::unreadable(path))
 }
 
 /// Reads a value in the format of the file's extension. In `.pb` it has type `ty`, or is a tensor

@@ -1,6 +1,6 @@
 //! Reads the inputs of runs from files.
 
-use super::files;
+use super::{files, message};
 use onnxc::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     dim::Symbol,
@@ -78,7 +78,8 @@ pub fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
             true => "it has none".to_owned(),
             false => format!("its inputs are {}", known.join(", ")),
         };
-        Diagnostic::new(Code::BadOption, message).note(note)
+        let error = Diagnostic::new(Code::BadOption, message).note(note);
+        message::suggest(error, name, names.iter().copied())
     };
     inputs.keys().filter(|name| !names.contains(&name.as_str())).map(diagnostic).collect()
 }

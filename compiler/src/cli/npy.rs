@@ -190,6 +190,10 @@ fn bad(what: &str) -> Diagnostic {
 }
 
 fn unknown(order: &str, name: &str) -> Diagnostic {
+    if name == "O" {
+        return bad("this is an array of Python objects, which no tensor holds")
+            .help("save numbers with `.astype(\"float32\")`, and texts with `.astype(str)`");
+    }
     let name = quoted(&format!("{order}{name}"));
     bad(&format!("elements of NumPy's type {name} are not those of a tensor"))
 }

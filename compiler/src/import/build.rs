@@ -90,7 +90,10 @@ impl GraphBuilder<'_> {
                 let set = quoted(shown(name));
                 let message = format!("version {version} of the operator set {set} is not known");
                 let diagnostic = Diagnostic::new(Code::NewerOperatorSet, message);
-                self.found.push(diagnostic.note(format!("the newest version known is {newest}")));
+                let diagnostic = diagnostic
+                    .note(format!("the newest version known is {newest}"))
+                    .help("convert the model with `onnx.version_converter`, or export an older version");
+                self.found.push(diagnostic);
             }
             opsets.insert(name.to_owned(), version.min(newest));
         }

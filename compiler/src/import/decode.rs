@@ -1,6 +1,9 @@
 //! Decodes the bytes of a file to a model message.
 
-use super::text;
+use super::{
+    foreign::{self, Foreign},
+    text,
+};
 use crate::{
     diag::{Code, Diagnostic},
     file,
@@ -16,6 +19,9 @@ use onnxc_proto::{Bytes, ModelProto, decode_model};
 pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     if bytes.is_empty() {
         return Err(not_a_model("the file is empty"));
+    }
+    if let Some(Foreign { format, help }) = foreign::recognize(&bytes) {
+        return Err(not_a_model(&format!("the file is {format}")).help(help));
     }
     if is_text(&bytes) {
         // Copies the bytes: the file may be mapped, and another process could change it after the

@@ -11,6 +11,7 @@ mod decode;
 mod diagnostics;
 mod dimension_names;
 mod external;
+mod foreign;
 mod free_sizes;
 mod function;
 mod gather;

@@ -451,9 +451,17 @@ impl<'a> Infer<'a> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut common = vec![Dim::from(1); rank];
         for shape in shapes {
-            for (size, dim) in common[rank - shape.len()..].iter_mut().zip(*shape) {
+            let first = rank - shape.len();
+            for (i, (size, dim)) in common[first..].iter_mut().zip(*shape).enumerate() {
                 let Some(joined) = size.broadcast(dim) else {
-                    return Err(self.diagnostic(Code::ShapeMismatch, "the inputs do not broadcast"));
+                    // Some operators compare single axes, whose number is not known here.
+                    let axis =
+                        if rank > 1 { format!("axis {}", first + i) } else { "an axis".into() };
+                    let message = format!(
+                        "the inputs do not broadcast: {axis} has size {size:?} in one and \
+                         {dim:?} in another; one must be 1, or both equal"
+                    );
+                    return Err(self.diagnostic(Code::ShapeMismatch, message));
                 };
                 if *size != *dim && size.known() != Some(1) && dim.known() != Some(1) {
                     self.require(Condition::Broadcast(size.clone(), dim.clone()));

@@ -234,7 +234,8 @@ mod tests {
         check(Expand, &[x(), tensor(I64, [4])], 1, "float[y0_0, y0_1, y0_2, 4]");
         let kept = tensor(F32, [n(), 5.into(), 1.into()]);
         check(Expand, &[kept, tensor(I64, [4])], 1, "float[y0_0, y0_1, 5, y0_3]");
-        let expected = "the inputs do not broadcast";
+        let expected = "the inputs do not broadcast: axis 2 has size 4 in one and 3 in another; \
+                        one must be 1, or both equal";
         check(Expand, &[x(), Given::Ints(vec![3])], 1, expected);
         let expected = "a size must not be negative: 0 - 1 is less than 0";
         check(Expand, &[x(), Given::Ints(vec![-1])], 1, expected);

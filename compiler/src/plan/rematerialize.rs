@@ -14,13 +14,13 @@
 //! neither are calls inside of branches and loops.
 
 use super::{
-    Arg, Buffer, BufferId, Call, Operand, Place, Plan, Rematerialized, Step,
+    Arg, Buffer, BufferId, Call, Operand, Optimize, Place, Plan, Rematerialized, Step,
     memory::{self, Pressure},
     step::{loop_operands, operands, rename},
 };
 use crate::{
     arena::Map,
-    diag::{Code, Diagnostic},
+    diag::{Code, Diagnostic, quoted},
 };
 use std::{
     cmp::{Ordering, Reverse},
@@ -43,11 +43,15 @@ pub fn fit<'p>(
     plans: impl IntoIterator<Item = &'p mut Plan>,
     most: usize,
 ) -> Result<(), Diagnostic> {
-    let mut least = 0;
+    let (mut least, mut tightest, mut optimize) = (0, None, Optimize::Size);
     for plan in plans {
-        least = least.max(made_small(plan, most)?);
+        let found = made_small(plan, most)?;
+        if found > most && found > least {
+            tightest = tightest_moment(plan);
+        }
+        (least, optimize) = (least.max(found), plan.optimize);
     }
-    if least > most { Err(too_small(most, least)) } else { Ok(()) }
+    if least > most { Err(too_small(most, least, optimize, tightest)) } else { Ok(()) }
 }
 
 /// Shrinks the arena of `plan` to `most` bytes, or as far as possible, and returns its size.
@@ -64,14 +68,39 @@ fn made_small(plan: &mut Plan, most: usize) -> Result<usize, Diagnostic> {
     }
 }
 
-fn too_small(most: usize, least: usize) -> Diagnostic {
+fn too_small(
+    most: usize,
+    least: usize,
+    optimize: Optimize,
+    tightest: Option<String>,
+) -> Diagnostic {
     let message = format!("the model does not fit an arena of {most} bytes");
-    Diagnostic::new(Code::TooLarge, message)
-        .note(format!("computing values again makes it as small as {least} bytes"))
-        .help(
+    let diagnostic = Diagnostic::new(Code::TooLarge, message)
+        .note(format!("computing values again makes it as small as {least} bytes"));
+    let diagnostic = tightest.into_iter().fold(diagnostic, Diagnostic::note);
+    diagnostic.help(match optimize {
+        Optimize::Speed => {
             "smaller dimensions (`--dim batch=1`), an optimizer with fewer variables, or \
-             `--optimize size` need less",
-        )
+             `--optimize size` need less"
+        }
+        Optimize::Size => {
+            "smaller dimensions (`--dim batch=1`), or an optimizer with fewer variables, need less"
+        }
+    })
+}
+
+/// Describes the step at which the most bytes are live, and its largest values.
+fn tightest_moment(plan: &Plan) -> Option<String> {
+    const LISTED: usize = 3;
+    let mut plan = plan.clone();
+    memory::lay_out(&mut [&mut plan]).ok()?;
+    let moment = plan.fullest()?;
+    let node = plan.step_nodes().get(moment.step).copied().unwrap_or_default().to_owned();
+    let live = moment.live.iter().take(LISTED).map(|occupant| {
+        format!("{} ({} bytes)", quoted(&plan.buffers[occupant.buffer].name), occupant.bytes)
+    });
+    let live: Vec<String> = live.collect();
+    Some(format!("the tightest node is {}; live are {}", quoted(&node), live.join(", ")))
 }
 
 /// Returns the plan with one more rematerialized value and a lower peak.

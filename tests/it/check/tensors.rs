@@ -125,60 +125,40 @@ fn dense() -> Vec<Case> {
             "in `uint64_data`, not in `int32_data`",
             other(DataType::Uint32, &[1], |t| t.int32_data = vec![1]),
         ),
-        case(
-            "tensor_short",
-            BadTensor,
-            "2 entries, but type and shape want 3",
-            tensor(|t| t.float_data.truncate(2)),
-        ),
-        case(
-            "tensor_long",
-            BadTensor,
-            "4 entries, but type and shape want 3",
-            tensor(|t| t.float_data.push(4.0)),
-        ),
-        case(
-            "tensor_complex",
-            BadTensor,
-            "3 entries, but type and shape want 6",
-            tensor(|t| t.data_type = Some(14)),
-        ),
+        case("tensor_short", BadTensor, "takes 3", tensor(|t| t.float_data.truncate(2))),
+        case("tensor_long", BadTensor, "takes 3", tensor(|t| t.float_data.push(4.0))),
+        case("tensor_complex", BadTensor, "takes 6", tensor(|t| t.data_type = Some(14))),
         case(
             "tensor_raw_short",
             BadTensor,
-            "11 entries",
+            "11 bytes",
             other(DataType::Float, &[3], |t| t.raw_data = raw(11)),
         ),
         case(
             "tensor_raw_long",
             BadTensor,
-            "16 entries",
+            "16 bytes",
             other(DataType::Float, &[3], |t| t.raw_data = raw(16)),
         ),
         case(
             "tensor_nibbles",
             BadTensor,
-            "1 entries, but type and shape want 2",
+            "takes 2",
             other(DataType::Int4, &[3], |t| t.int32_data = vec![1]),
         ),
         case(
             "tensor_nibbles_raw",
             BadTensor,
-            "1 entries, but type and shape want 2",
+            "takes 2",
             other(DataType::Uint4, &[3], |t| t.raw_data = raw(1)),
         ),
         case(
             "tensor_pairs",
             BadTensor,
-            "1 entries, but type and shape want 2",
+            "takes 2",
             other(DataType::Int2, &[5], |t| t.raw_data = raw(1)),
         ),
-        case(
-            "tensor_scalar",
-            BadTensor,
-            "3 entries, but type and shape want 1",
-            tensor(|t| t.dims.clear()),
-        ),
+        case("tensor_scalar", BadTensor, "takes 1", tensor(|t| t.dims.clear())),
         case(
             "tensor_bool_raw",
             BadTensor,
@@ -219,7 +199,7 @@ fn dense() -> Vec<Case> {
                 tensor.int32_data = vec![-1];
             })
         }),
-        case("tensor_in_attribute", BadTensor, "1 entries, but type and shape want 2", {
+        case("tensor_in_attribute", BadTensor, "takes 2", {
             let base = PLAIN.replace("[first]", "u = Constant<value = float[2] {1, 2}>() [first]");
             edit(&base, |m| {
                 let node = &mut m.graph.as_mut().expect("the base model has a graph").node[0];
@@ -396,7 +376,7 @@ fn sparse_cases() -> Vec<Case> {
         case(
             "sparse_values_short",
             BadTensor,
-            "1 entries, but type and shape want 2",
+            "takes 2",
             sparse(SPARSE, |s| {
                 s.values.as_mut().expect("the base model has one").float_data.pop();
             }),
