@@ -185,3 +185,36 @@ impl Client {
         Ok(answer)
     }
 }
+
+#[test]
+fn requests_that_do_not_fit_are_errors_and_keep_the_model() -> Result {
+    let folder = folder("errors");
+    let models = Models::new(Path::new(WEIGHTS), &folder)?;
+    let server = listen("127.0.0.1:0")?;
+    let address = server.server_addr().to_ip().ok_or("the server has no address")?;
+    let case = cases(&[fs::read(WEIGHTS)?, fs::read(WEIGHTS)?])?.swap_remove(0);
+    let answers = thread::scope(|scope| {
+        scope.spawn(|| serve(&server, &models));
+        let send = |request: &str, body: &[u8]| Client::connect(address)?.send(request, body);
+        let answers = [
+            send("POST /", &case.pixels[..252]),
+            send("PUT /weights", &case.pixels),
+            send("GET /", &[]),
+            send("POST /", &case.pixels),
+        ];
+        (0..WORKERS).for_each(|_| server.unblock());
+        answers
+    });
+    let [short, weights, other, right] = answers;
+    let text = |answer: Result<Vec<u8>>| answer.err().map(|error| error.to_string());
+    let expected = |text: &str| Some(format!("{text}\n"));
+    assert_eq!(text(short), expected("input `image`: expected 64 elements, found 63"));
+    let bytes = Digits::WEIGHT_BYTES;
+    let expected_weights = format!("expected {bytes} bytes of weights, found 256");
+    assert_eq!(text(weights), expected(&expected_weights));
+    assert_eq!(text(other), expected("expected POST / or PUT /weights"));
+    assert_eq!(right?, case.answers[0]);
+    assert_eq!(fs::read_dir(&folder)?.count(), 0, "the file of wrong weights is removed");
+    fs::remove_dir(&folder)?;
+    Ok(())
+}
