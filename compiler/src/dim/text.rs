@@ -19,6 +19,15 @@ impl fmt::Debug for Atom {
 }
 
 impl Dim {
+    /// Describes sizes that do not broadcast. Operators that compare single axes give no `axis`.
+    pub fn describe_mismatch(&self, other: &Dim, axis: Option<usize>) -> String {
+        let axis = axis.map_or_else(|| "an axis".to_owned(), |axis| format!("axis {axis}"));
+        format!(
+            "the inputs do not broadcast: {axis} has size {self:?} in one and {other:?} in \
+             another; one must be 1, or both equal"
+        )
+    }
+
     /// Returns the size as a Rust expression of type `usize`, in which a subexpression for which
     /// `names` has a name is that name. Other parts are variables of a block.
     pub fn expression(&self, names: Names<'_>) -> String {

@@ -454,13 +454,7 @@ impl<'a> Infer<'a> {
             let first = rank - shape.len();
             for (i, (size, dim)) in common[first..].iter_mut().zip(*shape).enumerate() {
                 let Some(joined) = size.broadcast(dim) else {
-                    // Some operators compare single axes, whose number is not known here.
-                    let axis =
-                        if rank > 1 { format!("axis {}", first + i) } else { "an axis".into() };
-                    let message = format!(
-                        "the inputs do not broadcast: {axis} has size {size:?} in one and \
-                         {dim:?} in another; one must be 1, or both equal"
-                    );
+                    let message = size.describe_mismatch(dim, (rank > 1).then_some(first + i));
                     return Err(self.diagnostic(Code::ShapeMismatch, message));
                 };
                 if *size != *dim && size.known() != Some(1) && dim.known() != Some(1) {
