@@ -4,7 +4,7 @@
 /// The format of a file that is no model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Foreign {
-    /// What the file is, with its article.
+    /// The name of the format, with its article.
     pub format: &'static str,
     /// How to get a model.
     pub help: &'static str,
@@ -133,7 +133,7 @@ fn safetensors(bytes: &[u8]) -> Option<Foreign> {
     is_header.then_some(Foreign { format: "a file of safetensors", help: NO_GRAPH })
 }
 
-/// Returns whether a file is TensorFlow's `saved_model.pb`: the version 1 of its schema, and a graph
+/// Returns whether a file is a `saved_model.pb` of TensorFlow: version 1 of its schema, and a graph
 /// with the tag `serve`.
 fn saved_model(bytes: &[u8]) -> Option<Foreign> {
     /// The part of the file in which the tag is.

@@ -119,8 +119,7 @@ impl<'a> Infer<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Stop::Unknown`] if the type is unknown, or an error if the input is missing or not
-    /// a sequence of tensors.
+    /// Returns [`Stop::Unknown`] if the type is unknown, or an error if it is no tensor sequence.
     pub fn sequence(&self, i: usize) -> Inferred<&'a Type> {
         match self.any(i)? {
             Type::Unknown => Err(Stop::Unknown),
@@ -322,8 +321,7 @@ impl<'a> Infer<'a> {
     }
 
     /// Returns whether an integer is in the range of the element type. An unknown one is, for
-    /// `int32`, unless its bound is larger: a model that computes sizes in `int32` has no larger
-    /// tensors.
+    /// `int32`, unless its bound is larger: models that compute sizes in `int32` have no others.
     pub fn fits(&self, dim: &Dim, dtype: DType) -> bool {
         let Some((least, most)) = dtype.range() else { return false };
         match (dim.known(), dtype) {

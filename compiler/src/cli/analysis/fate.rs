@@ -1,10 +1,10 @@
-//! What the passes made of each node.
+//! The fate of each node: fused, folded or removed by the passes.
 
 use super::Analysis;
 use onnxc::ir::{Graph, Node, NodeId, Uses, ValueId};
 use std::collections::{HashMap, HashSet};
 
-/// What the passes made of a node of the model.
+/// The fate of a node of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// This node of the optimized graph computes it, alone or together with others.
