@@ -6,7 +6,7 @@ use crate::{
 };
 use bytemuck::Pod;
 use bytes::Bytes;
-use onnxc_runtime::sequence::Sequence;
+use onnxc_runtime::{Error, Result, sequence::Sequence};
 use std::{any::Any, fmt};
 
 /// The Rust type of an element.
@@ -61,6 +61,18 @@ macro_rules! arrays {
                 match dtype {
                     $(DType::$variant => Array::$variant(vec![Default::default(); len]),)*
                 }
+            }
+
+            /// Makes `len` elements as [`Array::zeroed`] does, if there is memory for them.
+            ///
+            /// # Errors
+            ///
+            /// Returns an error if the allocation fails.
+            pub fn try_zeroed(dtype: DType, len: usize) -> Result<Array> {
+                match dtype {
+                    $(DType::$variant => try_allocate::<$T>(len)?,)*
+                }
+                Ok(Array::zeroed(dtype, len))
             }
 
             /// Makes a sequence of tensors.
@@ -126,6 +138,12 @@ arrays! {
     U2: onnxc_runtime::U2, U4: onnxc_runtime::U4, U8: u8, U16: u16, U32: u32, U64: u64,
     Bool: bool, String: std::string::String,
     C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>,
+}
+
+/// Tries to allocate `len` elements. An allocation that does not try first ends the program.
+fn try_allocate<T>(len: usize) -> Result {
+    let bytes = len.saturating_mul(size_of::<T>());
+    Vec::<T>::new().try_reserve_exact(len).map_err(|_| Error::Memory { bytes })
 }
 
 macro_rules! little_endian {

@@ -1,6 +1,9 @@
 //! Rust identifiers made of names in a model, which may be any text.
 
-use std::{collections::HashSet, ops::RangeInclusive};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+};
 
 /// The greatest length of an identifier; longer ones are truncated.
 const LONGEST: usize = 60;
@@ -176,27 +179,32 @@ pub fn is_path(text: &str) -> bool {
 
 /// Identifiers in use; makes new ones unique.
 #[derive(Clone, Default)]
-pub struct Names(HashSet<String>);
+pub struct Names {
+    used: HashSet<String>,
+    /// The next number to try after each stem: many values of a model may have one name.
+    next: HashMap<String, usize>,
+}
 
 impl Names {
     /// Returns whether `word` is in use.
     pub fn contains(&self, word: &str) -> bool {
-        self.0.contains(word)
+        self.used.contains(word)
     }
 
     /// Returns `word`, with a number appended if it is in use, and marks it as used.
     pub fn unique(&mut self, word: String) -> String {
-        if self.0.insert(word.clone()) {
+        if self.used.insert(word.clone()) {
             return word;
         }
         let stem = word.trim_end_matches('_');
-        let numbered = (2..).map(|n| format!("{stem}_{n}"));
-        let mut free = numbered.skip_while(|name| self.0.contains(name));
-        let name = free
-            .next()
-            .expect("the candidates are infinitely many, and the names in use are finitely many");
-        self.0.insert(name.clone());
-        name
+        let next = self.next.entry(stem.to_owned()).or_insert(2);
+        loop {
+            let name = format!("{stem}_{next}");
+            *next += 1;
+            if self.used.insert(name.clone()) {
+                return name;
+            }
+        }
     }
 }
 
@@ -231,6 +239,14 @@ mod tests {
         }
         assert_eq!((camel("digits_cnn"), camel("self")), ("DigitsCnn".into(), "Self_".into()));
         assert_eq!((camel("größe_über"), camel("ß_入")), ("GrößeÜber".into(), "SS入".into()));
+    }
+
+    #[test]
+    fn a_name_that_is_in_use_gets_the_next_free_number() {
+        let mut names = Names::default();
+        let words = ["c", "c_3", "c", "c", "c_", "c_2", "c_2_2"];
+        let found = words.map(|word| names.unique(word.to_owned()));
+        assert_eq!(found, ["c", "c_3", "c_2", "c_4", "c_", "c_2_2", "c_2_2_2"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Models that ask for too much, and inputs of types that no kernel takes: errors, never a panic.
 
-use onnxc::{Compiler, Options};
+use onnxc::{Compiler, Options, interpreter, tensor::Tensor};
+use onnxc_runtime::Error;
 
 /// Returns the first error of a model with this interface, constants and nodes.
 fn first_error(graph: &str) -> String {
@@ -92,4 +93,17 @@ fn a_large_table_is_computed_at_run_time() {
     let compiled = compiled.expect("the model is valid");
     assert!(compiled.module.code.contains("nearest_table"), "{}", compiled.module.code);
     assert!(compiled.plans.infer().weight_bytes < 1 << 20);
+}
+
+#[test]
+fn a_run_that_asks_for_more_than_all_memory_is_an_error() {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g (int32[1, 3, 4, 5] x, int64[8] p) => (y) { y = Pad<mode = \"constant\">(x, p) }";
+    let plan = Compiler::new(&Options::default()).plan(text.into()).expect("the model is valid");
+    let x = Tensor::from_raw(onnxc::dtype::DType::I32, vec![1, 3, 4, 5], vec![0; 240].into());
+    for added in [1 << 57, 1 << 60] {
+        let pads = Tensor::from_ints(&[0, 0, 0, 0, 0, 0, 0, added]);
+        let found = interpreter::run(&plan, &[x.clone().into(), pads.into()]);
+        assert!(matches!(found, Err(Error::Memory { .. })), "{found:?}");
+    }
 }

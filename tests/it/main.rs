@@ -17,6 +17,7 @@ mod import_cycles;
 mod inspect;
 mod interface;
 mod language;
+mod levels;
 mod library;
 mod loops;
 mod macros;

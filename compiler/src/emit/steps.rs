@@ -16,7 +16,7 @@ use crate::{
     ident,
     plan::{
         Arg, Buffer, BufferId, Call, Check, Condition, Form, Kind, Operand, Operands, Place, Plan,
-        Port, Source, Step,
+        Port, Source, Step, UseCounts,
     },
     ty::Type,
 };
@@ -73,6 +73,7 @@ pub(super) struct Body<'p> {
     strings: HashMap<BufferId, usize>,
     /// The heap buffers that exist already.
     pub(super) made: HashSet<BufferId>,
+    uses: UseCounts,
     /// The value after which new variables are named.
     subject: String,
 }
@@ -101,6 +102,7 @@ impl<'p> Body<'p> {
             scratch,
             strings: strings.map(|(i, (id, _))| (id, i)).collect(),
             made: HashSet::new(),
+            uses: UseCounts::of(plan),
             subject: String::new(),
         };
         body.numbers = body.number_placed();
@@ -196,7 +198,7 @@ impl<'p> Body<'p> {
 
     pub(super) fn steps(&mut self, steps: &[Step]) -> TokenStream {
         let mut tokens = TokenStream::new();
-        for (step, last_used) in steps.iter().zip(self.plan.last_uses(steps)) {
+        for (step, last_used) in steps.iter().zip(self.uses.last_uses(steps)) {
             self.subject = self.subject_of(step);
             self.sizes.open();
             let step = match step {

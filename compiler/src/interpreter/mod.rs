@@ -16,14 +16,14 @@ use crate::{
     dim::{Dim, Symbol},
     plan::{
         Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
-        Place, Plan, Port, State, Step, TripCount, kept, step::operands,
+        Place, Plan, Port, State, Step, TripCount, UseCounts, kept, step::operands,
     },
     tensor::Tensor,
     ty::Type,
     value::Value,
 };
 use initial_state::initial_state;
-use onnxc_runtime::{Error, Result, view::check_part};
+use onnxc_runtime::{Error, Result, simd::run_portably, view::check_part};
 use std::{
     cell::RefCell,
     collections::{HashMap, HashSet},
@@ -39,7 +39,16 @@ pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
     Session::new(plan).run(inputs)
 }
 
-/// Runs a plan without inputs within a budget: the elements that its calls touch, plus a constant
+/// Runs a plan without inputs. The results have the same bits on every processor.
+///
+/// # Errors
+///
+/// Returns an error if a kernel returns one.
+pub fn evaluate(plan: &Plan) -> Result<Vec<Value>> {
+    run_portably(|| Session::new(plan).run(&[]))
+}
+
+/// Runs a plan without inputs as [`evaluate`] does, within a budget: the elements that its calls touch, plus a constant
 /// per call. Subtracts the cost from `work`.
 ///
 /// # Errors
@@ -47,7 +56,7 @@ pub fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>> {
 /// Returns an error if the budget is exhausted, or if a kernel returns one.
 pub fn run_within(plan: &Plan, work: &mut u64) -> Result<Vec<Value>> {
     let mut session = Session { work: Some(*work), ..Session::new(plan) };
-    let outputs = session.run(&[]);
+    let outputs = run_portably(|| session.run(&[]));
     *work = session.work.unwrap_or_default();
     outputs
 }
@@ -91,15 +100,16 @@ impl<'p> Session<'p> {
         }
         interpreter.set_states(self.states.as_deref())?;
         self.states = None;
-        let last_uses = plan.last_uses(&plan.steps);
+        let last_uses = UseCounts::of(plan).last_uses(&plan.steps);
         for (step, buffers) in plan.steps.iter().zip(last_uses) {
             interpreter.run_step(step)?;
             buffers.into_iter().for_each(|buffer| drop(interpreter.arrays.remove(buffer)));
         }
         self.draws = interpreter.draws.take();
-        let next = plan.states.iter().map(|state| interpreter.output(&state.next).into_tensor());
-        self.states = next.collect();
-        Ok(plan.outputs.iter().map(|port| interpreter.output(port)).collect())
+        let next = plan.states.iter().map(|state| interpreter.output(&state.next));
+        let next: Vec<Value> = next.collect::<Result<_>>()?;
+        self.states = next.into_iter().map(Value::into_tensor).collect();
+        plan.outputs.iter().map(|port| interpreter.output(port)).collect()
     }
 }
 
@@ -158,7 +168,7 @@ impl Interpreter<'_> {
         for (i, State { found, .. }) in plan.states.iter().enumerate() {
             let tensor = match states {
                 Some(states) => states[i].clone(),
-                None => initial_state(plan, found, &bound),
+                None => initial_state(plan, found, &bound)?,
             };
             self.bind_input(found, &tensor)?;
             // The next state may be larger.
@@ -166,7 +176,7 @@ impl Interpreter<'_> {
                 Place::Arena { capacity, .. } => self.size(capacity),
                 Place::Input(_) | Place::Weight { .. } | Place::Heap => tensor.len(),
             };
-            let mut array = Array::zeroed(tensor.dtype, capacity.max(tensor.len()));
+            let mut array = Array::try_zeroed(tensor.dtype, capacity.max(tensor.len()))?;
             array.set_part(0, Array::from_tensor(&tensor));
             self.arrays.insert(found.operand.buffer, array);
         }
@@ -213,28 +223,31 @@ impl Interpreter<'_> {
         }
     }
 
-    fn output(&mut self, port: &Port) -> Value {
+    fn output(&mut self, port: &Port) -> Result<Value> {
         // A buffer without elements may not exist yet, because no call writes it.
-        let array = self.take(&port.operand);
-        let companion = port.companion.as_ref().map(|companion| self.take(companion));
+        let array = self.take(&port.operand)?;
+        let companion =
+            port.companion.as_ref().map(|companion| self.take(companion)).transpose()?;
         let value = match (array, companion) {
             (Array::Sequence(list), _) => {
                 Value::Sequence(list.tensors().into_iter().map(Value::Tensor).collect())
             }
-            (array, Some(keys)) if port.ty.key().is_some() => return self.maps(port, keys, &array),
+            (array, Some(keys)) if port.ty.key().is_some() => {
+                return Ok(self.maps(port, keys, &array));
+            }
             (array, _) => {
                 let shape = port.shape().iter().map(|dim| self.size(dim)).collect();
                 Value::Tensor(array.into_tensor(shape))
             }
         };
         let given = || port.companion.as_ref().map(|companion| self.part(companion));
-        match &port.ty {
+        Ok(match &port.ty {
             Type::Optional(_) => {
                 let is_there = given() != Some(Array::Bool(vec![false]));
                 Value::Optional(is_there.then(|| Box::new(value)))
             }
             _ => value,
-        }
+        })
     }
 
     /// Returns a map, or a sequence of maps, one for each row of values.
@@ -310,8 +323,8 @@ impl Interpreter<'_> {
         self.symbols.borrow_mut().extend(step.binds.iter().cloned().zip(sizes));
         for (from, to) in block.results.iter().zip(&step.outputs) {
             if from != to {
-                let part = self.take(from);
-                self.put(to, part);
+                let part = self.take(from)?;
+                self.put(to, part)?;
             }
         }
         Ok(())
@@ -320,17 +333,20 @@ impl Interpreter<'_> {
     fn run_loop(&mut self, step: &Loop) -> Result {
         let most = match &step.most {
             Some(TripCount::Size(dim)) => self.eval(dim),
-            Some(TripCount::Tensor(operand)) => match self.take(operand) {
+            Some(TripCount::Tensor(operand)) => match self.take(operand)? {
                 Array::I64(values) => values.first().copied().unwrap_or(0),
                 _ => 0,
             },
             None => i64::MAX,
         };
         let is_true = |array: Array| array == Array::Bool(vec![true]);
-        let mut again = step.cond.as_ref().is_none_or(|cond| is_true(self.take(cond)));
+        let mut again = match &step.cond {
+            Some(cond) => is_true(self.take(cond)?),
+            None => true,
+        };
         for carried in &step.carried {
-            let initial = self.take(&carried.initial);
-            self.replace(&carried.value, initial);
+            let initial = self.take(&carried.initial)?;
+            self.replace(&carried.value, initial)?;
         }
         self.bind(step.sizes.iter().map(|size| (&size.symbol, &size.at_first)));
         let none = Dim::from(0);
@@ -345,12 +361,15 @@ impl Interpreter<'_> {
                 self.bind(step.common.iter().map(|common| (&common.symbol, &common.size)));
             }
             step.common.iter().try_for_each(|common| self.check_part(common))?;
-            again = step.again.as_ref().is_none_or(|again| is_true(self.take(again)));
+            again = match &step.again {
+                Some(again) => is_true(self.take(again)?),
+                None => true,
+            };
             for (stack, stacked) in stacks.iter_mut().zip(&step.stacked) {
-                let item = self.take(&stacked.item);
+                let item = self.take(&stacked.item)?;
                 if let Some(at) = &stacked.at {
                     let (start, len) = (&stacked.all.start + at, stacked.item.len.clone());
-                    self.put(&Operand { buffer: stacked.all.buffer, start, len }, item);
+                    self.put(&Operand { buffer: stacked.all.buffer, start, len }, item)?;
                     continue;
                 }
                 match stack {
@@ -358,20 +377,20 @@ impl Interpreter<'_> {
                     None => *stack = Some(item),
                 }
             }
-            let next: Vec<Array> =
-                step.carried.iter().map(|carried| self.take(&carried.next)).collect();
+            let next = step.carried.iter().map(|carried| self.take(&carried.next));
+            let next: Vec<Array> = next.collect::<Result<_>>()?;
             self.bind(step.sizes.iter().map(|size| (&size.symbol, &size.after)));
             for (carried, next) in step.carried.iter().zip(next) {
-                self.replace(&carried.value, next);
+                self.replace(&carried.value, next)?;
             }
             self.forget(&step.body.steps, &before);
             iteration += 1;
         }
         self.symbols.borrow_mut().insert(step.iteration.clone(), iteration);
         for (stack, stacked) in stacks.into_iter().zip(&step.stacked) {
-            self.ensure(&stacked.all);
+            self.ensure(&stacked.all)?;
             if let Some(stack) = stack {
-                self.put(&stacked.all, stack);
+                self.put(&stacked.all, stack)?;
             }
         }
         Ok(())
@@ -403,29 +422,30 @@ impl Interpreter<'_> {
     }
 
     /// Copies the elements of an operand.
-    fn take(&mut self, from: &Operand) -> Array {
-        self.ensure(from);
+    fn take(&mut self, from: &Operand) -> Result<Array> {
+        self.ensure(from)?;
         let part = self.part(from);
         self.spend(part.elements());
-        part
+        Ok(part)
     }
 
     /// Writes the elements of an operand.
-    fn put(&mut self, to: &Operand, part: Array) {
-        self.ensure(to);
+    fn put(&mut self, to: &Operand, part: Array) -> Result {
+        self.ensure(to)?;
         let at = self.size(&to.start);
         if let Some(array) = self.arrays.get_mut(to.buffer) {
             array.set_part(at, part);
         }
+        Ok(())
     }
 
     /// Overwrites a buffer whose size may have changed.
-    fn replace(&mut self, to: &Operand, array: Array) {
+    fn replace(&mut self, to: &Operand, array: Array) -> Result {
         if self.has_fixed_size(to.buffer) {
-            self.put(to, array);
-        } else {
-            self.arrays.insert(to.buffer, array);
+            return self.put(to, array);
         }
+        self.arrays.insert(to.buffer, array);
+        Ok(())
     }
 
     /// Returns whether the size of a buffer is known at compile time.
@@ -436,8 +456,7 @@ impl Interpreter<'_> {
     fn call(&mut self, call: &Call) -> Result {
         self.charge(call)?;
         for operand in call.reads().chain(call.writes()) {
-            self.check_size(operand)?;
-            self.ensure(operand);
+            self.ensure(operand)?;
         }
         // A kernel borrows its outputs exclusively, so inputs in the same buffers are copied first.
         let written: Vec<&Operand> = call.writes().collect();
@@ -524,25 +543,18 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Rejects a buffer that is larger than any memory.
-    fn check_size(&self, operand: &Operand) -> Result {
-        const MOST: usize = 1 << 40;
-        let buffer = &self.plan.buffers[operand.buffer];
-        let bytes = self.size(&buffer.len).saturating_mul(buffer.dtype.bytes());
-        if bytes <= MOST { Ok(()) } else { Err(Error::Memory { bytes }) }
-    }
-
     /// Creates the buffer of an operand if it does not exist yet.
-    fn ensure(&mut self, operand: &Operand) {
+    fn ensure(&mut self, operand: &Operand) -> Result {
         if self.arrays.contains(operand.buffer) {
-            return;
+            return Ok(());
         }
         let buffer = &self.plan.buffers[operand.buffer];
         let array = match &buffer.place {
             Place::Weight { weight, .. } => Array::from_tensor(&weight.tensor()),
             _ if buffer.kind == Kind::Sequence => Array::sequence_of(buffer.dtype, &[]),
-            _ => Array::zeroed(buffer.dtype, self.size(&buffer.len)),
+            _ => Array::try_zeroed(buffer.dtype, self.size(&buffer.len))?,
         };
         self.arrays.insert(operand.buffer, array);
+        Ok(())
     }
 }

@@ -166,7 +166,7 @@ fn evaluate_within_budget(
 pub fn evaluate(mut graph: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
     graph.set_outputs(graph.body, outputs);
     let plan = ir::plan(&graph, Optimize::Size, Precision::Full, FreeSizes::Heap).ok()?;
-    let values = interpreter::run(&plan, &[]).ok()?.into_iter();
+    let values = interpreter::evaluate(&plan).ok()?.into_iter();
     values.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
 }
 

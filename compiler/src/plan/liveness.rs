@@ -24,15 +24,23 @@ pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
     lives.of
 }
 
-impl Plan {
+/// The number of times that the steps of a plan, its outputs and its states use each buffer.
+pub struct UseCounts(HashMap<BufferId, usize>);
+
+impl UseCounts {
+    /// Counts the uses in `plan`.
+    pub fn of(plan: &Plan) -> UseCounts {
+        let mut all: HashMap<BufferId, usize> = HashMap::new();
+        let mut count = |operand: &Operand| *all.entry(operand.buffer).or_default() += 1;
+        operands(&plan.steps, &mut count);
+        let states = plan.states.iter().map(|state| &state.found.operand);
+        plan.results().chain(plan.defaults()).chain(states).for_each(count);
+        UseCounts(all)
+    }
+
     /// Returns for each of `steps`, the plan's or those of a block, the buffers that no later step
     /// uses. Buffers that other steps, the outputs or the states use are in none of the lists.
     pub fn last_uses(&self, steps: &[Step]) -> Vec<Vec<BufferId>> {
-        let mut all: HashMap<BufferId, usize> = HashMap::new();
-        let mut count = |operand: &Operand| *all.entry(operand.buffer).or_default() += 1;
-        operands(&self.steps, &mut count);
-        let states = self.states.iter().map(|state| &state.found.operand);
-        self.results().chain(self.defaults()).chain(states).for_each(count);
         // The number of uses so far, and the last step.
         let mut uses: HashMap<BufferId, (usize, usize)> = HashMap::new();
         for (i, step) in steps.iter().enumerate() {
@@ -43,7 +51,7 @@ impl Plan {
         }
         let mut found = vec![Vec::new(); steps.len()];
         for (buffer, (count, last)) in uses {
-            if all[&buffer] == count {
+            if self.0[&buffer] == count {
                 found[last].push(buffer);
             }
         }

@@ -43,6 +43,7 @@ pub use info::Info;
 pub(crate) use kernel::kernel;
 pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
 pub use literal::Literal;
+pub use liveness::UseCounts;
 pub use name::{Name, kept};
 pub use occupancy::{Moment, Occupant};
 pub(crate) use operands::operands;

@@ -2,6 +2,7 @@
 
 use crate::{dtype::DType, tensor::Tensor};
 use bytes::Bytes;
+use onnxc_runtime::simd::run_portably;
 use std::{fmt, rc::Rc};
 
 /// A constant that kernels read.
@@ -81,7 +82,8 @@ impl Weight {
     pub fn pieces(&self) -> impl Iterator<Item = Bytes> {
         let count = self.order.as_ref().map_or(1, |order| order.pieces());
         (0..count).map(|i| match &self.order {
-            Some(order) => order.piece(i, &self.constant).raw(),
+            // Kernels pack, and a module has the same weights on every processor.
+            Some(order) => run_portably(|| order.piece(i, &self.constant)).raw(),
             None => self.constant.raw(),
         })
     }
@@ -89,7 +91,7 @@ impl Weight {
     /// Returns all elements as a tensor.
     pub fn tensor(&self) -> Tensor {
         let Some(order) = &self.order else { return self.constant.clone() };
-        let first = (order.pieces() == 1).then(|| order.piece(0, &self.constant));
+        let first = (order.pieces() == 1).then(|| run_portably(|| order.piece(0, &self.constant)));
         first.unwrap_or_else(|| {
             let bytes: Vec<u8> = self.pieces().flat_map(|piece| piece.to_vec()).collect();
             Tensor::from_raw(self.dtype(), vec![order.elements()], bytes.into())

@@ -20,6 +20,10 @@ pub fn col2im<T: Summand>(x: &[T], y: &mut [T], geometry: Blocks<'_>) {
         return;
     }
     let (image, columns) = (y.len() / geometry.planes, x.len() / geometry.planes);
+    // The loops below visit this many elements, and most of these may be outside the image.
+    let sizes = geometry.block.iter().chain(geometry.places);
+    let visited = sizes.fold(1, |count: usize, &size| count.saturating_mul(size));
+    assert_eq!(visited, columns, "the operand has an element per element of a block and place");
     for (x, y) in x.chunks_exact(columns).zip(y.chunks_exact_mut(image)) {
         add_blocks(x, y, geometry, (0, 0, 0), 0);
     }

@@ -89,7 +89,7 @@ pub(crate) fn tiles() -> Option<Amx> {
 #[cfg(feature = "std")]
 #[inline]
 pub fn level() -> Level {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "portable-scope"))]
     if let Some(level) = forced::level() {
         return level;
     }
@@ -266,7 +266,8 @@ mod found {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
+/// The level that a scope forces on its thread.
+#[cfg(any(all(test, feature = "std"), feature = "portable-scope"))]
 mod forced {
     use super::Level;
     use core::cell::Cell;
@@ -275,12 +276,21 @@ mod forced {
         pub static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
         /// Whether the code under test asked for tiles on this thread, which runs the first part of
         /// all shared work.
+        #[cfg(test)]
         pub static WANTS_TILES: Cell<bool> = const { Cell::new(false) };
     }
 
+    #[inline]
     pub fn level() -> Option<Level> {
         LEVEL.get()
     }
+}
+
+/// Runs `f` with the kernels of this thread at the portable level: their results have the same bits
+/// on every processor.
+#[cfg(feature = "portable-scope")]
+pub fn run_portably<R>(f: impl FnOnce() -> R) -> R {
+    at_level(Some(Level::Portable(Portable)), f)
 }
 
 /// Runs `f` once for each level that this processor has, and makes [`dispatch`] use it. If `f` asks
@@ -300,16 +310,24 @@ pub(crate) fn each_level(f: impl Fn(Level)) {
     }
 }
 
-/// Returns the level that [`each_level`] is at.
-#[cfg(all(test, feature = "threads"))]
+/// Returns the level that a scope around the caller forces.
+#[cfg(all(any(test, feature = "portable-scope"), feature = "threads"))]
 pub(crate) fn forced_level() -> Option<Level> {
     forced::level()
 }
 
 /// Runs `f` at a level, or at the best one if `level` is `None`.
-#[cfg(all(test, feature = "std"))]
-pub(crate) fn at_level(level: Option<Level>, f: impl FnOnce()) {
-    let before = forced::LEVEL.replace(level);
-    f();
-    forced::LEVEL.set(before);
+#[cfg(any(all(test, feature = "std"), feature = "portable-scope"))]
+pub(crate) fn at_level<R>(level: Option<Level>, f: impl FnOnce() -> R) -> R {
+    /// Restores the level of the scope around this one, even if `f` panics.
+    struct Restore(Option<Level>);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            forced::LEVEL.set(self.0);
+        }
+    }
+
+    let _restore = Restore(forced::LEVEL.replace(level));
+    f()
 }

@@ -37,10 +37,12 @@ pub use avx2::Avx2;
 pub use avx512::Avx512;
 #[cfg(all(test, feature = "std"))]
 pub(crate) use level::each_level;
+#[cfg(feature = "portable-scope")]
+pub use level::run_portably;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use level::tiles;
 pub use level::{Level, dispatch, level};
-#[cfg(all(test, feature = "threads"))]
+#[cfg(all(any(test, feature = "portable-scope"), feature = "threads"))]
 pub(crate) use level::{at_level, forced_level};
 pub(crate) use level::{dispatch_pairs, has_pairs};
 pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};

@@ -181,14 +181,14 @@ mod shared {
 
     /// Runs all parts, each once.
     pub fn run(parts: usize, work: &(dyn Fn(usize) + Sync)) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "portable-scope"))]
         let work = &at_callers_level(work);
         granularity::shares();
         pool(wanted).0.run(parts, work);
     }
 
-    /// Makes the other threads use the SIMD level that a test forces on the caller.
-    #[cfg(test)]
+    /// Makes the other threads use the SIMD level that a scope forces on the caller.
+    #[cfg(any(test, feature = "portable-scope"))]
     fn at_callers_level(work: &(dyn Fn(usize) + Sync)) -> impl Fn(usize) + Sync {
         let level = crate::simd::forced_level();
         move |i| crate::simd::at_level(level, || work(i))

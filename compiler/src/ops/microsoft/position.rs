@@ -38,8 +38,8 @@ fn relative(node: &mut Reader<'_>) -> Result<String> {
         ),
         false => "bucket = Identity (of_side)".to_owned(),
     };
-    // The quotient and the logarithms are those of single precision.
-    let scale = (farthest as f32 / near as f32).ln();
+    // The quotients and the logarithms are those of single precision.
+    let range = farthest as f32 / near as f32;
     Ok(format!(
         "(table, query_length, key_length) => (y) {{
             zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
@@ -56,7 +56,8 @@ fn relative(node: &mut Reader<'_>) -> Result<String> {
             near_real = Cast <to = 1> (near)
             quotient = Div (far_real, near_real)
             log = Log (quotient)
-            scale = Constant <value_float = {scale:?}> ()
+            range = Constant <value_float = {range:?}> ()
+            scale = Log (range)
             share = Div (log, scale)
             rest = Constant <value_float = {rest:?}> ()
             steps_real = Mul (share, rest)
