@@ -10,13 +10,17 @@ use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The size from which files are mapped, in bytes; reading smaller ones costs less.
 const MAPPED: u64 = 1 << 20;
 
+/// The most bytes that are read from a pipe or a device, which may never end.
+const MAX_STREAM_BYTES: u64 = 256 << 20;
+
 /// Reads the file at `path`. A large file is mapped: it takes no memory of its own, and must not be
-/// changed while the bytes are in use.
+/// changed while the bytes are in use. A pipe or a device is read up to 256 MiB.
 ///
 /// # Errors
 ///
@@ -35,8 +39,13 @@ pub fn contents(mut file: &File) -> io::Result<Bytes> {
     if found.is_file() && found.len() >= MAPPED {
         return mapping::of(file);
     }
+    let limit = if found.is_file() { u64::MAX } else { MAX_STREAM_BYTES };
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    file.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == limit && file.read(&mut [0])? > 0 {
+        let message = "this is no regular file, and has more than 256 MiB: save it as a file first";
+        return Err(io::Error::other(message));
+    }
     Ok(bytes.into())
 }
 
@@ -59,7 +68,7 @@ const LARGE: usize = 16 << 20;
 /// Moves at least `LARGE` bytes to a temporary file without a name, and maps it. If that fails,
 /// they stay in memory.
 pub fn lay_aside(bytes: Bytes) -> Bytes {
-    if bytes.len() < LARGE {
+    if bytes.len() < LARGE || max_file_bytes() < bytes.len() as u64 {
         return bytes;
     }
     let aside = nameless().and_then(|mut file| {
@@ -87,6 +96,19 @@ fn nameless() -> io::Result<File> {
 #[cfg(not(unix))]
 fn nameless() -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Returns the most bytes that the system lets this process write to a file. A write beyond it
+/// would end the process by a signal.
+#[cfg(unix)]
+fn max_file_bytes() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(not(unix))]
+fn max_file_bytes() -> u64 {
+    u64::MAX
 }
 
 /// Returns a function that makes a diagnostic of an error in reading the file at `path`.
@@ -187,6 +209,8 @@ pub struct Replacement {
     before: Option<BufReader<File>>,
     /// The number of equal bytes.
     equal: u64,
+    /// The number of bytes that may still be written.
+    space_left: u64,
     /// The new version, after the first difference.
     new: Option<BufWriter<File>>,
 }
@@ -229,16 +253,26 @@ impl Replacement {
     }
 
     fn empty(called: &Path) -> io::Result<Replacement> {
+        let mut space_left = u64::MAX;
         let (path, before, new) = if is_replaced(called) {
             let path = behind_links(called)?;
             let before = File::open(&path).ok().map(BufReader::new);
+            space_left = max_file_bytes();
             (path, before, None)
         } else {
             // Reading from a pipe may block forever.
             let device = File::options().write(true).open(called)?;
             (called.to_owned(), None, Some(BufWriter::new(device)))
         };
-        Ok(Replacement { called: called.to_owned(), path, partial: None, before, equal: 0, new })
+        Ok(Replacement {
+            called: called.to_owned(),
+            path,
+            partial: None,
+            before,
+            equal: 0,
+            space_left,
+            new,
+        })
     }
 
     /// Returns whether the old version continues with these bytes.
@@ -273,10 +307,9 @@ impl Replacement {
 
     /// Creates an empty file with the permissions of the old version.
     fn partial_file(&mut self) -> io::Result<File> {
-        let mut partial = self.path.as_os_str().to_owned();
-        partial.push(format!(".{}.partial", std::process::id()));
-        let file = File::create(&partial)?;
-        self.partial = Some(partial.into());
+        remove_stale_partials(&self.path);
+        let (partial, file) = create_partial(&self.path)?;
+        self.partial = Some(partial);
         if let Ok(before) = fs::metadata(&self.path)
             && before.permissions() != file.metadata()?.permissions()
         {
@@ -298,13 +331,63 @@ impl Replacement {
     }
 }
 
+/// Creates a partial version of the file at `path`, under a name that no other process and no
+/// earlier version has.
+fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
+    /// More partial files than are ever written at once.
+    const MOST: usize = 1000;
+    for number in 0..MOST {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".{}-{number}{PARTIAL}", std::process::id()));
+        match File::options().write(true).create_new(true).open(&partial) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return Ok((partial.into(), created?)),
+        }
+    }
+    Err(io::Error::other("there are too many partial versions beside it: remove them"))
+}
+
+/// The end of the name of a partial version.
+const PARTIAL: &str = ".partial";
+
+/// The time after which a partial version that nobody writes to is stale.
+const STALE: Duration = Duration::from_secs(60 * 60);
+
+/// Removes partial versions of the file at `path` that processes left when they were killed.
+fn remove_stale_partials(path: &Path) {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let is_partial = |found: &fs::DirEntry| {
+        let (found, name) = (found.file_name(), name.as_encoded_bytes());
+        let middle = found.as_encoded_bytes().strip_prefix(name);
+        let middle = middle.and_then(|rest| rest.strip_suffix(PARTIAL.as_bytes()));
+        let middle = middle.and_then(|rest| rest.strip_prefix(b"."));
+        middle.is_some_and(|middle| middle.iter().all(|&c| c.is_ascii_digit() || c == b'-'))
+    };
+    let is_stale = |found: &fs::DirEntry| {
+        let modified = found.metadata().and_then(|found| found.modified());
+        let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+        age.is_some_and(|age| age > STALE)
+    };
+    let found = fs::read_dir(directory).into_iter().flatten().flatten();
+    for stale in found.filter(is_partial).filter(is_stale) {
+        // Nothing depends on its removal.
+        drop(fs::remove_file(stale.path()));
+    }
+}
+
 impl Write for Replacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(space_left) = self.space_left.checked_sub(bytes.len() as u64) else {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        };
+        self.space_left = space_left;
         if self.new.is_none() && self.goes_on_with(bytes)? {
             self.equal += bytes.len() as u64;
             return Ok(bytes.len());
         }
-        self.new_file()?.write(bytes)
+        self.new_file()?.write_all(bytes)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -390,6 +473,39 @@ mod tests {
         assert_eq!(fs::read(&path).expect("the test wrote the file"), b"before");
         assert_eq!(fs::read_dir(&directory).expect("the test made the directory").count(), 1);
         fs::remove_dir_all(directory).expect("the test made the directory");
+    }
+
+    #[test]
+    fn a_partial_version_that_a_killed_process_left_is_removed_when_it_is_old() {
+        let directory = scratch("stale");
+        let path = directory.join("x.rs");
+        let names = ["x.rs.7.partial", "x.rs.8-0.partial", "y.rs.7.partial", "x.rs.a.partial"];
+        for name in names {
+            let file = File::create(directory.join(name)).expect("the test made the directory");
+            let long_ago = std::time::SystemTime::UNIX_EPOCH;
+            file.set_modified(long_ago).expect("the test made the file");
+        }
+        let mine = format!("x.rs.{}-0.partial", std::process::id());
+        for name in ["x.rs.9-0.partial", &mine] {
+            fs::write(directory.join(name), "new").expect("the test made the directory");
+        }
+        write_if_changed(&path, b"new").expect("the test made the directory");
+        let mut left: Vec<_> = fs::read_dir(&directory)
+            .expect("the test made the directory")
+            .map(|entry| entry.expect("the directory is readable").file_name())
+            .collect();
+        left.sort();
+        let mut expected = ["x.rs", &mine, "x.rs.9-0.partial", "x.rs.a.partial", "y.rs.7.partial"];
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+        fs::remove_dir_all(directory).expect("the test made the directory");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_without_an_end_is_an_error() {
+        let error = read(Path::new("/dev/zero")).expect_err("it never ends");
+        assert!(error.to_string().contains("more than 256 MiB"), "{error}");
     }
 
     #[test]

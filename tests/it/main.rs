@@ -39,3 +39,4 @@ mod tidy;
 mod train_mode;
 mod train_prep;
 mod training;
+mod unsafe_code;

@@ -1,10 +1,19 @@
 //! The text of diagnostics, in the form of rustc's messages.
 
 use super::{Code, Diagnostic, Diagnostics, Severity};
-use std::{collections::HashSet, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 /// The most places that are printed for one kind of warning.
 const MOST_PLACES: usize = 3;
+
+/// The most characters of a message, a place or a note that are printed.
+const MOST_CHARACTERS: usize = 1000;
+
+/// The most notes of one entry that are printed.
+const MOST_NOTES: usize = 10;
+
+/// The length of the text after which entries are only counted, in bytes.
+const MOST_BYTES: usize = 64 << 10;
 
 /// Whether text has the colors of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,15 +88,35 @@ impl<'d> Text<'d> {
     }
 }
 
+/// A hostile model may cause any number of errors, and name its parts at any length: long parts are
+/// cut, and entries beyond a length of the whole text are counted.
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, entry) in self.entries().iter().enumerate() {
+        let (entries, mut written) = (self.entries(), 0);
+        for (i, entry) in entries.iter().enumerate() {
             f.write_str(if i == 0 { "" } else { "\n\n" })?;
+            if written > MOST_BYTES {
+                return write!(f, "… and {} more", entries.len() - i);
+            }
             let violates = self.is_strict && entry.first.code.is_invalidity();
             let severity = if violates { Severity::Error } else { entry.first.severity };
-            entry.write(severity, self.colors, f)?;
+            let mut text = String::new();
+            entry.write(severity, self.colors, &mut text)?;
+            f.write_str(&text)?;
+            written += text.len();
         }
         Ok(())
+    }
+}
+
+/// Cuts a text that is too long, and says by how much.
+fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        None => text.into(),
+        Some((end, _)) => {
+            let (text, rest) = text.split_at(end);
+            format!("{text}… ({} more characters)", rest.chars().count()).into()
+        }
     }
 }
 
@@ -109,27 +138,30 @@ impl<'d> Entry<'d> {
         }
     }
 
-    fn write(&self, severity: Severity, colors: Colors, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(&self, severity: Severity, colors: Colors, f: &mut dyn fmt::Write) -> fmt::Result {
         let Diagnostic { code, notes, help, .. } = self.first;
         let (label, color) = label(severity);
         let label = colors.paint(color, &title(label, *code));
-        write!(f, "{label}{}", colors.paint(BOLD, &format!(": {}", self.message())))?;
+        write!(f, "{label}{}", colors.paint(BOLD, &format!(": {}", cut(&self.message()))))?;
         let all = std::iter::once(self.first).chain(self.more.iter().copied());
         for (i, place) in all.map(|one| &one.at).filter(|at| !at.is_empty()).enumerate() {
             if i == MOST_PLACES {
                 break;
             }
             let arrow = colors.paint(BLUE, if i == 0 { "-->" } else { ":::" });
-            write!(f, "\n  {arrow} {}", place.join(" › "))?;
+            write!(f, "\n  {arrow} {}", cut(&place.join(" › ")))?;
         }
-        let remark = |f: &mut fmt::Formatter<'_>, label: &str, text: &str| {
+        let remark = |f: &mut dyn fmt::Write, label: &str, text: &str| {
             let (equals, label) = (colors.paint(BLUE, "="), colors.paint(BOLD, label));
-            write!(f, "\n   {equals} {label}: {text}")
+            write!(f, "\n   {equals} {label}: {}", cut(text))
         };
         if self.more.len() >= MOST_PLACES {
             remark(f, "note", &more_places(self.more.len() + 1 - MOST_PLACES))?;
         }
-        notes.iter().try_for_each(|note| remark(f, "note", note))?;
+        notes.iter().take(MOST_NOTES).try_for_each(|note| remark(f, "note", note))?;
+        if notes.len() > MOST_NOTES {
+            remark(f, "note", &format!("… and {} more notes", notes.len() - MOST_NOTES))?;
+        }
         help.iter().try_for_each(|help| remark(f, "help", help))
     }
 }
@@ -202,6 +234,25 @@ mod tests {
         assert_eq!(all.to_string(), text);
         assert!(all.text().strict().to_string().starts_with("error[E0108]: a is"));
         assert_eq!(all.text().lines()[0], "a: a is too early (first of 4) [E0108]");
+    }
+
+    #[test]
+    fn long_texts_are_cut_with_a_count() {
+        let long = "é".repeat(1500);
+        let error = |i: usize| {
+            let error = Diagnostic::new(Code::ShapeMismatch, format!("{i} {long}"));
+            (0..12).fold(error, |error, i| error.note(format!("note {i}"))).within(&long)
+        };
+        let one = Diagnostics(vec![error(0)]).to_string();
+        assert!(
+            one.contains("… (502 more characters)\n  --> é") && one.contains("note 9"),
+            "{one}"
+        );
+        assert!(one.contains("… and 2 more notes") && !one.contains("note 10"), "{one}");
+        let all = Diagnostics((0..1000).map(error).collect()).to_string();
+        assert!(all.len() < 80 << 10, "{}", all.len());
+        let (_, count) = all.rsplit_once("\n\n").expect("there are several entries");
+        assert!(count.starts_with("… and 9") && count.ends_with(" more"), "{count}");
     }
 
     #[test]

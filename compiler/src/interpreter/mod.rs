@@ -48,8 +48,8 @@ pub fn evaluate(plan: &Plan) -> Result<Vec<Value>> {
     run_portably(|| Session::new(plan).run(&[]))
 }
 
-/// Runs a plan without inputs as [`evaluate`] does, within a budget: the elements that its calls touch, plus a constant
-/// per call. Subtracts the cost from `work`.
+/// Runs a plan without inputs as [`evaluate`] does, within a budget: the elements that its calls
+/// touch, plus a constant per call. Subtracts the cost from `work`.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! The layout of an arena: buffers that no step uses at the same time share bytes.
 
 use super::Block;
+use super::gaps::place_step_by_step;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -17,7 +18,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// Returns the size in bytes, rounded up to whole blocks.
-    const fn rounded(&self) -> usize {
+    pub(super) const fn rounded(&self) -> usize {
         self.bytes.next_multiple_of(Block::BYTES)
     }
 
@@ -43,8 +44,8 @@ const ORDERS: [fn(&Buffer) -> Key; 4] = [
     |b| (Reverse(usize::MAX - b.first as usize), b.rounded()),
 ];
 
-/// More buffers than models usually have; above this, only one order is tried, because the time of
-/// a layout grows with the square of the number of buffers.
+/// More buffers than models usually have. Above this, buffers are placed step by step, because the
+/// time of a best fit grows with the square of the number of buffers.
 const MANY_BUFFERS: usize = 1 << 13;
 
 /// Returns the size of an arena that holds `buffers`, in bytes, and the offset of each of them. The
@@ -53,8 +54,10 @@ const MANY_BUFFERS: usize = 1 << 13;
 ///
 /// The sum of the sizes, rounded up to blocks, must fit the address space.
 pub fn lay_out(buffers: &[Buffer], head: usize) -> (usize, Vec<usize>) {
-    let tried = if buffers.len() > MANY_BUFFERS { 1 } else { ORDERS.len() };
-    let layouts = ORDERS[..tried].iter().map(|order| {
+    if buffers.len() > MANY_BUFFERS {
+        return place_step_by_step(buffers, head);
+    }
+    let layouts = ORDERS.iter().map(|order| {
         let mut sorted: Vec<usize> = (0..buffers.len()).collect();
         sorted[head..].sort_unstable_by_key(|&i| (order(&buffers[i]), i));
         best_fit(buffers, &sorted)
@@ -108,6 +111,21 @@ mod tests {
         assert_eq!(bytes, 256 + 128);
         assert_eq!(offsets[0], offsets[2]);
         assert_eq!(lay_out(&[], 0), (0, Vec::new()));
+    }
+
+    #[test]
+    fn many_buffers_take_no_more_than_the_most_that_are_live() {
+        // Each pair of buffers is live for three steps; all are of one size.
+        let of_step = |i: u32| [buffer(100, i, i + 2), buffer(64, i, i + 2)];
+        let buffers: Vec<Buffer> = (0..MANY_BUFFERS as u32).flat_map(of_step).collect();
+        let (bytes, offsets) = lay_out(&buffers, 0);
+        assert_eq!(bytes, 3 * (128 + 64));
+        for (i, (a, at)) in buffers.iter().zip(&offsets).enumerate() {
+            for (b, other) in buffers.iter().zip(&offsets).skip(i + 1).take(8) {
+                let is_apart = at + a.rounded() <= *other || other + b.rounded() <= *at;
+                assert!(is_apart || !a.meets(b), "{a:?} at {at}, {b:?} at {other}");
+            }
+        }
     }
 
     #[test]

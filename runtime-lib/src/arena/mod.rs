@@ -7,6 +7,8 @@ mod access;
 #[cfg(feature = "alloc")]
 mod dynamic;
 #[cfg(feature = "alloc")]
+mod gaps;
+#[cfg(feature = "alloc")]
 mod layout;
 mod weights;
 
