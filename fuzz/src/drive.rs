@@ -1,0 +1,140 @@
+//! Runs targets on made-up bytes, without coverage, on any toolchain.
+//!
+//! ```text
+//! drive TARGET [SECONDS] [SEED]   makes up bytes
+//! drive TARGET FILE…              runs the target on files, such as those of `artifacts`
+//! ```
+//!
+//! Bytes that make a target panic are written to `artifacts/TARGET`.
+
+use onnxc_fuzz::{TARGETS, seeds};
+use onnxc_proto::Message;
+use std::{
+    env, fs,
+    panic::catch_unwind,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+/// The time in which a target must be through with its bytes.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// The generator SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        usize::try_from(self.next() % count.max(1) as u64).unwrap_or(0)
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// Changes some bytes: replaces, removes, repeats or inserts them.
+fn mutate(mut bytes: Vec<u8>, random: &mut Random) -> Vec<u8> {
+    for _ in 0..=random.below(6) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + 1 + random.below(8)).min(bytes.len());
+        match random.below(5) {
+            0 if at < bytes.len() => bytes[at] = random.next() as u8,
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 => drop(bytes.drain(at..end.max(at))),
+            3 => {
+                let part = bytes[at..end.max(at)].to_vec();
+                bytes.splice(at..at, part);
+            }
+            _ => {
+                let new = random.bytes(3);
+                bytes.splice(at..at, new);
+            }
+        }
+    }
+    bytes
+}
+
+/// Makes up the bytes for a target.
+fn make(target: &str, random: &mut Random) -> Vec<u8> {
+    let seeds = seeds::all();
+    match target {
+        "model" => {
+            let seed = &seeds[random.below(seeds.len())];
+            let text = random.below(3) == 0;
+            let bytes = if text {
+                onnxc::import::print::model(seed, 64).into_bytes()
+            } else {
+                seed.encode_to_vec()
+            };
+            mutate(bytes, random)
+        }
+        "tensor" => {
+            let tensors: Vec<_> = seeds
+                .iter()
+                .flat_map(|seed| &seed.graph)
+                .flat_map(|graph| &graph.initializer)
+                .collect();
+            let tensor = tensors[random.below(tensors.len())].encode_to_vec();
+            mutate([vec![random.next() as u8], tensor].concat(), random)
+        }
+        _ => {
+            let count = 2 + random.below(40);
+            random.bytes(count)
+        }
+    }
+}
+
+/// Runs a target on bytes. Returns whether it panics or is slow.
+fn fails(run: fn(&[u8]), bytes: &[u8]) -> bool {
+    let start = Instant::now();
+    let result = catch_unwind(|| run(bytes));
+    let is_slow = start.elapsed() > SLOW;
+    if is_slow {
+        eprintln!("it took {:?}", start.elapsed());
+    }
+    result.is_err() || is_slow
+}
+
+fn main() -> ExitCode {
+    let mut arguments = env::args().skip(1);
+    let name = arguments.next().unwrap_or_default();
+    let Some(&(name, run)) = TARGETS.iter().find(|(target, _)| *target == name) else {
+        eprintln!("usage: drive TARGET [SECONDS] [SEED], or drive TARGET FILE…");
+        return ExitCode::FAILURE;
+    };
+    let rest: Vec<String> = arguments.collect();
+    if rest.first().is_some_and(|first| Path::new(first).exists()) {
+        let failed = rest.iter().filter(|path| {
+            let bytes = fs::read(path).expect("the file can be read");
+            let fails = fails(run, &bytes);
+            println!("{path}: {}", if fails { "FAILS" } else { "passes" });
+            fails
+        });
+        return if failed.count() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let number = |i: usize, default| rest.get(i).and_then(|n| n.parse().ok()).unwrap_or(default);
+    let (seconds, mut random) = (number(0, 60), Random(number(1, 1)));
+    let (start, mut count, mut found) = (Instant::now(), 0_u64, 0_u64);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        let bytes = make(name, &mut random);
+        count += 1;
+        if fails(run, &bytes) {
+            found += 1;
+            let directory = Path::new("artifacts").join(name);
+            fs::create_dir_all(&directory).expect("the directory can be written");
+            let path = directory.join(format!("{found}"));
+            fs::write(&path, &bytes).expect("the directory was made above");
+            eprintln!("{} fails", path.display());
+        }
+    }
+    println!("{name}: {count} executions, {found} failures");
+    if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
