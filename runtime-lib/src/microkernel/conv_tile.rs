@@ -184,7 +184,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     ///
     /// # Safety
     ///
-    /// `check` has passed.
+    /// `check` has passed, so that every access of every tile is inside its slice.
     #[inline(always)]
     unsafe fn compute_pixels<S: Simd>(&mut self, s: S) {
         let depth = self.depth() * BLOCK;

@@ -73,10 +73,10 @@ impl WithSimd for Depthwise<'_> {
         }
         self.check();
         if S::IS_SCALAR {
-            // SAFETY: `check` has passed.
+            // SAFETY: `check` has passed, so that every access of every tile is inside its slice.
             return unsafe { self.compute_pixels(s) };
         }
-        // SAFETY: `check` has passed.
+        // SAFETY: `check` has passed, so that every access of every tile is inside its slice.
         unsafe {
             match self.x_strides[1] / BLOCK {
                 1 => self.rows::<S, 1>(s),
@@ -92,7 +92,7 @@ impl Depthwise<'_> {
     ///
     /// # Safety
     ///
-    /// `check` has passed.
+    /// `check` has passed, so that every access of every tile is inside its slice.
     #[inline(always)]
     unsafe fn compute_pixels<S: Simd>(&mut self, s: S) {
         let [[x_row_stride, x_col_stride], [y_row_stride, y_col_stride]] =
@@ -127,7 +127,7 @@ impl Depthwise<'_> {
     ///
     /// # Safety
     ///
-    /// `check` has passed.
+    /// `check` has passed, so that every access of every tile is inside its slice.
     #[inline(always)]
     unsafe fn rows<S: Simd, const STEP: usize>(&mut self, s: S) {
         // A row of a narrow image has too few accumulators to hide the latency of additions, so a

@@ -95,7 +95,7 @@ where
     ///
     /// # Safety
     ///
-    /// `check` has passed.
+    /// `check` has passed, so that every access of every tile is inside its slice.
     #[inline(always)]
     unsafe fn each_tile<S: Simd>(&mut self, s: S, inside: usize) {
         let WinogradInput { before, tiles, apart, step, .. } = *self;
