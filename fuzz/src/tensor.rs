@@ -8,9 +8,9 @@ pub fn run(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else { return };
     let expected = match kind % 4 {
         0 => None,
-        1 => Some(type_proto::Value::SequenceType(Box::default())),
-        2 => Some(type_proto::Value::OptionalType(Box::default())),
-        _ => Some(type_proto::Value::MapType(Box::default())),
+        1 => Some(type_proto::Value::SequenceType(Default::default())),
+        2 => Some(type_proto::Value::OptionalType(Default::default())),
+        _ => Some(type_proto::Value::MapType(Default::default())),
     };
     let expected = expected.map(|value| TypeProto { value: Some(value), denotation: None });
     let Ok(found) = value::read(bytes.to_vec().into(), expected.as_ref()) else { return };
