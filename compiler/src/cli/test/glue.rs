@@ -11,25 +11,18 @@ use std::path::Path;
 pub fn glue(signature: &Signature, types: &[DType], shapes: &[Option<Vec<usize>>]) -> String {
     let Calls { before, arguments, propagate, outputs } = Calls::of(signature, types, shapes);
     let (name, arguments) = (&signature.model, arguments.join(", "));
-    // A model with state lives from one data set to the next.
-    let (held, model) = if signature.keeps_state {
-        let held = format!(
-            "\nstatic MODEL: std::sync::Mutex<Option<{name}>> = std::sync::Mutex::new(None);\n"
-        );
-        let model = "let mut model = MODEL.lock().map_err(|error| error.to_string())?;\n    \
-            if model.is_none() {\n        \
-            *model = Some(new_model()?);\n    \
-            }\n    \
-            let model = model.as_mut().ok_or(\"the model was created\")?;\n";
-        (held, model)
-    } else {
-        (String::new(), "let mut model = new_model()?;\n")
-    };
     format!(
-        "{held}\n\
-        pub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n\
-        {before}    {model}    \
-        let result = model.infer({arguments}){propagate};\n    \
+        "\n\
+        static MODEL: std::sync::Mutex<Option<{name}>> = std::sync::Mutex::new(None);\n\
+        \n\
+        pub fn run(inputs: &[runner_io::Value]) -> Result<Vec<runner_io::Value>, String> {{\n    \
+        // The model lives from one data set to the next, with its state and its arena.\n    \
+        let mut model = MODEL.lock().map_err(|error| error.to_string())?;\n    \
+        if model.is_none() {{\n        \
+        *model = Some(new_model()?);\n    \
+        }}\n    \
+        let model = model.as_mut().ok_or(\"the model was created\")?;\n\
+        {before}    let result = model.infer({arguments}){propagate};\n    \
         Ok(vec![{outputs}])\n\
         }}\n"
     )
