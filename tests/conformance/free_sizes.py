@@ -231,7 +231,7 @@ def outcomes(options, goal, kind):
     if not folder.exists():
         return []
     command = [options.onnxc, "test", "--json", "--optimize", goal, folder]
-    command += ["--scratch", options.folder / f"scratch_{goal}", *options.runtime]
+    command += ["--scratch", options.scratch or options.folder / "scratch", *options.runtime]
     lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return [json.loads(line) for line in lines.splitlines()]
 
@@ -244,7 +244,8 @@ def arguments():
     parser.add_argument("ranges", nargs="*", help="NAME=LOW..HIGH")
     parser.add_argument("--draws", type=int, default=48)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--runtime", default=None)
+    parser.add_argument("--scratch", type=pathlib.Path, help="the folder that modules are built in")
+    parser.add_argument("--runtime", help="the source of the runtime library")
     options = parser.parse_args()
     options.runtime = ["--runtime", options.runtime] if options.runtime else []
     return options
