@@ -88,7 +88,8 @@ fn product(node: &mut Reader<'_>) -> Result<String> {
     let a = [node.flag("transBatchA", false)?, node.flag("transA", false)?];
     let b = [node.flag("transBatchB", false)?, node.flag("transB", false)?];
     let alpha = node.float("alpha", 1.0)?;
-    let left = transpose(node, 0, ["a", "left"], a)?;
+    let scales_left = alpha != 1.0 && is_left_smaller(node, a, b);
+    let left = transpose(node, 0, [if scales_left { "scaled" } else { "a" }, "left"], a)?;
     let right = transpose(node, 1, ["b", "right"], b)?;
     if alpha == 1.0 {
         return Ok(format!("{left} {right} s = MatMul (left, right)"));
@@ -97,8 +98,8 @@ fn product(node: &mut Reader<'_>) -> Result<String> {
         "alpha = Constant <value_float = {alpha:?}> ()
         factor = CastLike (alpha, a)"
     );
-    Ok(if is_left_smaller(node, a, b) {
-        format!("{left} {right} {factor} scaled = Mul (left, factor) s = MatMul (scaled, right)")
+    Ok(if scales_left {
+        format!("{factor} scaled = Mul (a, factor) {left} {right} s = MatMul (left, right)")
     } else {
         format!("{left} {right} {factor} product = MatMul (left, right) s = Mul (product, factor)")
     })

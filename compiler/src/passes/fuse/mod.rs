@@ -35,6 +35,8 @@ const RULES: &[Rule<'_>] = &[&affine::fold_affine, &fuse_gate, &fuse_activation,
 /// Runs the pass.
 pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
     let moved = rewrite(graph, &copy_node, &[&reshape::move_activation])?;
+    // Drops the nodes that were replaced, which would count as uses of products.
+    let moved = rewrite(&moved, &copy_node, &[])?;
     let fused = rewrite(&moved, &cache::fuse_cache, RULES)?;
     // The second rewrite also drops the nodes that the first one fused.
     rewrite(&fused, &copy_node, &[&transpose::fuse_transpose])
