@@ -20,8 +20,8 @@ pub use layout::{Buffer, lay_out};
 pub use weights::{Weights, WeightsView};
 
 use crate::{
-    Complex, Error, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2,
-    I4, U2, U4, threads::Granularity,
+    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, I2, I4, U2,
+    U4, threads::Granularity,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -261,7 +261,7 @@ pub fn heap_of<T: crate::Elem>(sizes: &[usize]) -> crate::Result<alloc::vec::Vec
     let product = |start: usize| sizes.iter().fold(start, |all, &size| all.saturating_mul(size));
     let len = if sizes.contains(&0) { 0 } else { product(1) };
     if alloc::vec::Vec::<T>::new().try_reserve_exact(len).is_err() {
-        return Err(Error::Memory { bytes: product(size_of::<T>()) });
+        return Err(crate::Error::Memory { bytes: product(size_of::<T>()) });
     }
     Ok(heap(len))
 }

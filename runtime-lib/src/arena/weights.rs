@@ -3,6 +3,8 @@
 use super::{Aligned, Plain, Slot, outside};
 use crate::{Error, Result};
 use core::{fmt, ptr::NonNull};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use owned::copy_aligned;
 
 /// The weights that a program gives to a model. Clones share the bytes.
 ///
@@ -47,7 +49,7 @@ impl Weights {
         if bytes.as_ptr().addr().is_multiple_of(Weights::ALIGNMENT) {
             return Ok(self);
         }
-        self.align()
+        copy_aligned(bytes, &self.owner)
     }
 
     /// Borrows the weights for a run.
@@ -120,18 +122,16 @@ fn invalid() -> ! {
     panic!("the weights are not those of the model")
 }
 
+/// Returns an error: static bytes are not copied.
 #[cfg(not(all(feature = "alloc", target_has_atomic = "ptr")))]
-impl Weights {
-    /// Returns an error: static bytes are not copied.
-    fn align(self) -> Result<Weights> {
-        Err(Error::Alignment(Weights::ALIGNMENT))
-    }
+fn copy_aligned(_: &[u8], _: &Owner) -> Result<Weights> {
+    Err(Error::Alignment(Weights::ALIGNMENT))
 }
 
 /// Weights with an owner.
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod owned {
-    use super::{NonNull, Weights};
+    use super::{NonNull, Owner, Weights};
     use crate::arena::{Block, Slot, borrow};
     use crate::{Error, Result};
     use alloc::{sync::Arc, vec::Vec};
@@ -157,23 +157,20 @@ mod owned {
         }
     }
 
-    impl Weights {
-        /// Copies bytes that are not aligned to memory that is, unless they are static.
-        pub(super) fn align(self) -> Result<Weights> {
-            if self.owner.is_none() {
-                return Err(Error::Alignment(Weights::ALIGNMENT));
-            }
-            let bytes = self.view().0;
-            let count = bytes.len().div_ceil(Block::BYTES);
-            let mut blocks = Vec::new();
-            if blocks.try_reserve_exact(count).is_err() {
-                return Err(Error::Memory { bytes: bytes.len() });
-            }
-            blocks.resize(count, Block::ZERO);
-            let copy = borrow(&mut blocks, Slot::new(0, bytes.len()).write());
-            copy.copy_from_slice(bytes);
-            Ok(Weights::from(Arc::new(AlignedCopy { blocks, len: bytes.len() })))
+    /// Copies bytes to memory that is aligned, unless they are static.
+    pub(super) fn copy_aligned(bytes: &[u8], owner: &Owner) -> Result<Weights> {
+        if owner.is_none() {
+            return Err(Error::Alignment(Weights::ALIGNMENT));
         }
+        let count = bytes.len().div_ceil(Block::BYTES);
+        let mut blocks = Vec::new();
+        if blocks.try_reserve_exact(count).is_err() {
+            return Err(Error::Memory { bytes: bytes.len() });
+        }
+        blocks.resize(count, Block::ZERO);
+        let copy = borrow(&mut blocks, Slot::new(0, bytes.len()).write());
+        copy.copy_from_slice(bytes);
+        Ok(Weights::from(Arc::new(AlignedCopy { blocks, len: bytes.len() })))
     }
 
     /// A copy of bytes.
