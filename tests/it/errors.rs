@@ -41,6 +41,21 @@ fn a_text_file() {
 }
 
 #[test]
+fn a_file_of_another_format_is_named() {
+    let cases: [(&str, &[u8], &str); 6] = [
+        ("model.pt", b"PK\x03\x04\0\0archive/data.pkl\x80\x02", "a PyTorch archive"),
+        ("weights.pth", b"\x80\x02}q\0X\x06\0\0\0weight", "a Python pickle"),
+        ("model.tflite", b"\x1c\0\0\0TFL3\x14\0\x20\0", "a TFLite model"),
+        ("llama.gguf", b"GGUF\x03\0\0\0", "a GGUF file of llama.cpp"),
+        ("model.onnx.gz", b"\x1f\x8b\x08\0\0\0\0\0", "compressed by gzip"),
+        ("page.onnx", b"<!DOCTYPE html>\n<html><head>", "a web page"),
+    ];
+    for (name, bytes, format) in cases {
+        assert_error(name, bytes, &[], &[&format!("the file is {format}"), "help: "]);
+    }
+}
+
+#[test]
 fn a_missing_weights_file_is_reported_once() {
     let text = r#"<ir_version: 10, opset_import: ["" : 21]>
         lost (float[2] x) => (float[2] y)

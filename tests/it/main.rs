@@ -3,6 +3,7 @@
 mod additions;
 mod check;
 mod command_line;
+mod compare;
 mod documents;
 mod elements;
 mod emitted;

@@ -13,6 +13,7 @@ macro_rules! outln {
 mod analysis;
 mod bench;
 mod check;
+mod compare;
 mod compile;
 mod explain;
 mod files;
@@ -60,6 +61,7 @@ struct Cli {
 enum Command {
     Bench(bench::Options),
     Check(check::Options),
+    Compare(compare::Options),
     Explain(explain::Options),
     Inspect(inspect::Options),
     Ops(ops::Options),
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
         None => compile::run(&cli.compile),
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Check(options)) => check::run(&options),
+        Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Inspect(options)) => inspect::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),

@@ -92,7 +92,7 @@ impl GraphBuilder<'_> {
                 let diagnostic = Diagnostic::new(Code::NewerOperatorSet, message);
                 let diagnostic = diagnostic
                     .note(format!("the newest version known is {newest}"))
-                    .help("convert the model with `onnx.version_converter`, or export an older version");
+                    .help("convert it with `onnx.version_converter`, or export an older version");
                 self.found.push(diagnostic);
             }
             opsets.insert(name.to_owned(), version.min(newest));

@@ -1,0 +1,115 @@
+//! Runs a model and keeps the values between its nodes.
+
+use crate::cli::inputs::callable;
+use onnxc::{
+    Compiler, Options,
+    diag::{Code, Diagnostic, Diagnostics},
+    interpreter,
+    ir::{self, Graph, ValueId},
+    plan::{self, Plan},
+    tensor::Tensor,
+    ty::Type,
+    value::Value,
+};
+use onnxc_proto::Bytes;
+use std::collections::{BTreeMap, HashSet};
+
+/// The pass after which a graph has not been fused yet.
+pub const BEFORE_FUSION: &str = "simplify";
+
+/// Tensors by the names of their values.
+pub type Values = BTreeMap<String, Tensor>;
+
+/// A plan whose outputs are all tensors of the body of the graph.
+pub struct Traced {
+    plan: Plan,
+    names: Vec<Name>,
+}
+
+/// A value, and the node that computes it.
+pub struct Name {
+    /// The name of the value.
+    pub value: String,
+    /// The name of the node.
+    pub node: String,
+    /// The operator of the node.
+    pub operator: String,
+}
+
+impl Traced {
+    /// Plans a model. The graph is that after the pass called `after`, or after the last one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the diagnostics of the options or of the model.
+    pub fn of(model: Bytes, options: &Options, after: Option<&str>) -> Result<Traced, Diagnostics> {
+        let mut last = None;
+        let mut is_done = false;
+        let mut compiler = Compiler::new(options).observe(|pass, graph| {
+            if !is_done {
+                last = Some(graph.clone());
+                is_done = after == Some(pass);
+            }
+        });
+        let planned = compiler.plan(model);
+        drop(compiler);
+        let Some(mut graph) = last else {
+            return Err(planned.err().unwrap_or(Diagnostics(Vec::new())));
+        };
+        let names = expose(&mut graph);
+        let mut plan = ir::plan(&graph, options.optimize, options.precision, options.free_sizes())?;
+        plan::finish(&mut [&mut plan], None)?;
+        callable(&plan)?;
+        Ok(Traced { plan, names })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The values, in the order of their nodes.
+    pub fn names(&self) -> &[Name] {
+        &self.names
+    }
+
+    /// Runs the plan, and returns its tensors.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the run.
+    pub fn run(&self, inputs: &[Value]) -> Result<Values, Diagnostics> {
+        let outputs = interpreter::run(&self.plan, inputs)
+            .map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?;
+        let named = self.plan.outputs.iter().map(|port| port.name.clone()).zip(outputs);
+        Ok(named.filter_map(|(name, value)| Some((name, value.into_tensor()?))).collect())
+    }
+}
+
+/// Makes every tensor that a node of the body computes an output, and returns their names.
+fn expose(graph: &mut Graph) -> Vec<Name> {
+    let mut outputs = graph[graph.body].outputs.clone();
+    let before: HashSet<ValueId> = outputs.iter().copied().collect();
+    let mut names = Vec::new();
+    for &id in &graph[graph.body].nodes {
+        let node = &graph[id];
+        for &value in node.outputs.iter().flatten() {
+            let is_plain = matches!(graph[value].ty, Type::Tensor(_));
+            if !is_plain || graph[value].constant.is_some() {
+                continue;
+            }
+            if !before.contains(&value) {
+                outputs.push(value);
+            }
+            let at = outputs.iter().position(|&output| output == value);
+            let own = at.and_then(|at| graph.info.outputs.get(at));
+            names.push(Name {
+                value: own.unwrap_or(&graph[value].name).clone(),
+                node: node.name.clone(),
+                operator: node.op.label(),
+            });
+        }
+    }
+    graph.set_outputs(graph.body, outputs);
+    names
+}
