@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`model`] | a model, binary or text | no panic; the module parses as Rust |
 //! | [`mutant`] | choices of seeds and changes | the above; all ways to compile it agree |
-//! | [`tensor`] | a tensor, sequence, optional or map | no panic; writing and reading is the identity |
+//! | [`tensor`] | a tensor, sequence, optional or map | no panic; it is written as it was read |
 //! | [`external`] | entries of external data, and a file | no panic; nothing outside is read |
 
 pub mod choices;
