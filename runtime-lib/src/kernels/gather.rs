@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::loops::geometry::{Axis, Elements, Points};
 use crate::loops::index::index;
+use crate::loops::strided::copy;
 use crate::{Elem, Integer};
 
 /// `Gather`: copies the slices of `x` at the indices along the axis.
@@ -16,11 +17,13 @@ pub fn gather<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T], geometry
     if inner == 1 {
         return gather_single(x, indices, y, len);
     }
-    for (i, &at) in indices.iter().enumerate() {
-        let place = index(at, len)?;
-        for o in 0..outer {
-            let (from, to) = ((o * len + place) * inner, (o * indices.len() + i) * inner);
-            y[to..][..inner].clone_from_slice(&x[from..][..inner]);
+    if x.is_empty() || y.is_empty() {
+        return indices.iter().try_for_each(|&at| index(at, len).map(|_| ()));
+    }
+    let blocks = y.chunks_exact_mut(indices.len() * inner).take(outer);
+    for (x, y) in x.chunks_exact(len * inner).zip(blocks) {
+        for (y, &at) in y.chunks_exact_mut(inner).zip(indices) {
+            copy(&x[index(at, len)? * inner..][..inner], y);
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 use crate::Elem;
 use crate::loops::geometry::Strided;
 use crate::loops::walk::{Row, walk};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use core::array::from_fn;
 
 /// Copies the elements of a strided view of `x` to `y`.
@@ -17,10 +18,15 @@ pub fn copy_from<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     if let Some(plane) = Plane::of(sizes, strides, &row) {
         return plane.copy_each(x, y, geometry);
     }
-    let mut rows = y.chunks_exact_mut(row.len);
-    walk(&sizes[..row.rank], [strides], [start], &mut |[at]| {
-        if let Some(y) = rows.next() {
+    // The axis before the rows is a loop here, because rows may be short.
+    let outer = row.rank.saturating_sub(1);
+    let count = sizes[outer..row.rank].iter().product::<usize>();
+    let apart = strides[outer..row.rank].first().copied().unwrap_or(0);
+    let mut blocks = y.chunks_exact_mut(count * row.len);
+    walk(&sizes[..outer], [strides], [start], &mut |[mut at]| {
+        for y in blocks.next().unwrap_or_default().chunks_exact_mut(row.len) {
             copy_row(x, at, row.steps[0], y);
+            at = at.wrapping_add_signed(apart);
         }
     });
 }
@@ -28,8 +34,13 @@ pub fn copy_from<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
 #[inline(always)]
 pub(crate) fn copy_row<T: Elem>(x: &[T], at: usize, step: isize, y: &mut [T]) {
     match step {
-        1 => y.clone_from_slice(&x[at..][..y.len()]),
+        1 => copy(&x[at..][..y.len()], y),
         0 => y.fill(x[at].clone()),
+        // A constant step is compiled to vectors.
+        2 if HAS_VECTORS && x.len() - at >= 2 * y.len() => {
+            let (pairs, _) = x[at..].as_chunks::<2>();
+            y.iter_mut().zip(pairs).for_each(|(y, [first, _])| *y = first.clone());
+        }
         step if step > 0 => {
             for (y, x) in y.iter_mut().zip(x[at..].iter().step_by(step.unsigned_abs())) {
                 *y = x.clone();
@@ -40,6 +51,28 @@ pub(crate) fn copy_row<T: Elem>(x: &[T], at: usize, step: isize, y: &mut [T]) {
                 *y = x.clone();
             }
         }
+    }
+}
+
+/// Copies a row. On targets with vectors, a call takes longer than copying a short row.
+#[inline(always)]
+pub(crate) fn copy<T: Clone>(x: &[T], y: &mut [T]) {
+    match x.len() {
+        4..8 if HAS_VECTORS => copy_both_ends::<T, 4>(x, y),
+        8..16 if HAS_VECTORS => copy_both_ends::<T, 8>(x, y),
+        16..=32 if HAS_VECTORS => copy_both_ends::<T, 16>(x, y),
+        _ => y.clone_from_slice(x),
+    }
+}
+
+/// Copies the first and the last `N` elements, which overlap or are all.
+#[inline(always)]
+fn copy_both_ends<T: Clone, const N: usize>(x: &[T], y: &mut [T]) {
+    if let (Some(from), Some(to)) = (x.first_chunk::<N>(), y.first_chunk_mut()) {
+        *to = from.clone();
+    }
+    if let (Some(from), Some(to)) = (x.last_chunk::<N>(), y.last_chunk_mut()) {
+        *to = from.clone();
     }
 }
 
@@ -116,6 +149,9 @@ impl Plane {
     }
 
     fn copy<T: Elem>(&self, x: &[T], y: &mut [T]) {
+        if let (Some(x), Some(y), true) = (T::as_f32(x), T::as_f32_mut(y), HAS_VECTORS) {
+            return self.copy_f32(x, y);
+        }
         for i in (0..self.rows).step_by(SIDE) {
             for j in (0..self.columns).step_by(SIDE) {
                 let (x, y) = (&x[j * self.stride_x + i..], &mut y[i * self.stride_y + j..]);
@@ -150,11 +186,47 @@ impl Plane {
         }
     }
 
+    #[inline(never)]
+    fn copy_f32(&self, x: &[f32], y: &mut [f32]) {
+        dispatch(CopyPlane { plane: self, x, y });
+    }
+
     fn copy_part<T: Elem>(&self, x: &[T], y: &mut [T], rows: usize, columns: usize) {
         for j in 0..columns {
             let column = y[j..].iter_mut().step_by(self.stride_y);
             for (y, x) in column.zip(&x[j * self.stride_x..][..rows]) {
                 *y = x.clone();
+            }
+        }
+    }
+}
+
+/// Copies a plane of `f32`: vectors along the rows of `x` become columns of `y`.
+struct CopyPlane<'a> {
+    plane: &'a Plane,
+    x: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl WithSimd for CopyPlane<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let CopyPlane { plane, x, y } = self;
+        let &Plane { rows, columns, stride_x, stride_y, .. } = plane;
+        if columns < CORE {
+            return plane.copy_part(x, y, rows, columns);
+        }
+        // The last tiles overlap those before them: a plane has at least `SIDE` rows.
+        for i in (0..rows).step_by(S::LANES).map(|i| i.min(rows - S::LANES)) {
+            for j in (0..columns).step_by(CORE).map(|j| j.min(columns - CORE)) {
+                // Not `from_fn`, whose closure is not always inlined.
+                let mut lines = [s.splat(0.0); CORE];
+                for (k, line) in lines.iter_mut().enumerate() {
+                    *line = s.load(&x[(j + k) * stride_x + i..]);
+                }
+                s.store_columns(lines, &mut y[i * stride_y + j..], stride_y);
             }
         }
     }
@@ -206,12 +278,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn planes_of_every_size_around_a_square_are_transposed() {
-        let x: [u16; 4 * 35 * 35] = from_fn(|i| i as u16);
-        for (rows, columns) in (7..36).flat_map(|rows| (7..36).map(move |columns| (rows, columns)))
+    /// Transposes planes of each size, where each number is its place.
+    fn transpose_planes<T: Elem + Copy>(of_place: fn(u16) -> T) {
+        let x: [T; 4 * 35 * 35] = from_fn(|i| of_place(i as u16));
+        for (rows, columns) in (7..36).flat_map(|rows| (1..36).map(move |columns| (rows, columns)))
         {
-            let mut y = [0; 4 * 35 * 35];
+            let mut y = [T::default(); 4 * 35 * 35];
             let y = &mut y[..2 * rows * 2 * columns];
             let plane = (rows * columns).cast_signed();
             let strides = [2 * plane, 1, plane, rows.cast_signed()];
@@ -223,9 +295,21 @@ mod tests {
             for (at_y, &y) in y.iter().enumerate() {
                 let (j, k) = (at_y % columns, at_y / columns % 2);
                 let (i, n) = (at_y / columns / 2 % rows, at_y / columns / 2 / rows);
-                assert_eq!(usize::from(y), ((n * 2 + k) * columns + j) * rows + i);
+                assert!(y == x[((n * 2 + k) * columns + j) * rows + i]);
             }
         }
+    }
+
+    #[test]
+    fn planes_of_every_size_around_a_square_are_transposed() {
+        transpose_planes(|place| place);
+        transpose_planes(f32::from);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn every_level_transposes_planes() {
+        crate::simd::each_level(|_| transpose_planes(f32::from));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::Conv;
 use super::axis::Axis;
+use crate::loops::strided::copy;
 use crate::microkernel::{GemmElem, panel_cols};
 
 /// The channels and the three last axes of a group.
@@ -208,28 +209,6 @@ fn clear(x: &mut [f32]) {
         1 => x[0] = 0.0,
         2 => x.copy_from_slice(&[0.0; 2]),
         _ => x.fill(0.0),
-    }
-}
-
-/// Copies a row. Most rows are so short that a call takes longer.
-#[inline(always)]
-fn copy<T: Copy>(x: &[T], y: &mut [T]) {
-    match x.len() {
-        4..8 => both_ends::<T, 4>(x, y),
-        8..16 => both_ends::<T, 8>(x, y),
-        16..=32 => both_ends::<T, 16>(x, y),
-        _ => y.copy_from_slice(x),
-    }
-}
-
-/// Copies the first and the last `N` elements, which overlap or are all.
-#[inline(always)]
-fn both_ends<T: Copy, const N: usize>(x: &[T], y: &mut [T]) {
-    if let (Some(from), Some(to)) = (x.first_chunk::<N>(), y.first_chunk_mut()) {
-        *to = *from;
-    }
-    if let (Some(from), Some(to)) = (x.last_chunk::<N>(), y.last_chunk_mut()) {
-        *to = *from;
     }
 }
 
