@@ -8,6 +8,10 @@ use core::ops::Range;
 
 /// The size of an input, in elements, that leaves space for weights in an L2 cache.
 pub(super) const LARGE: usize = 64 * 1024;
+/// The size of a page of memory, in elements.
+const PAGE: usize = 1024;
+/// The number of pages whose addresses a processor has at hand.
+const PAGES: usize = 64;
 /// The size of an input, in elements, that leaves space for the output in an L1 cache.
 pub(super) const SMALL: usize = 5 * 1024;
 
@@ -76,7 +80,9 @@ impl Plane {
 
     /// Returns the plane of windows over rows and columns.
     pub const fn over([h, w]: [Axis; 2], channels: usize, unit: Unit, limit: usize) -> Plane {
-        Plane { h, w, channels, unit, limit }
+        let plane = Plane { h, w, channels, unit, limit };
+        // Longer rows need fewer pages for the same number of elements.
+        if plane.is_scattered() { Plane { limit: 2 * limit, ..plane } } else { plane }
     }
 
     /// Returns the rows and columns of the output.
@@ -94,12 +100,18 @@ impl Plane {
         self.blocks() * self.h.size * self.w.size * self.unit.from
     }
 
-    /// Returns whether the input can be read in place. Padding, a stride of columns, and a
-    /// conversion to pairs require a copy.
+    /// Returns whether the input is read in place. Padding, a stride of columns, and a conversion
+    /// to pairs require a copy. Channels in more pages than the processor has at hand are copied,
+    /// too, because every block of filters reads them all.
     const fn is_direct(&self) -> bool {
         let (h, w) = (&self.h, &self.w);
         let is_inside = h.pad == 0 && w.pad == 0 && h.fits() && w.fits();
-        w.stride == 1 && is_inside && self.unit.from == self.unit.to
+        w.stride == 1 && is_inside && !self.is_scattered() && self.unit.from == self.unit.to
+    }
+
+    /// Returns whether the blocks are in more pages than the processor has at hand.
+    const fn is_scattered(&self) -> bool {
+        self.blocks() > PAGES && self.h.size * self.w.size * self.unit.from >= PAGE
     }
 
     /// Returns the elements of a row of the band, in all phases, for `cols` columns of the output.
