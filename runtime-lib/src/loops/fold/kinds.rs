@@ -93,6 +93,7 @@ impl<W: Float> LogSumExp<W> {
 
 impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
     type State = T::Real;
+    const TAKES_ONE_BY_ONE: bool = false;
 
     #[inline(always)]
     fn start(self) -> T::Real {

@@ -10,7 +10,7 @@ pub(crate) use vectors::sum_at;
 
 use crate::loops::geometry::Reduction;
 use crate::loops::walk::{Row, walk};
-use crate::simd::{Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 
 /// Combines elements. Every method must be `#[inline(always)]`.
 pub(crate) trait Fold<T>: Copy {
@@ -25,6 +25,9 @@ pub(crate) trait Fold<T>: Copy {
     fn join(self, a: Self::State, b: Self::State) -> Self::State;
     /// Returns the result.
     fn finish(self, state: Self::State) -> T;
+
+    /// Whether `take_all` is that of this trait, so that many short slices can be folded at once.
+    const TAKES_ONE_BY_ONE: bool = true;
 
     /// Folds a slice.
     #[inline(always)]
@@ -76,9 +79,8 @@ pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) 
         // Smaller groups, so that the last elements of short rows are added in vectors, too.
         let rest = take_group::<16, _, _>(fold, &mut lanes, groups.remainder());
         let rest = take_group::<8, _, _>(fold, &mut lanes, rest);
-        for (lane, &x) in lanes.iter_mut().zip(rest) {
-            *lane = fold.take(*lane, x);
-        }
+        // Not in the lanes: a variable number of them would not stay in registers.
+        state = rest.iter().fold(state, |state, &x| fold.take(state, x));
         let mut half = LANES;
         while half > 1 {
             half /= 2;
@@ -126,6 +128,11 @@ pub(crate) fn reduce<T: Copy, F: Fold<T>>(
     if row.steps[0] != 1 {
         return reduce_columns(x, y, geometry, fold);
     }
+    let rows = Row::of(kept, [kept_strides]);
+    let are_adjacent = rows.len == 1 || rows.steps[0] == row.len.cast_signed();
+    if HAS_VECTORS && F::TAKES_ONE_BY_ONE && row.rank == 0 && rows.rank == 0 && are_adjacent {
+        return dispatch(TakeEach { x, y, len: row.len, fold });
+    }
     let mut results = y.iter_mut();
     walk(kept, [kept_strides], [0], &mut |[at]| {
         if let Some(y) = results.next() {
@@ -137,6 +144,26 @@ pub(crate) fn reduce<T: Copy, F: Fold<T>>(
             *y = fold.finish(state);
         }
     });
+}
+
+/// Folds adjacent rows of `len` elements.
+struct TakeEach<'a, T, G> {
+    x: &'a [T],
+    y: &'a mut [T],
+    len: usize,
+    fold: G,
+}
+
+impl<T: Copy, F: Fold<T>, G: Fn(T) -> F> WithSimd for TakeEach<'_, T, G> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for (x, y) in self.x.chunks_exact(self.len).zip(self.y) {
+            let fold = (self.fold)(*y);
+            *y = fold.finish(take_all_at(s, fold, x));
+        }
+    }
 }
 
 /// The number of results that are accumulated together where both `x` and `y` are contiguous.
