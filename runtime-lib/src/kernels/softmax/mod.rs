@@ -6,7 +6,7 @@
 mod lanes;
 
 use crate::kernels::unary::exp_in_place;
-use crate::loops::fold::{Fold, Sum};
+use crate::loops::fold::{Fold, Max, Reduce, Sum};
 use crate::loops::geometry::Axis;
 use crate::simd::{HAS_VECTORS, Pointwise, Simd, map_in_place_at, math};
 use crate::{Float, Number};
@@ -41,14 +41,32 @@ pub fn log_softmax_in_place<T: Float>(y: &mut [T], geometry: Axis) {
 }
 
 /// 1 at the first maximum along the axis, and 0 elsewhere.
-pub fn hardmax<T: Number>(x: &[T], y: &mut [T], geometry: Axis) {
+pub fn hardmax<T: Reduce>(x: &[T], y: &mut [T], geometry: Axis) {
     y.fill(T::ZERO);
     let Axis { outer, len, inner } = geometry;
-    for at in (0..outer).flat_map(|o| (0..inner).map(move |i| o * len * inner + i)) {
-        let places = (0..len).map(|step| at + step * inner);
-        if let Some(largest) = places.reduce(|a, b| if x[b] > x[a] { b } else { a }) {
-            y[largest] = T::ONE;
+    if HAS_VECTORS && inner == 1 && len > 0 {
+        for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)) {
+            let largest: T = Max.finish(Max.take_all(x));
+            if let Some(place) = x.iter().position(|x| *x == largest) {
+                y[place] = T::ONE;
+            } else {
+                hardmax_lane(x, y, 1);
+            }
         }
+        return;
+    }
+    for at in (0..outer).flat_map(|o| (0..inner).map(move |i| o * len * inner + i)) {
+        let end = (at + len * inner).min(x.len());
+        hardmax_lane(&x[at.min(end)..end], &mut y[at.min(end)..end], inner);
+    }
+}
+
+/// Writes 1 at the first maximum of the elements with the stride `inner`. NaN is no maximum, unless
+/// it comes first.
+fn hardmax_lane<T: Number>(x: &[T], y: &mut [T], inner: usize) {
+    let places = (0..x.len()).step_by(inner);
+    if let Some(largest) = places.reduce(|a, b| if x[b] > x[a] { b } else { a }) {
+        y[largest] = T::ONE;
     }
 }
 
@@ -109,6 +127,20 @@ impl Way for Softmax {
     }
 
     #[inline(always)]
+    fn vectors<S: Simd, const N: usize>(self, s: S, y: &mut [S::F32; N]) {
+        let shift = s.splat(s.largest(largest_of(s, y)));
+        let mut sum = s.splat(0.0);
+        for y in &mut *y {
+            *y = math::exp_to_one(s, s.sub(*y, shift));
+            sum = s.add(sum, *y);
+        }
+        let factor = s.splat(1.0 / s.sum(sum));
+        for y in y {
+            *y = s.mul(*y, factor);
+        }
+    }
+
+    #[inline(always)]
     fn columns<S: Simd>(self, s: S, mut y: Columns<'_>) {
         let max = y.max(s);
         let mut sum = s.splat(0.0);
@@ -144,6 +176,19 @@ impl Way for LogSoftmax {
     }
 
     #[inline(always)]
+    fn vectors<S: Simd, const N: usize>(self, s: S, y: &mut [S::F32; N]) {
+        let shift = s.splat(s.largest(largest_of(s, y)));
+        let mut sum = s.splat(0.0);
+        for y in &*y {
+            sum = s.add(sum, math::exp_to_one(s, s.sub(*y, shift)));
+        }
+        let log = math::ln(s, s.splat(s.sum(sum)));
+        for y in y {
+            *y = s.sub(s.sub(*y, shift), log);
+        }
+    }
+
+    #[inline(always)]
     fn columns<S: Simd>(self, s: S, mut y: Columns<'_>) {
         let max = y.max(s);
         let mut sum = s.splat(0.0);
@@ -155,6 +200,16 @@ impl Way for LogSoftmax {
             y.store(s, i, s.sub(s.sub(y.load(s, i), max), log));
         }
     }
+}
+
+/// Returns the largest number of each lane.
+#[inline(always)]
+fn largest_of<S: Simd, const N: usize>(s: S, x: &[S::F32; N]) -> S::F32 {
+    let mut max = s.splat(f32::NEG_INFINITY);
+    for &x in x {
+        max = s.max(max, x);
+    }
+    max
 }
 
 /// Calls `visit` with each vector of a slice; the last one is padded with `fill`.
@@ -349,7 +404,7 @@ mod tests {
 
     type Kernel<T> = fn(&[T], &mut [T], Axis);
 
-    const GEOMETRIES: [(usize, usize, usize); 10] = [
+    const GEOMETRIES: [(usize, usize, usize); 12] = [
         (2, 3, 4),
         (1, 1, 1),
         (3, 17, 1),
@@ -358,6 +413,8 @@ mod tests {
         (7, 16, 1),
         (35, 8, 1),
         (2, 31, 3),
+        (5, 33, 1),
+        (2, 130, 1),
         (0, 3, 1),
         (2, 0, 3),
     ];
