@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::kernels::reduce::Reduce;
 use crate::loops::fold::{Fold, Max, Min};
 use crate::loops::geometry::Axis;
-use crate::loops::index::{signed, size};
+use crate::loops::index::{place, signed, size};
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
 
 /// Returns the index of the largest element along the axis; the first of equal ones.
@@ -214,12 +214,90 @@ fn top<T: Number, O: Order>(x: &[T], values: &mut [T], places: &mut [i64], geome
     let k = values.len() / (outer * inner);
     let results = values.chunks_exact_mut(k * inner).zip(places.chunks_exact_mut(k * inner));
     for (x, (values, places)) in x.chunks_exact(len * inner).zip(results) {
+        if let (Some(x), Some(values), 1) = (T::as_f32(x), T::as_f32_mut(values), inner)
+            && HAS_VECTORS
+            && u32::try_from(len).is_ok()
+        {
+            top_row::<O>(x, values, places);
+            continue;
+        }
         for i in 0..inner {
             let mut heap = Heap { values: &mut values[i..], places: &mut places[i..], inner };
             heap.fill::<O>(&x[i..], k);
             heap.sort::<O>(k);
         }
     }
+}
+
+/// [`top`] of a row of at most 2³² - 1 `f32`. An element and its place are one integer, which is
+/// larger for an element that comes before.
+#[inline(never)]
+fn top_row<O: Order>(x: &[f32], values: &mut [f32], places: &mut [i64]) {
+    let rank_of = |(place, &x): (u32, &f32)| {
+        let rank = if O::SIGN > 0.0 { ascending(x) } else { !ascending(x) };
+        // Half of the range of `u64` below zero, so that the order is that of `i64`.
+        (u64::from(rank) << 32 | u64::from(!place)).cast_signed() ^ i64::MIN
+    };
+    let mut elements = (0..).zip(x);
+    places.iter_mut().zip(&mut elements).for_each(|(to, element)| *to = rank_of(element));
+    if places.len() < x.len() {
+        heapify(places);
+        let mut worst = x[place_of(places[0])];
+        for element in elements {
+            if O::before(*element.1, worst) {
+                places[0] = rank_of(element);
+                sink(places, 0);
+                worst = x[place_of(places[0])];
+            }
+        }
+    }
+    places.sort_unstable_by(|a, b| b.cmp(a));
+    for (value, place) in values.iter_mut().zip(places) {
+        let at = place_of(*place);
+        (*value, *place) = (x[at], signed(at));
+    }
+}
+
+/// Returns the place in a rank, which its lower half holds.
+#[inline(always)]
+fn place_of(rank: i64) -> usize {
+    place(!(rank as u32))
+}
+
+/// Returns an integer that is larger for a larger number; the largest for NaN.
+#[inline(always)]
+fn ascending(x: f32) -> u32 {
+    if x.is_nan() {
+        return u32::MAX;
+    }
+    // The addition gives both zeros the same bits.
+    let bits = (x + 0.0).to_bits();
+    if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
+}
+
+/// Orders integers as a heap with the smallest at the root.
+fn heapify(heap: &mut [i64]) {
+    (0..heap.len() / 2).rev().for_each(|i| sink(heap, i));
+}
+
+/// Moves an element down, so that no element has a smaller one below it.
+fn sink(heap: &mut [i64], mut i: usize) {
+    let moved = heap[i];
+    while let Some(&[left, right]) = heap.get(2 * i + 1..2 * i + 3).and_then(|x| x.first_chunk()) {
+        let child = 2 * i + 1 + usize::from(right < left);
+        if left.min(right) >= moved {
+            break;
+        }
+        heap[i] = heap[child];
+        i = child;
+    }
+    // The last element may have no sibling.
+    let left = 2 * i + 1;
+    if left + 1 == heap.len() && heap[left] < moved {
+        heap[i] = heap[left];
+        i = left;
+    }
+    heap[i] = moved;
 }
 
 /// A heap of the best elements so far, with the worst of them at the root, stored in the results.
@@ -363,6 +441,34 @@ mod tests {
                         assert_eq!(values[found].to_bits(), at(place).to_bits());
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn long_rows_are_sorted_by_both_halves_of_the_order() {
+        // Few distinct numbers, zeros of both signs, and NaN.
+        let x: [f32; 1001] = from_fn(|i| match i * i % 23 {
+            0 => f32::NAN,
+            1 => -0.0,
+            n => (n % 7) as f32 - 3.0,
+        });
+        for (k, largest) in
+            [1, 2, 9, 10, 500, 1000, 1001].iter().flat_map(|&k| [(k, true), (k, false)])
+        {
+            let (mut values, mut places) = ([0.0; 1001], [0; 1001]);
+            let (values, places) = (&mut values[..k], &mut places[..k]);
+            let kernel = if largest { top_k::<f32> } else { top_k_smallest };
+            kernel(&x, values, places, Axis { outer: 1, len: 1001, inner: 1 });
+            let mut order: [i64; 1001] = from_fn(|i| i as i64);
+            let key = |i: i64| match x[i as usize] {
+                x if x.is_nan() => 99,
+                x => x as i64,
+            };
+            order.sort_by_key(|&i| if largest { -key(i) } else { key(i) });
+            assert_eq!(places, &order[..k]);
+            for (value, &place) in values.iter().zip(&*places) {
+                assert_eq!(value.to_bits(), x[place as usize].to_bits());
             }
         }
     }
