@@ -207,6 +207,13 @@ fn wrap(place: isize, n: isize) -> Option<isize> {
     Some(place.rem_euclid(n))
 }
 
+/// The last axis: the elements that are kept, and the number of elements added before them.
+struct Line {
+    first: usize,
+    n: usize,
+    before: usize,
+}
+
 struct Padding<'a, T, A> {
     sizes: &'a [usize],
     amount: A,
@@ -235,6 +242,11 @@ impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
         let (middle, after) = rest.split_at_mut(n * block_y);
         if axis + 1 == self.sizes.len() {
             middle.clone_from_slice(x);
+        } else if axis + 2 == self.sizes.len() && self.line().n > 0 {
+            let line = self.line();
+            for (x, y) in x.chunks_exact(block_x).zip(middle.chunks_exact_mut(block_y)) {
+                self.fill_line(&line, x, y);
+            }
         } else {
             for (x, y) in x.chunks_exact(block_x).zip(middle.chunks_exact_mut(block_y)) {
                 self.fill(x, y, axis + 1);
@@ -245,6 +257,29 @@ impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
         }
         for (place, y) in (n.cast_signed()..).zip(after.chunks_exact_mut(block_y)) {
             self.fill_border(x, place, n, y, axis);
+        }
+    }
+
+    /// Returns the geometry of the last axis.
+    fn line(&self) -> Line {
+        let axis = self.sizes.len() - 1;
+        let Amount { before, after } = (self.amount)(axis);
+        let first = before.min(0).unsigned_abs();
+        let n = self.sizes[axis].saturating_sub(first + after.min(0).unsigned_abs());
+        Line { first, n, before: before.max(0).unsigned_abs() }
+    }
+
+    /// Fills `y` along the last axis.
+    fn fill_line(&self, line: &Line, x: &[T], y: &mut [T]) {
+        let &Line { first, n, before } = line;
+        let x = &x[first..][..n];
+        let (front, rest) = y.split_at_mut(before);
+        let (middle, back) = rest.split_at_mut(n);
+        middle.clone_from_slice(x);
+        let places = (-before.cast_signed()..).zip(front);
+        for (place, y) in places.chain((n.cast_signed()..).zip(back)) {
+            let from = (self.border)(place, n.cast_signed());
+            *y = from.map_or(&self.value, |from| &x[from.unsigned_abs()]).clone();
         }
     }
 
