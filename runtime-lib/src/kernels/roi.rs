@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::loops::index::{index, number, signed};
+use crate::simd::HAS_VECTORS;
 use crate::{Float, Number};
 use core::ops::Range;
 
@@ -199,7 +200,13 @@ struct Samples<W> {
     part: W,
     /// Samples per output element.
     count: usize,
+    /// The first samples, which are the same for all channels.
+    first: [Pair<W>; FIRST],
 }
+
+/// The number of samples of an axis that are computed once for all channels; none on a processor
+/// without vectors, whose stack may be small.
+const FIRST: usize = if HAS_VECTORS { 64 } else { 0 };
 
 impl<W: Float<Wide = W>> Samples<W> {
     fn of(ends: [W; 2], size: usize, out: usize, scale: f32, sampling: Sampling) -> Samples<W> {
@@ -213,12 +220,22 @@ impl<W: Float<Wide = W>> Samples<W> {
         // Limits the number of samples, so that an infinite region terminates.
         let most = 4 * (size + 1);
         let count = if sampling.ratio > 0 { sampling.ratio } else { wanted.min(most) };
-        Samples { size, start, part, count }
+        let mut samples = Samples { size, start, part, count, first: [None; FIRST] };
+        for i in 0..FIRST.min(out.saturating_mul(count)) {
+            samples.first[i] = samples.locate(i / count, i % count);
+        }
+        samples
     }
 
     /// Returns the two pixels around a sample; `None` outside of the image.
     #[inline(always)]
     fn sample(&self, part: usize, sample: usize) -> Pair<W> {
+        let known = self.first.get(part * self.count + sample);
+        known.copied().unwrap_or_else(|| self.locate(part, sample))
+    }
+
+    /// Computes [`Samples::sample`].
+    fn locate(&self, part: usize, sample: usize) -> Pair<W> {
         let half = W::from_f64(0.5);
         let inside = number::<W>(sample).add(half).mul(self.part).div(number(self.count));
         let at = self.start.add(number::<W>(part).mul(self.part)).add(inside);
