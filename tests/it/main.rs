@@ -32,6 +32,7 @@ mod random;
 mod ranks;
 mod recognition;
 mod recognized;
+mod recognized_movements;
 mod reference;
 mod rematerialization;
 mod report;

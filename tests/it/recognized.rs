@@ -4,7 +4,7 @@ use crate::recognition::{model, recognize_model, run};
 use onnxc::Options;
 
 /// Returns the kernel calls of a model, one per line.
-fn plan(model: &str) -> String {
+pub fn plan(model: &str) -> String {
     onnxc::Compiler::new(&Options::default())
         .plan(model.to_owned().into())
         .unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
@@ -19,7 +19,7 @@ fn with_attribute_axes(model: &str) -> String {
 
 /// Requires that a model calls only `kernel`, with the results of the model `apart`, in which no
 /// pattern matches.
-fn check_kernel(kernel: &str, model: &str, apart: &str, shapes: &[&[usize]]) {
+pub fn check_kernel(kernel: &str, model: &str, apart: &str, shapes: &[&[usize]]) {
     let text = plan(model);
     let calls = text.lines().filter(|line| line.contains(" = ")).count();
     assert!(text.contains(kernel) && calls == 1, "{kernel}: {model}\n{text}");

@@ -68,6 +68,7 @@ pub(crate) mod reshape;
 pub(crate) mod resize;
 pub(crate) mod rnn;
 pub(crate) mod roi;
+pub(crate) mod roll;
 pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod select;
@@ -103,6 +104,7 @@ const FAMILIES: &[&[Entry]] = &[
     attention::flex::OPS,
     attention::linear::OPS,
     attention::rotary::OPS,
+    attention::strided::OPS,
     binary::OPS,
     blocked::OPS,
     blockwise::OPS,
@@ -180,6 +182,7 @@ const FAMILIES: &[&[Entry]] = &[
     resize::OPS,
     rnn::OPS,
     roi::OPS,
+    roll::OPS,
     sample::OPS,
     scatter::OPS,
     select::OPS,

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Result},
     dim::Dim,
     dtype::{ANY, DType},
-    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Views},
+    ir::{Attributes, Expr, Gradient, Graph, Infer, Inferred, Lower, Node, Op, Views},
     plan::{
         Arg, Kernel,
         geometry::{Axis, BatchedMatrices, Strided, strides},
@@ -13,7 +13,7 @@ use crate::{
     },
     ty::Type,
 };
-use std::rc::Rc;
+use std::{ops::Range, rc::Rc};
 
 pub const OPS: &[Entry] = &[
     entry("ReverseSequence", 10, |node| {
@@ -133,6 +133,19 @@ fn cuts<'a>(
         *cuts.get_mut(axis)? = Cut::of(shape.get(axis)?, start, end, *step);
     }
     Some(cuts)
+}
+
+/// Returns the axis and the elements of a slice of one axis in steps of 1, if compile-time values
+/// determine it.
+pub fn sliced_range(graph: &Graph, slice: &Node) -> Option<(usize, Range<i64>)> {
+    slice.op.downcast::<Slice>()?;
+    let shape = &graph[slice.input(0)?].ty.as_tensor()?.shape;
+    let known = |i: usize| graph[slice.input(i)?].known.as_deref();
+    let cuts = cuts(shape, known, |i| slice.input(i).is_some())?;
+    let mut cut = cuts.iter().enumerate().filter(|&(axis, cut)| !cut.is_all(&shape[axis]));
+    let (Some((axis, cut)), None) = (cut.next(), cut.next()) else { return None };
+    let start = cut.start.known().filter(|_| cut.step == 1)?;
+    Some((axis, start..start + cut.len.known()?))
 }
 
 /// Returns the first element of the slice if it is contiguous: only one axis is sliced, with step

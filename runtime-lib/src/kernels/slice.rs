@@ -11,6 +11,19 @@ pub fn slice<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     copy_from(x, y, geometry);
 }
 
+/// Copies the elements along an axis from `first` on to the front, and those before it to the end.
+/// `first` is at most the size of the axis.
+pub fn roll<T: Elem>(x: &[T], y: &mut [T], geometry: Axis, first: usize) {
+    let Axis { len, inner, .. } = geometry;
+    let split = first.min(len) * inner;
+    let blocks = x.chunks_exact((len * inner).max(1));
+    for (x, y) in blocks.zip(y.chunks_exact_mut((len * inner).max(1))) {
+        let (end, start) = x.split_at(split);
+        y[..start.len()].clone_from_slice(start);
+        y[start.len()..].clone_from_slice(end);
+    }
+}
+
 /// `Slice` of a tensor of `sizes`, with starts, ends, axes and steps that are inputs.
 ///
 /// # Errors
@@ -315,6 +328,22 @@ mod tests {
         assert!(slice_sizes(&mut sizes, &[0, 0], &[1, 2], None, None, &[5]).is_err());
         assert!(slice_dynamic(&[1, 2], &[0], &[1], None, None, &mut [0, 0], &[2]).is_err());
         assert_eq!(slice_dynamic::<u8, i64>(&[7], &[], &[], None, None, &mut [0], &[]), Ok(()));
+    }
+
+    #[test]
+    fn a_roll_is_two_slices() {
+        let x: [u8; 24] = core::array::from_fn(|i| i as u8);
+        for (outer, len, inner) in [(1, 24, 1), (2, 3, 4), (4, 6, 1), (1, 1, 24), (3, 0, 2)] {
+            for first in 0..=len {
+                let mut y = [99; 24];
+                let (x, y) = (&x[..outer * len * inner], &mut y[..outer * len * inner]);
+                roll(x, y, Axis { outer, len, inner }, first);
+                for (at, &y) in y.iter().enumerate() {
+                    let from = (at / inner % len + first) % len;
+                    assert_eq!(y, x[at - at / inner % len * inner + from * inner]);
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod flex;
 mod gradient;
 pub(crate) mod linear;
 pub(crate) mod rotary;
+pub(crate) mod strided;
 #[cfg(test)]
 mod tests;
 

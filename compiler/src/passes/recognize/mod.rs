@@ -3,19 +3,24 @@
 //!
 //! A group of `Gelu` is replaced even if something else uses a value inside of it; that value is
 //! then computed twice. Other groups stay if something else uses an operand of their last node,
-//! such as the weights of an attention. Results do not change, NaN included (`∞ · 0`), with one
-//! exception: `Attention` returns zeros for a query that may attend to no key, where `Softmax`
-//! returns NaN; the specification of `Attention` makes the same change.
+//! such as the weights of an attention. Results do not change, NaN included (`∞ · 0`), with two
+//! exceptions: `Attention` returns zeros for a query that may attend to no key, where `Softmax`
+//! returns NaN; the specification of `Attention` makes the same change. And where a model replaces
+//! weights that are NaN by zeros, for those queries, scores that are NaN make the result NaN.
 
 mod activation;
 mod activation_grad;
 mod attention;
+mod attention_layout;
 mod factors;
 mod gate;
 mod gelu;
 mod group;
 mod matching;
 mod normalization;
+mod patches;
+mod pointwise;
+mod roll;
 
 pub use gelu::recognize_gelu;
 pub use matching::either;
@@ -46,6 +51,10 @@ const RULES: &[Rule<'_>] = &[
     &activation::recognize_mish,
     &attention::recognize_attention,
     &attention::remove_head_transposes,
+    &attention_layout::remove_transposes,
+    &patches::recognize_patches,
+    &pointwise::recognize_pointwise,
+    &roll::recognize_roll,
 ];
 
 /// Runs the pass.
