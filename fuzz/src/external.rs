@@ -36,7 +36,7 @@ pub fn run(bytes: &[u8]) {
     for key in ["offset", "length", "checksum", "basepath", "location"] {
         match choices.byte() % 4 {
             0 => entries.push(entry(key, choices.int().to_string())),
-            1 => entries.push(entry(key, (choices.byte() % 128 * 4).to_string())),
+            1 => entries.push(entry(key, (u32::from(choices.byte()) * 4).to_string())),
             _ => {}
         }
     }
@@ -64,6 +64,6 @@ pub fn run(bytes: &[u8]) {
     let mut options = Options::default();
     options.settings.directory = Some(directory());
     let planned = Compiler::new(&options).plan(model.encode_to_vec().into());
-    let allowed = ["data", "./data", "a/../data"];
+    let allowed = ["data", "./data", "data/", "a/../data"];
     assert!(planned.is_err() || allowed.contains(location), "{location} was read");
 }
