@@ -1,7 +1,8 @@
 //! Ways to compile and run a model that must agree.
 
 use onnxc::{
-    Compiler, Optimize, Options, export, interpreter, plan::Plan, tensor::Tensor, value::Value,
+    Compiler, Optimize, Options, dtype::DType, export, interpreter, plan::Plan, tensor::Tensor,
+    value::Value,
 };
 use onnxc_proto::{Message, ModelProto};
 
@@ -54,7 +55,7 @@ fn inputs(plan: &Plan) -> Option<Vec<Value>> {
     }
     let mut inputs = Vec::new();
     for port in &plan.inputs {
-        let ty = port.ty.as_tensor()?;
+        let ty = port.ty.as_tensor().filter(|ty| ty.dtype != DType::String)?;
         let shape: Vec<usize> = ty
             .shape
             .iter()

@@ -3,7 +3,7 @@
 use crate::programs::{folder, onnxc, run, scratch};
 use onnxc::{
     Options, interpreter,
-    plan::{Place, Plan},
+    plan::{Place, Plan, UseCounts},
     tensor::Tensor,
 };
 use std::fs;
@@ -63,7 +63,7 @@ fn values_on_the_heap_are_freed_after_their_last_use() {
             y = Neg(doubled)
         }",
     );
-    let freed = plan.last_uses(&plan.steps).into_iter().flatten();
+    let freed = UseCounts::of(&plan).last_uses(&plan.steps).into_iter().flatten();
     let on_heap = freed.filter(|&buffer| plan.buffers[buffer].place == Place::Heap);
     let names: Vec<&str> = on_heap.map(|buffer| &*plan.buffers[buffer].name).collect();
     assert_eq!(names, ["places", "picked", "doubled"]);
