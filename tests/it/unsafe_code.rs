@@ -83,7 +83,7 @@ fn page() -> String {
         if claims.is_empty() {
             continue;
         }
-        let path = path.strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy();
+        let path = path.strip_prefix(root).unwrap_or(Path::new("")).to_string_lossy();
         let path = path.replace('\\', "/");
         writeln!(page, "## `{path}`\n\n| where | argument |\n|---|---|")
             .expect("a string has no limit");
