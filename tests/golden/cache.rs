@@ -129,7 +129,7 @@ mod cache {
         }
     }
 
-    /// The memory of a run of [`Cache`], with the state.
+    /// The memory of a run of `Cache`, with the state.
     ///
     /// Threads share a model: each runs [`Cache::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

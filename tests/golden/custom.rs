@@ -84,7 +84,7 @@ mod custom {
         }
     }
 
-    /// The memory of a run of [`Custom`].
+    /// The memory of a run of `Custom`.
     ///
     /// Threads share a model: each runs [`Custom::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

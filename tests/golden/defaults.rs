@@ -187,7 +187,7 @@ mod defaults {
         }
     }
 
-    /// The memory of a run of [`Defaults`].
+    /// The memory of a run of `Defaults`.
     ///
     /// Threads share a model: each runs [`Defaults::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

@@ -111,7 +111,7 @@ mod external {
         }
     }
 
-    /// The memory of a run of [`External`].
+    /// The memory of a run of `External`.
     ///
     /// Threads share a model: each runs [`External::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

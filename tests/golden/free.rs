@@ -117,7 +117,7 @@ mod free {
         }
     }
 
-    /// The memory of a run of [`Free`].
+    /// The memory of a run of `Free`.
     ///
     /// Threads share a model: each runs [`Free::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

@@ -122,7 +122,7 @@ mod mlp {
         }
     }
 
-    /// The memory of a run of [`Mlp`].
+    /// The memory of a run of `Mlp`.
     ///
     /// Threads share a model: each runs [`Mlp::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

@@ -122,7 +122,7 @@ mod network {
         }
     }
 
-    /// The memory of a run of [`Network`].
+    /// The memory of a run of `Network`.
     ///
     /// Threads share a model: each runs [`Network::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

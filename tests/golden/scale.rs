@@ -84,7 +84,7 @@ mod scale {
         }
     }
 
-    /// The memory of a run of [`Scale`].
+    /// The memory of a run of `Scale`.
     ///
     /// Threads share a model: each runs [`Scale::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

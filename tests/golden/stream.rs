@@ -143,7 +143,7 @@ mod stream {
         }
     }
 
-    /// The memory of a run of [`Stream`], with the state.
+    /// The memory of a run of `Stream`, with the state.
     ///
     /// Threads share a model: each runs [`Stream::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]

@@ -123,7 +123,8 @@ pub fn arena(method: &Method<'_>) -> TokenStream {
         (false, false) => "",
     };
     doc(&[
-        format!("The memory of a run of [`{model}`]{what}."),
+        // Without a link: a model may have the name of a derive macro.
+        format!("The memory of a run of `{model}`{what}."),
         String::new(),
         format!("Threads share a model: each runs [`{model}::infer_in`] in a separate arena."),
     ])

@@ -68,22 +68,11 @@ pub fn test(count: usize) -> Result<Report> {
     let server = listen("127.0.0.1:0")?;
     let address = server.server_addr().to_ip().ok_or("the server has no address")?;
     let resident = [const { AtomicUsize::new(0) }; 2];
-    let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (replaced, time) = thread::scope(|scope| -> Result<_> {
+    let (replaced, time) = thread::scope(|scope| {
         scope.spawn(|| serve(&server, &models));
-        let replacer = scope.spawn(|| replace(address, &weights, &done));
-        let start = Instant::now();
-        let clients = [(); WORKERS]
-            .map(|()| scope.spawn(|| request(address, &cases, count, &next, &resident)));
-        let clients = clients.map(|client| client.join());
-        let time = start.elapsed();
-        done.store(true, Ordering::Relaxed);
-        let replaced = replacer.join();
+        let sent = send_all(address, &cases, &weights, count, &resident);
         (0..WORKERS).for_each(|_| server.unblock());
-        for client in clients {
-            client.map_err(|_| "a client panicked")??;
-        }
-        Ok((replaced.map_err(|_| "the replacer panicked")??, time))
+        sent
     })?;
     let [at_start, at_tenth] = resident.map(AtomicUsize::into_inner);
     let at_end = resident::bytes();
@@ -91,6 +80,37 @@ pub fn test(count: usize) -> Result<Report> {
     drop(models);
     fs::remove_dir(&folder)?;
     Ok(Report { requests: count, replaced, time, at_start, at_tenth, at_end, files })
+}
+
+/// Sends all requests. Returns how often the model was replaced meanwhile, and the time.
+fn send_all(
+    address: SocketAddr,
+    cases: &[Case],
+    weights: &[Vec<u8>; 2],
+    count: usize,
+    resident: &[AtomicUsize; 2],
+) -> Result<(usize, Duration)> {
+    let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (next, done) = (&next, &done);
+    let mut replacer = Client::open(address, &cases[0])?;
+    let clients: Vec<Client> =
+        (0..WORKERS).map(|_| Client::open(address, &cases[0])).collect::<Result<_>>()?;
+    thread::scope(|scope| {
+        let replacer = scope.spawn(move || replace(&mut replacer, weights, done));
+        let start = Instant::now();
+        let clients: Vec<_> = clients
+            .into_iter()
+            .map(|client| scope.spawn(move || request(client, cases, count, next, resident)))
+            .collect();
+        let answered: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        let time = start.elapsed();
+        done.store(true, Ordering::Relaxed);
+        let replaced = replacer.join();
+        for answered in answered {
+            answered.map_err(|_| "a client panicked")??;
+        }
+        Ok((replaced.map_err(|_| "the replacer panicked")??, time))
+    })
 }
 
 /// Returns the weights, which are all `f32`, multiplied by one half.
@@ -112,13 +132,12 @@ fn cases(weights: &[Vec<u8>; 2]) -> Result<Vec<Case>> {
 
 /// Sends requests until `count` were sent, and checks the answers.
 fn request(
-    address: SocketAddr,
+    mut client: Client,
     cases: &[Case],
     count: usize,
     next: &AtomicUsize,
     [at_start, at_tenth]: &[AtomicUsize; 2],
 ) -> Result {
-    let mut client = Client::connect(address)?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= count {
@@ -140,8 +159,7 @@ fn request(
 
 /// Replaces the model by the one with each of `weights` in turn, until the clients are done.
 /// Returns how often.
-fn replace(address: SocketAddr, weights: &[Vec<u8>; 2], done: &AtomicBool) -> Result<usize> {
-    let mut client = Client::connect(address)?;
+fn replace(client: &mut Client, weights: &[Vec<u8>; 2], done: &AtomicBool) -> Result<usize> {
     let mut replaced = 0;
     while !done.load(Ordering::Relaxed) {
         client.send("PUT /weights", &weights[replaced % 2])?;
@@ -159,6 +177,14 @@ impl Client {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(Client(BufReader::new(stream)))
+    }
+
+    /// Connects and waits for an answer. Clients that connect at once might wait for each other:
+    /// `tiny_http` counts a thread as idle until it runs.
+    fn open(address: SocketAddr, case: &Case) -> Result<Client> {
+        let mut client = Client::connect(address)?;
+        client.send("POST /", &case.pixels)?;
+        Ok(client)
     }
 
     /// Sends a request and returns the body of the answer.

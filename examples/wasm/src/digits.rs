@@ -117,7 +117,7 @@ mod digits {
         }
     }
 
-    /// The memory of a run of [`Digits`].
+    /// The memory of a run of `Digits`.
     ///
     /// Threads share a model: each runs [`Digits::infer_in`] in a separate arena.
     #[derive(Clone, Debug, Default)]
