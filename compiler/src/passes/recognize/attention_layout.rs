@@ -20,8 +20,8 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// Replaces an `Attention` whose result is transposed to `[batch, queries, heads, size]` by one that
-/// writes this layout, and that reads its operands before their transpositions.
+/// Replaces an `Attention` whose result is transposed to `[batch, queries, heads, size]` by one
+/// that writes this layout, and that reads its operands before their transpositions.
 pub fn remove_transposes(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
     let attention = site.producer(node.input(0)?)?;
     let op = attention.op.downcast::<Attention>()?;

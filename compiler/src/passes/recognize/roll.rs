@@ -1,5 +1,5 @@
-//! Recognizes a roll along an axis: two slices of a tensor that are concatenated in the other order,
-//! as attention within shifted windows has them.
+//! Recognizes a roll along an axis: two slices of a tensor that are concatenated in the other
+//! order, as attention within shifted windows has them.
 
 use crate::{
     ir::{Node, Site, ValueId},
