@@ -83,6 +83,7 @@ mod tests {
         ("GatedRelativePositionBias", "M"),
         ("GroupQueryAttention", "T_KV_SCALE"),
         ("MultiHeadAttention", "QK"),
+        ("QMoE", "T4"),
     ];
 
     #[test]
