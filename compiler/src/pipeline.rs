@@ -308,6 +308,11 @@ impl<'a> Compiler<'a> {
         })
     }
 
+    /// Describes a model file for the header of a module, as [`Compiler::compile`] does.
+    pub fn source_of(&self, model: &Bytes, path: &Path) -> Source {
+        self.source(file::sha256(model), Some(path), &[])
+    }
+
     /// Describes the model file at `path` and the options for the header of a module.
     fn source(&self, sha256: String, path: Option<&Path>, files: &[PathBuf]) -> Source {
         let file = path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());

@@ -3,14 +3,14 @@
 // ONNX IR version 10; operator sets: ai.onnx 21, com.microsoft 1
 
 #[allow(unused_imports)]
-pub use blocks::Blocks;
+pub use blocks::{Blocks, BlocksArena};
 
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod blocks {
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
-        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, borrow,
+        Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,
     };
     use ::onnxc_runtime::kernels::{binary, blockwise};
     use ::onnxc_runtime::kernels::blockwise::{Blockwise, BlockwiseOperands};
@@ -35,7 +35,7 @@ mod blocks {
     pub struct Blocks {
         /// The caller's weights, or `None` for the program's: a new model is all zeros.
         weights: Option<Weights>,
-        arena: DynamicArena<0>,
+        arena: BlocksArena,
     }
 
     impl Blocks {
@@ -57,20 +57,22 @@ mod blocks {
         pub const fn new() -> Blocks {
             Blocks {
                 weights: None,
-                arena: DynamicArena::new(),
+                arena: BlocksArena::new(),
             }
         }
 
-        /// Creates the model with weights in flash or in a mapped file.
+        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is not aligned to 16 bytes.
-        pub fn with_weights(weights: &'static [u8]) -> Result<Blocks> {
-            let weights = Some(Weights::from_bytes(weights, Blocks::WEIGHT_BYTES)?);
+        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
+        /// 16 bytes.
+        pub fn with_weights(weights: impl Into<Weights>) -> Result<Blocks> {
+            let weights = Some(weights.into().check(Blocks::WEIGHT_BYTES)?);
             Ok(Blocks {
                 weights,
-                arena: DynamicArena::new(),
+                arena: BlocksArena::new(),
             })
         }
 
@@ -81,11 +83,21 @@ mod blocks {
         /// The sizes of the inputs do not fit the model, or each other.
         /// There is not enough memory for the sizes of the inputs.
         pub fn infer(&mut self, x: View<'_, f32, 2>) -> Result<View<'_, f32, 2>> {
-            infer(self.weights(), &mut self.arena, x)
+            infer(WeightsView::new(&self.weights, WEIGHTS), &mut self.arena.memory, x)
         }
 
-        fn weights(&self) -> Weights {
-            self.weights.unwrap_or(Weights::new(WEIGHTS))
+        /// Runs the model in the memory of the caller.
+        ///
+        /// # Errors
+        ///
+        /// The sizes of the inputs do not fit the model, or each other.
+        /// There is not enough memory for the sizes of the inputs.
+        pub fn infer_in<'a>(
+            &self,
+            arena: &'a mut BlocksArena,
+            x: View<'_, f32, 2>,
+        ) -> Result<View<'a, f32, 2>> {
+            infer(WeightsView::new(&self.weights, WEIGHTS), &mut arena.memory, x)
         }
     }
 
@@ -95,8 +107,25 @@ mod blocks {
         }
     }
 
+    /// The memory of a run of `Blocks`.
+    ///
+    /// Threads share a model: each runs [`Blocks::infer_in`] in a separate arena.
+    #[derive(Clone, Debug, Default)]
+    pub struct BlocksArena {
+        memory: DynamicArena<0>,
+    }
+
+    impl BlocksArena {
+        /// Creates the memory of a run.
+        pub const fn new() -> BlocksArena {
+            BlocksArena {
+                memory: DynamicArena::new(),
+            }
+        }
+    }
+
     fn infer<'a>(
-        weights: Weights,
+        weights: WeightsView<'_>,
         arena: &'a mut DynamicArena<0>,
         x: View<'_, f32, 2>,
     ) -> Result<View<'a, f32, 2>> {
@@ -213,5 +242,5 @@ mod blocks {
 
     static WEIGHTS: &Aligned<[u8; 704]> = &Aligned(*include_bytes!("blocks.weights"));
 
-    const _: () = ::onnxc_runtime::check_interface(1);
+    const _: () = ::onnxc_runtime::check_interface(2);
 }

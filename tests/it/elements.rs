@@ -95,17 +95,29 @@ const FORMS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The checks that differ for strings, which modules return on the heap.
+/// The checks that differ for strings: callers pass `&str`, and modules return `String`s on the
+/// heap.
 const STRINGS: &[(&str, &str)] = &[
-    ("fixed", "assert_eq!(model.infer(&x).unwrap().data(), transposed(&x));"),
-    ("scalar", "assert_eq!(model.infer(&[x[3].clone()]).unwrap().data(), [x[3].clone()]);"),
+    (
+        "fixed",
+        "let texts = x.each_ref().map(String::as_str);
+         assert_eq!(model.infer(&texts).unwrap().data(), transposed(&x));",
+    ),
+    ("scalar", "assert_eq!(model.infer(&[x[3].as_str()]).unwrap().data(), [x[3].clone()]);"),
+    ("bounded", STRING_VIEW),
+    ("free", STRING_VIEW),
     (
         "absent",
         "assert!(model.infer(None).unwrap().y.is_none());
-         let found = model.infer(Some(&x)).unwrap();
+         let texts = x.each_ref().map(String::as_str);
+         let found = model.infer(Some(&texts)).unwrap();
          assert!(found.given && found.y.is_some_and(|y| y.data() == x));",
     ),
 ];
+
+const STRING_VIEW: &str = "let texts = x.each_ref().map(String::as_str);
+    let y = model.infer(View::new([2, 3], &texts).unwrap()).unwrap();
+    assert_eq!((y.shape(), y.data()), ([3, 2], &transposed(&x)[..]));";
 
 const SEQUENCE: (&str, &str, &str) = (
     "sequence",
@@ -122,8 +134,7 @@ const MAPS: &[(&str, &str, &str)] = &[
         "from_text",
         "(map(string, float) x) => (y)
          { y = ai.onnx.ml.DictVectorizer<string_vocabulary = [\"a\", \"b\", \"c\"]>(x) }",
-        "let keys = [\"c\", \"a\"].map(String::from);
-         let y = model.infer(Map::new(&keys, &[0.5, 2.0]).unwrap()).unwrap();
+        "let y = model.infer(Map::new(&[\"c\", \"a\"], &[0.5, 2.0]).unwrap()).unwrap();
          assert_eq!(y[..], [2.0, 0.0, 0.5]);",
     ),
     (

@@ -21,25 +21,8 @@ pub fn print_warnings(warnings: Vec<Diagnostic>) {
         1 => "one warning".to_owned(),
         count => format!("{count} warnings"),
     };
-    print(&Diagnostics(first_of_kinds(warnings)));
+    print(&Diagnostics(warnings));
     eprintln!("\n{count}; `onnxc check` lists the rules that the model violates");
-}
-
-/// Keeps the first warning of each code that has many, with a note of the number of the others.
-fn first_of_kinds(warnings: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    const MOST: usize = 3;
-    let count = |code| warnings.iter().filter(|warning| warning.code == code).count();
-    let mut kept: Vec<Diagnostic> = Vec::new();
-    for warning in &warnings {
-        let count = count(warning.code);
-        if count <= MOST {
-            kept.push(warning.clone());
-        } else if kept.iter().all(|other| other.code != warning.code) {
-            let note = format!("{} more warnings have this code", count - 1);
-            kept.push(warning.clone().note(note));
-        }
-    }
-    kept
 }
 
 /// Adds the most similar of `names` to an error about an unknown name.

@@ -14,6 +14,7 @@ use super::{
     options::{OfModule, Shared},
 };
 use onnxc::{
+    Compiler,
     diag::Diagnostics,
     emit::{self, Style},
     write_if_changed,
@@ -55,11 +56,12 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     options.of_module.set(&mut settings)?;
     let bytes = files::bytes(&options.model)?;
     let mut analysis =
-        Analysis::of(bytes, &settings).map_err(|diagnostics| diagnostics.within(&place))?;
+        Analysis::of(bytes.clone(), &settings).map_err(|diagnostics| diagnostics.within(&place))?;
     let warnings = Diagnostics(std::mem::take(&mut analysis.warnings));
     message::print_warnings(warnings.within(&place).0);
     let stem = options.model.file_stem().unwrap_or_default().to_string_lossy();
-    let style = settings.style(analysis.plans.infer(), &stem)?;
+    let source = Compiler::new(&settings).source_of(&bytes, &options.model);
+    let style = Style { source, ..settings.style(analysis.plans.infer(), &stem)? };
     let page = page::html(&style.name.clone(), &data(&analysis, style));
     Ok(write_if_changed(&options.output, page.as_bytes())?)
 }
