@@ -157,7 +157,8 @@ fn request(
     }
 }
 
-/// Replaces the model by the one with each of `weights` in turn, until the clients are done.
+/// Replaces the model by one with the next of `weights`, again and again, until the clients are
+/// done.
 /// Returns how often.
 fn replace(client: &mut Client, weights: &[Vec<u8>; 2], done: &AtomicBool) -> Result<usize> {
     let mut replaced = 0;

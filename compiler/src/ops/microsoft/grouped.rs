@@ -375,8 +375,8 @@ fn write_mask(node: &Reader<'_>, attributes: &Attributes, optional: &Optional) -
 /// Writes the nodes that give `seen` for a mask of blocks, `[batch, heads, length, capacity]`.
 ///
 /// The compressed rows of the mask become a dense matrix: row `r` has the entries from
-/// `row_from[r]` to `row_to[r]`, and entry `j` is column `column_indices[j]`. The heads use the
-/// masks in turn.
+/// `row_from[r]` to `row_to[r]`, and entry `j` is column `column_indices[j]`. Head `h` uses
+/// mask `h` modulo the number of masks.
 fn write_blocks(attributes: &Attributes) -> String {
     let (heads, block) = (attributes.heads[0], attributes.block.unwrap_or(1));
     format!(
