@@ -157,9 +157,8 @@ fn request(
     }
 }
 
-/// Replaces the model by one with the next of `weights`, again and again, until the clients are
-/// done.
-/// Returns how often.
+/// Replaces the model's weights until the clients are done, alternating between `weights`.
+/// Returns the number of replacements.
 fn replace(client: &mut Client, weights: &[Vec<u8>; 2], done: &AtomicBool) -> Result<usize> {
     let mut replaced = 0;
     while !done.load(Ordering::Relaxed) {
