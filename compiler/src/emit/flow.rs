@@ -68,12 +68,12 @@ impl Body<'_> {
         let on_heap: Vec<usize> = (0..step.outputs.len())
             .filter(|&i| self.plan.buffers[step.outputs[i].buffer].place == Place::Heap)
             .collect();
-        let before = self.made.clone();
+        let before = self.made.len();
         let blocks = step.branches.each_ref().map(|block| {
-            self.made.clone_from(&before);
-            self.block(block, step, &on_heap)
+            let tokens = self.block(block, step, &on_heap);
+            self.made.truncate(before);
+            tokens
         });
-        self.made = before;
         self.made.extend(on_heap.iter().map(|&i| step.outputs[i].buffer));
         let symbols = step.binds.iter().map(|symbol| format_ident!("{symbol}"));
         let symbols = symbols.map(|symbol| quote!(#symbol));
@@ -139,7 +139,7 @@ impl Body<'_> {
         let buffer = &self.plan.buffers[operand.buffer];
         let whole = operand.start.known() == Some(0) && operand.len == buffer.len;
         let own = given == Given::Once && steps.iter().any(|step| makes(step, operand.buffer));
-        if buffer.place == Place::Heap && !self.made.contains(&operand.buffer) {
+        if buffer.place == Place::Heap && !self.made.contains(operand.buffer) {
             return self.new_buffer(operand.buffer);
         }
         if buffer.place == Place::Heap && whole && own {
@@ -208,7 +208,7 @@ impl Body<'_> {
 
     /// Generates the body of a loop, up to the values that it carries to the next iteration.
     fn loop_body(&mut self, step: &Loop, iteration: &Ident, again: Option<&Ident>) -> TokenStream {
-        let (made, scope) = (self.made.clone(), self.sizes.open_block());
+        let (made, scope) = (self.made.len(), self.sizes.open_block());
         let steps = self.steps(&step.body.steps);
         self.sizes.open();
         let parts = self.check_common(&step.common, iteration);
@@ -223,7 +223,7 @@ impl Body<'_> {
         let resized = self.resize(&step.sizes);
         let end = self.sizes.close(quote!(#parts #pushed #decided #next #resized));
         self.sizes.close_block(scope);
-        self.made = made;
+        self.made.truncate(made);
         quote!(#steps #end)
     }
 

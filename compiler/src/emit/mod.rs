@@ -13,6 +13,7 @@ mod figures;
 mod flow;
 mod format;
 mod imports;
+mod made;
 mod memory;
 mod method;
 mod model;

@@ -33,8 +33,10 @@ pub struct Sizes {
 #[derive(Default)]
 struct State {
     found: HashMap<Dim, usize>,
-    /// The variables in scope.
-    variables: Vec<(Dim, Ident)>,
+    /// The sizes that variables in scope hold, in the order of the variables.
+    scope: Vec<Dim>,
+    /// The variables in scope, by their sizes.
+    variables: HashMap<Dim, Ident>,
     /// The `let` statements before each of the statements that are being generated.
     lets: Vec<TokenStream>,
 }
@@ -93,12 +95,15 @@ impl Sizes {
 
     /// Starts a block.
     pub fn open_block(&self) -> usize {
-        self.state.borrow().variables.len()
+        self.state.borrow().scope.len()
     }
 
     /// Ends the block that started with `count` variables in scope.
     pub fn close_block(&self, count: usize) {
-        self.state.borrow_mut().variables.truncate(count);
+        let State { scope, variables, .. } = &mut *self.state.borrow_mut();
+        for size in scope.drain(count..) {
+            variables.remove(&size);
+        }
     }
 
     fn name(&self, dim: &Dim, name_of: NameOf<'_>) -> Option<String> {
@@ -123,16 +128,15 @@ impl Sizes {
             self.expression(dim, &|part| (part != dim).then(|| self.name(part, name_of)).flatten());
         let (name, value) = (name_of(&text), parse_tokens(&text));
         let mut state = self.state.borrow_mut();
-        state.variables.push((dim.clone(), name.clone()));
+        state.scope.push(dim.clone());
+        state.variables.insert(dim.clone(), name.clone());
         state.lets.last_mut()?.extend(quote!(let #name = #value;));
         Some(name.to_string())
     }
 
     /// The variable in scope that holds a size.
     fn variable(&self, dim: &Dim) -> Option<String> {
-        let state = self.state.borrow();
-        let found = state.variables.iter().find(|(size, _)| size == dim);
-        found.map(|(_, name)| name.to_string())
+        self.state.borrow().variables.get(dim).map(Ident::to_string)
     }
 
     /// Returns whether a loop changes a symbol of a size.

@@ -3,6 +3,7 @@
 use super::{
     ArenaIn,
     constants::{Constants, Memory, Slot},
+    made::Made,
     method::Method,
     output::Sources,
     sizes::Sizes,
@@ -72,7 +73,7 @@ pub(super) struct Body<'p> {
     /// The index in the constant strings, by buffer.
     strings: HashMap<BufferId, usize>,
     /// The heap buffers that exist already.
-    pub(super) made: HashSet<BufferId>,
+    pub(super) made: Made,
     uses: UseCounts,
     /// The value after which new variables are named.
     subject: String,
@@ -101,7 +102,7 @@ impl<'p> Body<'p> {
             empty: scratch.iter().copied().filter(is_empty).collect(),
             scratch,
             strings: strings.map(|(i, (id, _))| (id, i)).collect(),
-            made: HashSet::new(),
+            made: Made::default(),
             uses: UseCounts::of(plan),
             subject: String::new(),
         };
@@ -215,8 +216,9 @@ impl<'p> Body<'p> {
 
     /// Frees heap buffers that no later step uses.
     fn release(&self, buffers: &[BufferId]) -> TokenStream {
-        let is_freed =
-            |id: &&BufferId| self.plan.buffers[**id].place == Place::Heap && self.made.contains(id);
+        let is_freed = |id: &&BufferId| {
+            self.plan.buffers[**id].place == Place::Heap && self.made.contains(**id)
+        };
         let names = buffers.iter().filter(is_freed);
         let names = names.map(|id| format_ident!("{}", self.method.names[*id]));
         quote!(#(drop(#names);)*)
@@ -342,7 +344,7 @@ impl<'p> Body<'p> {
     /// A heap buffer, which is new if nothing was written to it. Empty for other buffers.
     pub(super) fn made_or_new(&self, id: BufferId) -> TokenStream {
         match self.plan.buffers[id].place {
-            Place::Heap if self.made.contains(&id) => {
+            Place::Heap if self.made.contains(id) => {
                 format_ident!("{}", self.method.names[id]).into_token_stream()
             }
             Place::Heap => self.new_buffer(id),

@@ -163,7 +163,7 @@ impl GraphBuilder<'_> {
 
     /// Defines a faulty value, so that its uses are no errors.
     fn define_unknown(&mut self, name: &str, scope: &mut Scope<'_>) {
-        if !scope.values.contains_key(name) {
+        if scope.values.get(name).is_none() {
             let id = self.graph.value(name, Type::Unknown);
             self.define(name, id, scope);
         }
@@ -173,7 +173,7 @@ impl GraphBuilder<'_> {
         let (mut outputs, mut types) = (Vec::new(), Vec::new());
         for output in &proto.output {
             let name = output.name();
-            let found = scope.values.get(name).copied();
+            let found = scope.values.get(name);
             // The checker has reported an output that nothing defines.
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let is_declared = output.r#type.is_some() && scope.region == self.graph.body;
@@ -215,7 +215,7 @@ impl GraphBuilder<'_> {
     /// follow can be checked too.
     fn define_missing_outputs(&mut self, node: &NodeProto, scope: &mut Scope<'_>) {
         for output in node.output.iter().filter(|name| !name.is_empty()) {
-            if !scope.values.contains_key(output) {
+            if scope.values.get(output).is_none() {
                 let id = self.graph.value(output, Type::Unknown);
                 scope.values.insert(output.clone(), id);
             }
@@ -321,7 +321,7 @@ impl GraphBuilder<'_> {
         scope: &mut Scope<'_>,
     ) -> Result {
         let ty = |name: &String| {
-            scope.values.get(name).map_or(Type::Unknown, |&id| self.graph[id].ty.clone())
+            scope.values.get(name).map_or(Type::Unknown, |id| self.graph[id].ty.clone())
         };
         let types = node.output.iter().map(ty).collect();
         let op = Rc::new(Kept { entry, attributes, types });
@@ -411,7 +411,7 @@ impl GraphBuilder<'_> {
         if name.is_empty() || scope.call.is_some_and(|call| call.absent.contains(name)) {
             return None;
         }
-        let found = scope.values.get(name).copied();
+        let found = scope.values.get(name);
         Some(found.unwrap_or_else(|| self.graph.value(name, Type::Unknown)))
     }
 }

@@ -70,15 +70,49 @@ pub(super) struct GraphBuilder<'p> {
 }
 
 /// The names in scope in one graph, function or branch.
-#[derive(Clone)]
 pub(super) struct Scope<'s> {
     pub region: RegionId,
-    pub values: HashMap<String, ValueId>,
+    pub values: Names<'s>,
     pub opsets: &'s Opsets,
     /// The declared ranks of values.
     pub ranks: Rc<Ranks>,
     /// The call, if the nodes are those of a function's body.
     pub call: Option<&'s Call<'s>>,
+}
+
+/// The values in scope, by name.
+#[derive(Default)]
+pub(super) struct Names<'s> {
+    own: HashMap<String, ValueId>,
+    /// The names of the graph around, which those of this graph hide.
+    outer: Option<&'s Names<'s>>,
+}
+
+impl<'s> Names<'s> {
+    /// Creates the names of a graph inside of the one with the names `outer`.
+    pub fn inside(outer: &'s Names<'s>) -> Names<'s> {
+        Names { own: HashMap::new(), outer: Some(outer) }
+    }
+
+    pub fn insert(&mut self, name: String, id: ValueId) {
+        self.own.insert(name, id);
+    }
+
+    pub fn get(&self, name: &str) -> Option<ValueId> {
+        let outer = || self.outer.and_then(|outer| outer.get(name));
+        self.own.get(name).copied().or_else(outer)
+    }
+
+    /// Returns the names of the graph itself, without those around.
+    pub fn own(&self) -> impl Iterator<Item = (&String, ValueId)> {
+        self.own.iter().map(|(name, &id)| (name, id))
+    }
+}
+
+impl From<HashMap<String, ValueId>> for Names<'_> {
+    fn from(own: HashMap<String, ValueId>) -> Self {
+        Names { own, outer: None }
+    }
 }
 
 pub(super) type Opsets = BTreeMap<String, i64>;
@@ -195,7 +229,7 @@ impl<'p> GraphBuilder<'p> {
 impl<'s> Scope<'s> {
     /// Creates a scope without values.
     pub(super) fn empty(region: RegionId, opsets: &'s Opsets) -> Scope<'s> {
-        Scope { region, values: HashMap::new(), opsets, ranks: Rc::default(), call: None }
+        Scope { region, values: Names::default(), opsets, ranks: Rc::default(), call: None }
     }
 
     /// The name in the graph of a value or node of the body.

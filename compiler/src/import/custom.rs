@@ -119,7 +119,7 @@ impl GraphBuilder<'_> {
     /// The size of the first axis that the model calls `label`, among values that exist already.
     fn existing_size(&self, label: &str, scope: &Scope<'_>) -> Option<Dim> {
         self.bindings.types.iter().find_map(|(&name, ty)| {
-            let (Some(Declared::TensorType(ty)), Some(&id)) = (&ty.value, scope.values.get(name))
+            let (Some(Declared::TensorType(ty)), Some(id)) = (&ty.value, scope.values.get(name))
             else {
                 return None;
             };

@@ -59,7 +59,7 @@ impl GraphBuilder<'_> {
         let Settings { dims, shapes, consts, .. } = self.settings;
         let is_as_written = dims.is_empty() && shapes.is_empty() && consts.is_empty();
         for value in declared {
-            let Some(&id) = scope.values.get(value.name()) else { continue };
+            let Some(id) = scope.values.get(value.name()) else { continue };
             // Its dimensions are not those of the model's interface.
             let mut dims = Dimensions::new(self.settings);
             let declared = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value));

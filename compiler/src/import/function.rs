@@ -70,11 +70,15 @@ impl<'p> GraphBuilder<'p> {
             let id = if again { self.graph.add(outer.region, &own, Identity, &[id])? } else { id };
             values.insert(name.clone(), id);
         }
-        let mut scope = Scope { values, call: Some(&call), ..Scope::empty(outer.region, &opsets) };
+        let mut scope = Scope {
+            values: values.into(),
+            call: Some(&call),
+            ..Scope::empty(outer.region, &opsets)
+        };
         let result = self.with_depth("functions call each other", |builder| {
             builder.nodes(&function.node, &mut scope);
         });
-        let results = function.output.iter().map(|name| scope.values.get(name).copied());
+        let results = function.output.iter().map(|name| scope.values.get(name));
         self.define_results(node, results.collect(), &inputs, outer);
         result
     }

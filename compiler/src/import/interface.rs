@@ -22,7 +22,7 @@ impl GraphBuilder<'_> {
         let first = interface.states.len();
         let mut names = Vec::new();
         for input in &proto.input {
-            let initial = scope.values.get(input.name()).copied();
+            let initial = scope.values.get(input.name());
             let id = match self.settings.consts.get(input.name()) {
                 Some(Const::Value(text)) => self.constant(input, text),
                 Some(Const::Default) => self.default_constant(input, initial),

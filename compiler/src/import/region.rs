@@ -2,7 +2,7 @@
 
 use super::{
     attribute::Subgraph,
-    context::{GraphBuilder, Scope, place},
+    context::{GraphBuilder, Names, Scope, place},
     diagnostics::Found,
 };
 use crate::{
@@ -93,7 +93,9 @@ impl GraphBuilder<'_> {
         self.with_depth("graphs lie inside each other", |builder| {
             let region = builder.graph.region(proto.name());
             let ranks = builder.declared_ranks(proto);
-            let mut scope = Scope { region, ranks, ..outer.clone() };
+            let values = Names::inside(&outer.values);
+            let (opsets, call) = (outer.opsets, outer.call);
+            let mut scope = Scope { region, values, opsets, ranks, call };
             builder.initializers(proto, &mut scope);
             let mut types = types.iter().cloned();
             for input in proto.input.iter().filter(|input| !is_constant(input.name())) {

@@ -270,7 +270,7 @@ impl Spec {
             let mut errors = all.0.into_iter().filter(Diagnostic::is_error);
             errors.next().expect("`finish` fails only if there is an error")
         })?;
-        Ok(node.output.iter().map(|name| scope.values.get(name).copied()).collect())
+        Ok(node.output.iter().map(|name| scope.values.get(name)).collect())
     }
 }
 

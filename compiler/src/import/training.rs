@@ -207,7 +207,7 @@ impl<'p> Model<'p> {
             builder.nodes(&graph.node, &mut scope);
             for binding in &info.initialization_binding {
                 let at = variables.iter().position(|v| v.name == binding.key());
-                if let (Some(at), Some(&id)) = (at, scope.values.get(binding.value())) {
+                if let (Some(at), Some(id)) = (at, scope.values.get(binding.value())) {
                     values[at] = id;
                 }
             }

@@ -75,7 +75,7 @@ impl Training<'_> {
         let Some(graph) = algorithm else { return (all(&builder, &scope), Vec::new()) };
         builder.initializers(graph, &mut scope);
         for input in graph.input.iter().filter(|input| !input.name().is_empty()) {
-            if !scope.values.contains_key(input.name()) {
+            if scope.values.get(input.name()).is_none() {
                 let ty = builder.declared(input).unwrap_or(Type::Unknown);
                 let id = builder.graph.value(input.name(), ty);
                 builder.define(input.name(), id, &mut scope);
@@ -110,7 +110,7 @@ fn gradient(
     scope: &mut Scope<'_>,
 ) {
     for (output, x) in node.output.iter().zip(&names.xs).filter(|(output, _)| !output.is_empty()) {
-        let ty = scope.values.get(*x).map_or(Type::Unknown, |&id| builder.graph[id].ty.clone());
+        let ty = scope.values.get(x).map_or(Type::Unknown, |id| builder.graph[id].ty.clone());
         let id = builder.graph.value(output, ty);
         builder.define(output, id, scope);
     }
@@ -182,8 +182,8 @@ fn differ(a: &Type, b: &Type) -> bool {
 }
 
 fn all(builder: &GraphBuilder<'_>, scope: &Scope<'_>) -> Types {
-    let values = scope.values.iter();
-    values.map(|(name, &id)| (name.clone(), builder.graph[id].ty.clone())).collect()
+    let values = scope.values.own();
+    values.map(|(name, id)| (name.clone(), builder.graph[id].ty.clone())).collect()
 }
 
 /// Takes the diagnostics of a graph.

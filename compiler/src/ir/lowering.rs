@@ -60,6 +60,7 @@ fn planned(
         companions: Map::default(),
         weights: HashMap::new(),
         held: HashSet::new(),
+        returned: HashSet::new(),
     };
     state.plan.info = graph.info.clone();
     state.plan.symbols = graph.symbols.clone();
@@ -93,6 +94,7 @@ fn planned(
         // The value may have another name than the output.
         let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
         if let Some(port) = diagnostics.keep(state.output(&name, id, &mut steps)) {
+            state.returned.insert(port.operand.buffer);
             state.plan.outputs.push(port);
         }
     }
@@ -117,6 +119,8 @@ pub(super) struct State<'g> {
     weights: HashMap<Likeness, Vec<BufferId>>,
     /// The buffers of states.
     pub(super) held: HashSet<BufferId>,
+    /// The buffers of outputs.
+    returned: HashSet<BufferId>,
 }
 
 impl State<'_> {
@@ -176,7 +180,7 @@ impl State<'_> {
         // Memory of the caller or the weights, and views of it, is copied.
         let whole =
             found.start.known() == Some(0) && self.plan.buffers[found.buffer].len == found.len;
-        let taken = self.plan.outputs.iter().any(|port| port.operand.buffer == found.buffer);
+        let taken = self.returned.contains(&found.buffer);
         match self.plan.buffers[found.buffer].place {
             Place::Arena { .. } if !self.held.contains(&found.buffer) => {}
             Place::Heap if whole && !taken => {}

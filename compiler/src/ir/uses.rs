@@ -79,7 +79,8 @@ impl<'a> Uses<'a> {
 
     /// Returns the number of uses of a value, by nodes and as outputs of regions.
     pub fn count(&self, value: ValueId) -> usize {
-        self.nodes(value).count() + self.regions(value).count()
+        let nodes = self.nodes.get(&value).map_or(0, Vec::len);
+        nodes + self.regions.get(&value).map_or(0, Vec::len)
     }
 
     /// Returns the nodes that use a value, once per use.

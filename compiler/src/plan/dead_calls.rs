@@ -1,6 +1,9 @@
 //! Dead-call elimination. Most dead calls compute shapes that became formulas.
 
-use super::{Block, BufferId, Cond, Plan, Step};
+use super::{
+    Block, BufferId, Cond, Plan, Step,
+    step::{loop_operands, operands},
+};
 use std::collections::HashSet;
 
 /// Drops calls whose results are not read.
@@ -38,7 +41,8 @@ fn is_needed(step: &mut Step, read: &mut HashSet<BufferId>) -> bool {
         }
         Step::Loop(step) => {
             // An iteration may read what the previous one wrote, so nothing in the body is dropped.
-            super::step::operands(&[Step::Loop(step.clone())], &mut |operand| {
+            read.extend(loop_operands(step).map(|operand| operand.buffer));
+            operands(&step.body.steps, &mut |operand| {
                 read.insert(operand.buffer);
             });
             true

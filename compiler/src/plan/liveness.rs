@@ -17,9 +17,13 @@ pub(super) struct Life {
 
 pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
     let variables = plan.states.iter().filter(|_| plan.learns).map(|state| &state.found.operand);
-    let mut lives = Lives { plan, of: Map::default(), now: 0, kept: variables.collect() };
+    let mut lives = Lives { plan, of: Map::default(), now: 0, seen: Vec::new(), refusals: None };
     lives.see_all(plan.defaults());
     lives.steps(&plan.steps);
+    // Variables must keep their values until no step can return an error.
+    if let Some(refusals) = lives.refusals {
+        variables.for_each(|variable| lives.extend(variable.buffer, refusals));
+    }
     lives.see_all(plan.results());
     lives.of
 }
@@ -66,18 +70,27 @@ struct Lives<'p> {
     of: Map<BufferId, Life>,
     /// The number of steps so far.
     now: usize,
-    /// The operands that must keep their values if a step returns an error.
-    kept: Vec<&'p Operand>,
+    /// The buffer of each use so far.
+    seen: Vec<BufferId>,
+    /// The first and the last step that can return an error.
+    refusals: Option<Life>,
 }
 
 impl Lives<'_> {
     fn see(&mut self, operand: &Operand, now: usize) {
+        self.seen.push(operand.buffer);
         match self.of.get_mut(operand.buffer) {
             Some(life) => life.last = now,
             None => {
                 self.of.insert(operand.buffer, Life { first: now, last: now });
             }
         }
+    }
+
+    fn extend(&mut self, id: BufferId, by: Life) {
+        let life = self.of.get(id).copied().unwrap_or(by);
+        let life = Life { first: life.first.min(by.first), last: life.last.max(by.last) };
+        self.of.insert(id, life);
     }
 
     fn see_all<'o>(&mut self, operands: impl IntoIterator<Item = &'o Operand>) {
@@ -94,9 +107,9 @@ impl Lives<'_> {
                 Step::If(step) => self.branches(step),
                 Step::Loop(step) => self.iterations(step),
             }
-            if !self.kept.is_empty() && (step.refuses() || self.plan.wants_heap(step)) {
-                let now = self.now;
-                self.kept.clone().into_iter().for_each(|operand| self.see(operand, now));
+            if self.plan.learns && (step.refuses() || self.plan.wants_heap(step)) {
+                let first = self.refusals.map_or(self.now, |refusals| refusals.first);
+                self.refusals = Some(Life { first, last: self.now });
             }
         }
     }
@@ -118,14 +131,13 @@ impl Lives<'_> {
 
     fn iterations(&mut self, step: &Loop) {
         self.see_all(loop_operands(step));
-        let start = self.now;
+        let (start, uses) = (self.now, self.seen.len());
         self.steps(&step.body.steps);
         self.now += 1;
         self.see_all(loop_operands(step).filter(|operand| Some(*operand) != step.cond.as_ref()));
         // A value from before the loop that an iteration uses is needed in all iterations.
         let end = self.now;
-        let ids: Vec<BufferId> = self.of.ids().collect();
-        for id in ids {
+        for &id in &self.seen[uses..] {
             if let Some(life) = self.of.get_mut(id)
                 && life.first <= start
                 && life.last > start

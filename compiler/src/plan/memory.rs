@@ -15,7 +15,10 @@ use crate::{
     plan::weight::Likeness,
 };
 use onnxc_runtime::arena;
-use std::collections::{HashMap, HashSet};
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, HashSet},
+};
 
 /// The alignment of buffers, and of weights when optimizing for speed, in bytes: a cache line, and
 /// the widest vector.
@@ -90,27 +93,31 @@ pub(super) fn pressure(plan: &Plan) -> Result<Pressure, Diagnostic> {
     reuse(&mut plan);
     super::state_memory::share_state_memory(&mut plan);
     place_buffers(&mut plan);
-    let boxes = boxes(&plan);
-    let last = boxes.iter().map(|b| b.life.last).max().unwrap_or(0);
-    // The change of live bytes at each step.
-    let mut change = vec![0_isize; last + 2];
-    for b in &boxes {
+    let mut most = (0, 0);
+    let mut fullest = 0;
+    for (step, live) in live_bytes(&boxes(&plan)).into_iter().enumerate() {
+        match live.cmp(&most.0) {
+            Ordering::Less => {}
+            Ordering::Equal => most.1 += 1,
+            Ordering::Greater => (most, fullest) = ((live, 1), step),
+        }
+    }
+    Ok(Pressure { arena_bytes: plan.arena_bytes, fullest, most })
+}
+
+/// Returns the number of bytes that are live at each step; steps are counted through all blocks.
+pub(super) fn live_bytes(boxes: &[Placed]) -> Vec<usize> {
+    let steps = boxes.iter().map(|b| b.life.last + 1).max().unwrap_or(0);
+    let mut change = vec![0_isize; steps + 1];
+    for b in boxes {
         change[b.life.first] += b.bytes.cast_signed();
         change[b.life.last + 1] -= b.bytes.cast_signed();
     }
-    let mut live = 0;
-    let mut most = (0, 0);
-    let mut fullest = 0;
-    for (step, change) in change.into_iter().enumerate() {
-        live += change;
-        match live.cmp(&most.0) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => most.1 += 1,
-            std::cmp::Ordering::Greater => (most, fullest) = ((live, 1), step),
-        }
-    }
-    let most = (most.0.unsigned_abs(), most.1);
-    Ok(Pressure { arena_bytes: plan.arena_bytes, fullest, most })
+    let sums = change.into_iter().take(steps).scan(0, |live, change| {
+        *live += change;
+        Some(*live)
+    });
+    sums.map(isize::unsigned_abs).collect()
 }
 
 /// Returns the index in `steps` of the step with this number, counted through all blocks.
@@ -135,12 +142,7 @@ fn count(step: &Step) -> usize {
 
 /// Returns a lower bound of any layout, in bytes: the most bytes that are live at one step.
 pub fn lower_bound(plan: &Plan) -> usize {
-    let boxes = boxes(plan);
-    let live_at = |step| {
-        let live = boxes.iter().filter(|b| b.life.first <= step && step <= b.life.last);
-        live.map(|b| b.bytes).sum()
-    };
-    boxes.iter().map(|b| live_at(b.life.first)).max().unwrap_or(0)
+    live_bytes(&boxes(plan)).into_iter().max().unwrap_or(0)
 }
 
 /// A buffer to place.

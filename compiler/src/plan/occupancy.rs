@@ -1,6 +1,10 @@
 //! The arena over the time of a run: which buffer occupies which bytes during which steps.
 
-use super::{BufferId, Place, Plan, Step, memory::boxes};
+use super::{
+    BufferId, Place, Plan, Step,
+    memory::{boxes, live_bytes},
+};
+use std::cmp::Reverse;
 
 /// A buffer in the arena, and the steps during which it is live. Steps are counted through all
 /// blocks, from 1; 0 is the time before the first step.
@@ -53,19 +57,12 @@ impl Plan {
     /// Returns the first step at which the most bytes of the arena are live. Returns `None` if the
     /// compiler places no buffer.
     pub fn fullest(&self) -> Option<Moment> {
-        let all = self.occupants();
-        let is_live = |step: usize| move |o: &&Occupant| o.first <= step && step <= o.last;
-        let bytes = |step: usize| all.iter().filter(is_live(step)).map(|o| o.bytes).sum::<usize>();
-        let mut starts: Vec<usize> = all.iter().map(|occupant| occupant.first).collect();
-        starts.sort_unstable();
-        starts.dedup();
-        let (bytes, step) = starts
-            .into_iter()
-            .map(|step| (bytes(step), step))
-            .reduce(|a, b| if b.0 > a.0 { b } else { a })?;
-        let mut live: Vec<Occupant> = all.iter().filter(is_live(step)).copied().collect();
-        live.sort_by_key(|occupant| (std::cmp::Reverse(occupant.bytes), occupant.buffer));
-        Some(Moment { step, bytes, live })
+        let bytes = live_bytes(&boxes(self));
+        let step = (0..bytes.len()).max_by_key(|&step| (bytes[step], Reverse(step)))?;
+        let is_live = |o: &Occupant| o.first <= step && step <= o.last;
+        let mut live: Vec<Occupant> = self.occupants().into_iter().filter(is_live).collect();
+        live.sort_by_key(|occupant| (Reverse(occupant.bytes), occupant.buffer));
+        Some(Moment { step, bytes: bytes[step], live })
     }
 
     /// Returns the node of each step, by the number of the step. The steps that begin a branch or

@@ -2,6 +2,7 @@
 
 use super::{BufferId, Call, Operand};
 use crate::dim::{Dim, Symbol};
+use std::slice;
 
 /// One step of a plan.
 #[derive(Clone)]
@@ -180,14 +181,27 @@ impl Step {
     }
 
     /// Returns whether `predicate` holds for the step or a step inside of it.
-    fn any(&self, such: &dyn Fn(&Step) -> bool) -> bool {
-        let inside = |block: &Block| block.steps.iter().any(|step| step.any(such));
-        such(self)
-            || match self {
-                Step::Call(_) | Step::Check(_) => false,
-                Step::Loop(step) => inside(&step.body),
-                Step::If(step) => step.branches.iter().any(inside),
-            }
+    fn any(&self, predicate: &dyn Fn(&Step) -> bool) -> bool {
+        let inside = |block: &Block| block.steps.iter().any(|step| step.any(predicate));
+        predicate(self) || self.blocks().iter().any(inside)
+    }
+
+    /// The blocks of the step: two branches, the body of a loop, or none.
+    pub(super) fn blocks(&self) -> &[Block] {
+        match self {
+            Step::Call(_) | Step::Check(_) => &[],
+            Step::If(step) => &step.branches,
+            Step::Loop(step) => slice::from_ref(&step.body),
+        }
+    }
+
+    /// The blocks of the step, as [`Self::blocks`], to change them.
+    pub(super) fn blocks_mut(&mut self) -> &mut [Block] {
+        match self {
+            Step::Call(_) | Step::Check(_) => &mut [],
+            Step::If(step) => &mut step.branches,
+            Step::Loop(step) => slice::from_mut(&mut step.body),
+        }
     }
 }
 
@@ -235,24 +249,24 @@ pub(super) fn loop_operands(step: &Loop) -> impl Iterator<Item = &Operand> {
 /// Calls `see` with every operand of `steps`.
 pub fn operands(steps: &[Step], see: &mut dyn FnMut(&Operand)) {
     for step in steps {
-        match step {
-            Step::Call(call) => call.reads().chain(call.writes()).for_each(&mut *see),
-            Step::Check(_) => {}
-            Step::If(step) => {
-                if let Cond::Tensor(cond) = &step.cond {
-                    see(cond);
-                }
-                step.outputs.iter().for_each(&mut *see);
-                for block in &step.branches {
-                    block.results.iter().for_each(&mut *see);
-                    operands(&block.steps, see);
-                }
+        operands_of(step, see);
+        step.blocks().iter().for_each(|block| operands(&block.steps, see));
+    }
+}
+
+/// Calls `see` with the operands of a step, without those of the steps inside of it.
+pub(super) fn operands_of(step: &Step, see: &mut dyn FnMut(&Operand)) {
+    match step {
+        Step::Call(call) => call.reads().chain(call.writes()).for_each(see),
+        Step::Check(_) => {}
+        Step::If(step) => {
+            if let Cond::Tensor(cond) = &step.cond {
+                see(cond);
             }
-            Step::Loop(step) => {
-                loop_operands(step).for_each(&mut *see);
-                operands(&step.body.steps, see);
-            }
+            let results = step.branches.iter().flat_map(|block| &block.results);
+            step.outputs.iter().chain(results).for_each(see);
         }
+        Step::Loop(step) => loop_operands(step).for_each(see),
     }
 }
 
