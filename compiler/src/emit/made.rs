@@ -30,7 +30,7 @@ impl Made {
         self.order.len()
     }
 
-    /// Forgets all buffers but the first `len`: the others are made in a block that ends.
+    /// Removes all buffers but the first `len`. The others were made in a block that ends here.
     pub fn truncate(&mut self, len: usize) {
         for buffer in self.order.drain(len..) {
             self.all.remove(&buffer);

@@ -80,16 +80,16 @@ pub(super) struct Scope<'s> {
     pub call: Option<&'s Call<'s>>,
 }
 
-/// The values in scope, by name.
+/// The values in scope, by name. A name of a graph shadows that of an enclosing one.
 #[derive(Default)]
 pub(super) struct Names<'s> {
     own: HashMap<String, ValueId>,
-    /// The names of the graph around, which those of this graph hide.
+    /// The names of the enclosing graph.
     outer: Option<&'s Names<'s>>,
 }
 
 impl<'s> Names<'s> {
-    /// Creates the names of a graph inside of the one with the names `outer`.
+    /// Creates the names of a graph in an enclosing graph with the names `outer`.
     pub fn inside(outer: &'s Names<'s>) -> Names<'s> {
         Names { own: HashMap::new(), outer: Some(outer) }
     }
@@ -103,7 +103,7 @@ impl<'s> Names<'s> {
         self.own.get(name).copied().or_else(outer)
     }
 
-    /// Returns the names of the graph itself, without those around.
+    /// Returns the names of the graph itself, without those of enclosing graphs.
     pub fn own(&self) -> impl Iterator<Item = (&String, ValueId)> {
         self.own.iter().map(|(name, &id)| (name, id))
     }
