@@ -115,6 +115,9 @@ fn max_file_bytes() -> u64 {
 pub fn unreadable(path: &Path) -> impl Fn(io::Error) -> Diagnostic {
     move |error| {
         let diagnostic = unusable("read", path, &error);
+        if path.is_dir() {
+            return diagnostic.help("name a file in it");
+        }
         match similar_file(path).filter(|_| error.kind() == ErrorKind::NotFound) {
             Some(near) => diagnostic.help(format!("did you mean {}?", quoted(&near))),
             None => diagnostic,

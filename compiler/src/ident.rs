@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     ops::RangeInclusive,
 };
 
@@ -137,16 +138,23 @@ pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     (near.0 <= 1 + name.len() / 6).then_some(near.1)
 }
 
-/// Returns the edit distance of two names, ignoring case.
+/// Returns the edit distance of two names, ignoring case: the number of letters that are inserted,
+/// removed or replaced, and of adjacent letters that are exchanged.
 fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let change = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+    let (a, b) = (a.to_ascii_lowercase().into_bytes(), b.to_ascii_lowercase().into_bytes());
+    // The distances of a beginning of `a` from all beginnings of `b`, and those two rows before.
+    let (mut row, mut earlier): (Vec<usize>, Vec<usize>) = ((0..=b.len()).collect(), Vec::new());
+    for i in 0..a.len() {
+        let mut next = vec![i + 1];
+        for j in 0..b.len() {
+            let replaced = row[j] + usize::from(a[i] != b[j]);
+            let mut least = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                least = least.min(earlier[j - 1] + 1);
+            }
+            next.push(least);
         }
+        earlier = mem::replace(&mut row, next);
     }
     row[b.len()]
 }
@@ -211,6 +219,23 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_differs_in_few_letters() {
+        let names = ["table", "label", "batch_size"];
+        for (name, near) in [
+            ("tabel", Some("label")),
+            ("tbale", Some("table")),
+            ("lable", Some("label")),
+            ("batch_sice", Some("batch_size")),
+            ("Batch_Size", Some("batch_size")),
+            ("seq", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, names), near, "{name}");
+        }
+        assert_eq!([distance("", "abc"), distance("ab", "ba"), distance("abc", "ca")], [3, 1, 3]);
+    }
 
     #[test]
     fn any_text_becomes_an_identifier() {

@@ -275,7 +275,7 @@ pub const ARGUMENTS: &[Argument] = &[
         help: "Set the name of the model and its struct; by default that of the file",
         form: Form::Text("NAME"),
         is_of_module: false,
-        set: |to, text| assign(&mut to.name, Ok(Some(text.to_owned()))),
+        set: |to, text| assign(&mut to.name, name(text).map(Some)),
         get: |of| of.name.iter().cloned().collect(),
     },
     list("dim", "NAME=N", Options::dim, |of| pairs(&of.settings.dims),
@@ -395,6 +395,16 @@ fn shared_state() -> Diagnostic {
     let message = "the model stores its state in the arena, so no other model can share it";
     Diagnostic::new(Code::BadOption, message)
         .help("give the model an arena of its own: `--arena struct`, or `--arena heap`")
+}
+
+/// Parses the name of a model, from which that of its struct is made.
+fn name(text: &str) -> Result<String> {
+    if text.chars().any(char::is_alphanumeric) {
+        return Ok(text.to_owned());
+    }
+    let message = format!("the name {} has neither a letter nor a digit", quoted(text));
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("omit `--name`, and the model is named after its file"))
 }
 
 /// Parses `DOMAIN::OPERATOR`; an operator of the main operator set needs no domain.

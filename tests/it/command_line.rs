@@ -118,6 +118,18 @@ fn a_full_device_is_an_error_but_a_closed_pipe_is_not() {
 }
 
 #[test]
+fn a_module_in_a_directory_is_named_after_the_model() {
+    let (directory, model) = create_model("output_directory");
+    let renamed = directory.join("Big-model.v2.onnxtxt");
+    fs::copy(&model, &renamed).expect("the scratch directory is writable");
+    let modules = directory.join("modules");
+    fs::create_dir(&modules).expect("the scratch directory is writable");
+    assert_success(&compile(&renamed, &modules));
+    assert_eq!(list_names(&modules), ["big_model_v2.rs", "big_model_v2.weights"]);
+    assert_error(&compile(&model, &directory.join("missing/")), &["there is no folder"]);
+}
+
+#[test]
 #[cfg(unix)]
 fn a_symbolic_link_is_kept_and_its_target_written() {
     use std::os::unix::fs::symlink;

@@ -24,6 +24,7 @@ mod loops;
 mod macros;
 mod memory;
 mod mending;
+mod messages;
 mod names;
 mod precision;
 mod programs;

@@ -7,7 +7,7 @@ use super::{
 use onnxc::{
     Optimize, Options, Precision, Weights,
     diag::{Code, Diagnostic, Diagnostics, quoted},
-    file, passes,
+    file, ident, passes,
     plan::{self, Rematerialized},
 };
 use std::{
@@ -20,9 +20,10 @@ use std::{
 pub struct Compile {
     /// The model
     pub model: Option<PathBuf>,
-    /// The module to write; the weights go beside it. Without it, the module is printed. A module
-    /// that is printed, or written to a pipe or a device, contains its weights
-    #[arg(short, long, value_name = "FILE")]
+    /// The module to write, or the directory for a module that is named after the model; the
+    /// weights go beside it. Without it, the module is printed. A module that is printed, or
+    /// written to a pipe or a device, contains its weights
+    #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     shared: Shared,
@@ -51,8 +52,9 @@ pub fn run(command: &Compile) -> ExitCode {
 }
 
 fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
+    let module = command.output.as_deref().map(|output| module_path(output, model));
     // A device or a pipe has no files beside it, so it gets the weights in the module.
-    let file = command.output.as_deref().filter(|path| file::is_replaced(path));
+    let file = module.as_deref().filter(|path| file::is_replaced(path));
     let options = command.options(file)?;
     let start = std::time::Instant::now();
     let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
@@ -67,7 +69,7 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
     if wanted(PLAN) {
         output.plans.all().iter().for_each(|plan| outln!("# the plan\n{plan}"));
     }
-    let Some(path) = &command.output else {
+    let Some(path) = &module else {
         out!("{}", output.module.code);
         return Ok(());
     };
@@ -96,6 +98,17 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
         }
     }
     Ok(())
+}
+
+/// Returns the path of the module of `model`. `output` is the path itself, or the directory of a
+/// module that is named after the model.
+fn module_path(output: &Path, model: &Path) -> PathBuf {
+    let ends_in_separator = output.to_string_lossy().ends_with(std::path::is_separator);
+    if !ends_in_separator && !output.is_dir() {
+        return output.to_owned();
+    }
+    let stem = model.file_stem().unwrap_or_default().to_string_lossy();
+    output.join(format!("{}.rs", ident::snake(&stem)))
 }
 
 impl Compile {

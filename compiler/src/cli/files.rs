@@ -41,7 +41,10 @@ pub fn read(path: &Path, ty: Option<&TypeProto>) -> Result<Value> {
     let value = match path.extension().and_then(|end| end.to_str()) {
         Some("npy") => npy::read(&bytes).map(Value::Tensor),
         Some("pb") => import::value::read(bytes, ty),
-        _ => Err(Diagnostic::new(Code::BadOption, "the name must end in `.npy` or `.pb`")),
+        _ => {
+            let message = "values are read from files whose names end in `.npy` or `.pb`";
+            Err(Diagnostic::new(Code::BadOption, message).help(npy::SAVE))
+        }
     };
     value.map_err(|diagnostic| diagnostic.within(place(path)))
 }

@@ -79,7 +79,8 @@ pub fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
             false => format!("its inputs are {}", known.join(", ")),
         };
         let error = Diagnostic::new(Code::BadOption, message).note(note);
-        message::suggest(error, name, names.iter().copied())
+        let open = names.iter().copied().filter(|&name| !inputs.contains_key(name));
+        message::suggest(error, name, open)
     };
     inputs.keys().filter(|name| !names.contains(&name.as_str())).map(diagnostic).collect()
 }

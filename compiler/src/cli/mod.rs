@@ -38,12 +38,16 @@ use clap::{
     CommandFactory, Parser,
     error::{ContextKind, ContextValue},
 };
-use onnxc::diag::quoted;
+use onnxc::{
+    diag::{Code, Diagnostic, quoted},
+    ident,
+};
 use std::{
     env,
     ffi::OsString,
     fmt,
     io::{self, ErrorKind, Write},
+    path::Path,
     process::{self, ExitCode},
 };
 
@@ -79,7 +83,13 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = parse_command_line();
     match cli.command {
-        None => compile::run(&cli.compile),
+        None => match cli.compile.model.as_deref().and_then(no_model) {
+            Some(error) => {
+                message::print(&error.into());
+                ExitCode::FAILURE
+            }
+            None => compile::run(&cli.compile),
+        },
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Check(options)) => check::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
@@ -120,8 +130,31 @@ fn explain_second_word(error: &clap::Error, words: &[OsString]) -> Option<String
     Some(match (is_command, model.exists()) {
         (true, _) => format!("the command {word} must come before {name}"),
         (false, true) => format!("one model is compiled at a time: {name} or {word}"),
-        (false, false) => format!("{name} is neither a command nor a file"),
+        (false, false) => match similar_command(&model) {
+            Some(command) => format!(
+                "{name} is neither a command nor a file; did you mean {}?",
+                quoted(&command)
+            ),
+            None => format!("{name} is neither a command nor a file"),
+        },
     })
+}
+
+/// Returns the error for `model` if it is a misspelled command.
+fn no_model(model: &Path) -> Option<Diagnostic> {
+    let command = similar_command(model)?;
+    let name = quoted(&model.to_string_lossy());
+    let message = format!("{name} is neither a command nor a file");
+    let help = format!("did you mean the command {}?", quoted(&command));
+    Some(Diagnostic::new(Code::BadOption, message).help(help))
+}
+
+/// Returns the command whose name is most similar to that of `model`, which is no file.
+fn similar_command(model: &Path) -> Option<String> {
+    let word = model.to_str().filter(|_| !model.exists())?;
+    let cli = Cli::command();
+    let names = cli.get_subcommands().filter(|command| !command.is_hide_set());
+    ident::nearest(word, names.map(clap::Command::get_name)).map(str::to_owned)
 }
 
 /// Prints results to standard output. If the reader is gone (`onnxc … | head`), this is no error.

@@ -37,9 +37,12 @@ struct Header<'f> {
     shape: Vec<usize>,
 }
 
+/// The help for a file of another format.
+pub const SAVE: &str = "save the array in Python: `numpy.save(\"x.npy\", array)`";
+
 /// Decodes a file.
 pub fn read(bytes: &[u8]) -> Result<Tensor> {
-    let (text, data) = split(bytes).ok_or_else(|| bad("this is not a `.npy` file"))?;
+    let (text, data) = split(bytes).ok_or_else(|| bad("this is not a `.npy` file").help(SAVE))?;
     let header = header(text).ok_or_else(|| bad("the header cannot be read").note(text))?;
     let (order, name) = header.descr.split_at_checked(1).unwrap_or_default();
     let tensor = if let Some(width) = name.strip_prefix('U') {

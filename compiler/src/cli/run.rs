@@ -7,7 +7,7 @@ use super::{
     options::Shared,
 };
 use onnxc::{
-    diag::{Code, Diagnostic, Diagnostics},
+    diag::{Diagnostic, Diagnostics},
     file, import, interpreter,
     plan::Plan,
     value::Value,
@@ -142,7 +142,7 @@ fn compute(
     let mut results = Vec::new();
     for given in runs {
         let found = session.run(&inputs::in_order(&plan, given)?);
-        results.push(found.map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?);
+        results.push(found.map_err(|error| session.diagnose(&error))?);
     }
     Ok(Computed { plan, results, warnings: compiler.take_warnings() })
 }

@@ -82,8 +82,8 @@ fn plan_and_run(
 }
 
 fn run(plan: &Plan, inputs: &[Value]) -> Result<Vec<Value>, Diagnostic> {
-    let outputs = interpreter::Session::new(plan).run(inputs);
-    outputs.map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))
+    let mut session = interpreter::Session::new(plan);
+    session.run(inputs).map_err(|error| session.diagnose(&error))
 }
 
 fn compare_outputs(plan: &Plan, found: &[Value], expected: &[Value]) -> Result<(), Diagnostics> {

@@ -18,7 +18,8 @@ use onnxc_proto::{Bytes, ModelProto, decode_model};
 /// text is not UTF-8 or not in ONNX's syntax, or if the model has no graph.
 pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     if bytes.is_empty() {
-        return Err(not_a_model("the file is empty"));
+        return Err(not_a_model("the file is empty")
+            .help("export or download it again: the program that wrote it may have been stopped"));
     }
     if let Some(Foreign { format, help }) = foreign::recognize(&bytes) {
         return Err(not_a_model(&format!("the file is {format}")).help(help));
@@ -36,18 +37,20 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
         return Err(not_a_model("the file is a pointer of Git LFS").help(file::FETCH));
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
-    let reason = if bytes.iter().take(256).all(printable) {
-        "the file is text, but not in ONNX's textual syntax, which starts with `<`"
-    } else {
-        "the file is cut short, or of another format"
-    };
+    let is_printable = bytes.iter().take(256).all(printable);
     let proto = decode_model(bytes).map_err(|error| {
         let error = error.to_string();
         if error.contains("recursion limit") {
             let message = "messages lie inside each other more than 100 deep";
             return Diagnostic::new(Code::TooDeep, message).note(error);
         }
-        not_a_model(reason).note(error)
+        match is_printable {
+            true => not_a_model("the file is text, but not in ONNX's textual syntax")
+                .help("a model in this syntax starts with `<ir_version: 10, opset_import: [...]>`"),
+            false => not_a_model("the file is cut short, or of another format")
+                .note(error)
+                .help("check the size of the file; export or download it again"),
+        }
     })?;
     if proto.graph.is_none() {
         return Err(not_a_model("the file has no graph"));

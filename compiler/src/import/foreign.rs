@@ -130,7 +130,7 @@ fn safetensors(bytes: &[u8]) -> Option<Foreign> {
     let (len, rest) = bytes.split_first_chunk::<8>()?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
     let is_header = len >= 2 && len <= rest.len() && rest.starts_with(b"{\"");
-    is_header.then_some(Foreign { format: "a file of safetensors", help: NO_GRAPH })
+    is_header.then_some(Foreign { format: "a safetensors file", help: NO_GRAPH })
 }
 
 /// Returns whether a file is a `saved_model.pb` of TensorFlow: version 1 of its schema, and a graph
@@ -166,7 +166,7 @@ mod tests {
             (b"\x80\x02}q\0.", "a Python pickle, such as PyTorch writes"),
             (b"\n<!DOCTYPE html>\n", "a web page"),
             (b"{\n \"architectures\": []}", "a JSON document"),
-            (&safetensors, "a file of safetensors"),
+            (&safetensors, "a safetensors file"),
             (b"\x08\x01\x12\x09\x0a\x07\x22\x05serve", "a SavedModel of TensorFlow"),
         ];
         for (bytes, format) in cases {

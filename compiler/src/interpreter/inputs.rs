@@ -13,7 +13,7 @@ use onnxc_runtime::{Error, Result};
 
 const OTHER_KIND: Error = Error::Value("an input is of another kind than the model expects");
 
-impl Interpreter<'_> {
+impl Interpreter<'_, '_> {
     /// Stores an input and binds the symbols of its shape.
     pub fn set_input(&mut self, port: &Port, value: &Value) -> Result {
         let id = port.operand.buffer;

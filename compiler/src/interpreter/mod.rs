@@ -14,6 +14,7 @@ pub use training::Learner;
 use crate::{
     arena::Map,
     array::Array,
+    diag::{Code, Diagnostic, quoted},
     dim::{Dim, Symbol},
     plan::{
         Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
@@ -70,12 +71,14 @@ pub struct Session<'p> {
     draws: Vec<u64>,
     /// The remaining budget, if the run has one.
     work: Option<u64>,
+    /// The nodes of the call that ended the last run with an error.
+    failed: Option<&'p str>,
 }
 
 impl<'p> Session<'p> {
     /// Creates a session before its first run.
     pub fn new(plan: &'p Plan) -> Session<'p> {
-        Session { plan, states: None, draws: Vec::new(), work: None }
+        Session { plan, states: None, draws: Vec::new(), work: None, failed: None }
     }
 
     /// Runs the plan once, as [`run`] does, and keeps its states for the next run.
@@ -85,12 +88,14 @@ impl<'p> Session<'p> {
     /// Returns an error if the inputs do not match the plan, or if a kernel returns one.
     pub fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         let plan = self.plan;
+        self.failed = None;
         let mut interpreter = Interpreter {
             plan,
             arrays: Map::default(),
             symbols: RefCell::default(),
             draws: RefCell::new(std::mem::take(&mut self.draws)),
             work: &mut self.work,
+            failed: &mut self.failed,
         };
         // The inputs that are given bind the symbols before the defaults of the others do.
         let (given, omitted): (Vec<_>, Vec<_>) =
@@ -111,20 +116,32 @@ impl<'p> Session<'p> {
         self.states = next.into_iter().map(Value::into_tensor).collect();
         plan.outputs.iter().map(|port| interpreter.output(port)).collect()
     }
+
+    /// Returns the diagnostic for `error`, with which the last run ended. Its location is the node
+    /// whose kernel returned the error.
+    pub fn diagnose(&self, error: &Error) -> Diagnostic {
+        let diagnostic = Diagnostic::new(Code::Refused, error.to_string());
+        match self.failed {
+            Some(node) => diagnostic.within(format!("node {}", quoted(node))),
+            None => diagnostic,
+        }
+    }
 }
 
-/// The memory of one run.
-struct Interpreter<'p> {
+/// The memory of one run of a plan that lives for `'p`, within a session that it borrows for `'s`.
+struct Interpreter<'p, 's> {
     plan: &'p Plan,
     arrays: Map<BufferId, Array>,
     symbols: RefCell<HashMap<Symbol, i64>>,
     /// The number of times that each call has drawn random numbers.
     draws: RefCell<Vec<u64>>,
     /// The remaining budget, if the run has one.
-    work: &'p mut Option<u64>,
+    work: &'s mut Option<u64>,
+    /// The nodes of the call that returned an error.
+    failed: &'s mut Option<&'p str>,
 }
 
-impl Interpreter<'_> {
+impl<'p> Interpreter<'p, '_> {
     fn output(&mut self, port: &Port) -> Result<Value> {
         // A buffer without elements may not exist yet, because no call writes it.
         let array = self.take(&port.operand)?;
@@ -177,13 +194,15 @@ impl Interpreter<'_> {
         usize::try_from(self.eval(dim)).unwrap_or(0)
     }
 
-    fn run_steps(&mut self, steps: &[Step]) -> Result {
+    fn run_steps(&mut self, steps: &'p [Step]) -> Result {
         steps.iter().try_for_each(|step| self.run_step(step))
     }
 
-    fn run_step(&mut self, step: &Step) -> Result {
+    fn run_step(&mut self, step: &'p Step) -> Result {
         match step {
-            Step::Call(call) => self.call(call),
+            Step::Call(call) => {
+                self.call(call).inspect_err(|_| *self.failed = Some(call.node.as_str()))
+            }
             Step::Check(check) => self.check(check),
             Step::If(step) => self.run_if(step),
             Step::Loop(step) => self.run_loop(step),
@@ -205,7 +224,7 @@ impl Interpreter<'_> {
         Err(Error::Mismatch { node: kept(&check.node), left: self.size(a), right: self.size(b) })
     }
 
-    fn run_if(&mut self, step: &If) -> Result {
+    fn run_if(&mut self, step: &'p If) -> Result {
         let taken = match &step.cond {
             Cond::Size(dim) => self.eval(dim) != 0,
             Cond::Tensor(cond) => {
@@ -216,7 +235,7 @@ impl Interpreter<'_> {
                 }
             }
         };
-        let block: &Block = &step.branches[usize::from(!taken)];
+        let block: &'p Block = &step.branches[usize::from(!taken)];
         self.run_steps(&block.steps)?;
         if block.refusal.is_some() {
             return Err(Error::Value("a branch was taken that does not fit the inputs"));
@@ -232,7 +251,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    fn run_loop(&mut self, step: &Loop) -> Result {
+    fn run_loop(&mut self, step: &'p Loop) -> Result {
         let most = match &step.most {
             Some(TripCount::Size(dim)) => self.eval(dim),
             Some(TripCount::Tensor(operand)) => match self.take(operand)? {

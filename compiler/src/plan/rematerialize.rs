@@ -43,15 +43,21 @@ pub fn fit<'p>(
     plans: impl IntoIterator<Item = &'p mut Plan>,
     most: usize,
 ) -> Result<(), Diagnostic> {
-    let (mut least, mut tightest, mut optimize) = (0, None, Optimize::Size);
+    let (mut least, mut tightest, mut optimize, mut count) = (0, None, Optimize::Size, 0);
     for plan in plans {
+        count += 1;
         let found = made_small(plan, most)?;
         if found > most && found > least {
             tightest = tightest_moment(plan);
         }
         (least, optimize) = (least.max(found), plan.optimize);
     }
-    if least > most { Err(too_small(most, least, optimize, tightest)) } else { Ok(()) }
+    if least <= most {
+        return Ok(());
+    }
+    // A model that trains has several plans.
+    let remedy = remedy(optimize, count > 1);
+    Err(too_small(most, least, tightest).help(remedy))
 }
 
 /// Shrinks the arena of `plan` to `most` bytes, or as far as possible, and returns its size.
@@ -68,25 +74,24 @@ fn made_small(plan: &mut Plan, most: usize) -> Result<usize, Diagnostic> {
     }
 }
 
-fn too_small(
-    most: usize,
-    least: usize,
-    optimize: Optimize,
-    tightest: Option<String>,
-) -> Diagnostic {
+fn too_small(most: usize, least: usize, tightest: Option<String>) -> Diagnostic {
     let message = format!("the model does not fit an arena of {most} bytes");
     let diagnostic = Diagnostic::new(Code::TooLarge, message)
         .note(format!("computing values again makes it as small as {least} bytes"));
-    let diagnostic = tightest.into_iter().fold(diagnostic, Diagnostic::note);
-    diagnostic.help(match optimize {
-        Optimize::Speed => {
-            "smaller dimensions (`--dim batch=1`), an optimizer with fewer variables, or \
-             `--optimize size` need less"
-        }
-        Optimize::Size => {
-            "smaller dimensions (`--dim batch=1`), or an optimizer with fewer variables, need less"
-        }
-    })
+    tightest.into_iter().fold(diagnostic, Diagnostic::note)
+}
+
+/// Lists the ways to need a smaller arena.
+fn remedy(optimize: Optimize, has_training: bool) -> String {
+    let mut ways = vec!["smaller dimensions (`--dim batch=1`)"];
+    ways.extend(has_training.then_some("an optimizer with fewer variables"));
+    ways.extend((optimize == Optimize::Speed).then_some("`--optimize size`"));
+    match ways.as_slice() {
+        [way] => format!("{way} need less"),
+        [first, last] => format!("{first} or {last} need less"),
+        [before @ .., last] => format!("{}, or {last} need less", before.join(", ")),
+        [] => String::new(),
+    }
 }
 
 /// Describes the step at which the most bytes are live, and its largest values.

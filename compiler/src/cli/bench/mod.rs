@@ -6,8 +6,12 @@ mod process;
 mod timed;
 
 use super::{
+    message,
     options::Shared,
-    test::{exchange, project::Runtime},
+    test::{
+        exchange,
+        project::{NO_WARNINGS, Runtime},
+    },
 };
 use labels::Labels;
 use onnxc::{
@@ -42,7 +46,7 @@ pub struct Options {
     #[command(flatten)]
     shared: Shared,
     /// The number of threads
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = thread_count)]
     threads: NonZero<usize>,
     /// The time for which calls are timed, in seconds
     #[arg(long, default_value_t = 2.0)]
@@ -64,6 +68,11 @@ pub struct Options {
     no_run: bool,
 }
 
+/// Parses the number of threads.
+fn thread_count(text: &str) -> Result<NonZero<usize>, &'static str> {
+    text.parse().map_err(|_| "expected a number of threads, 1 or more")
+}
+
 /// Runs the command.
 pub fn run(options: &Options) -> ExitCode {
     let temporary = std::env::temp_dir().join(format!("onnxc-bench-{}", std::process::id()));
@@ -78,15 +87,16 @@ pub fn run(options: &Options) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(diagnostics) => {
-            eprintln!("{diagnostics}");
+            message::print(&diagnostics);
             ExitCode::FAILURE
         }
     }
 }
 
 fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
-    let macs = write(options, root)?;
-    build(root)?;
+    let runtime = Runtime::find(options.runtime.as_deref())?;
+    let macs = write(options, &runtime, root)?;
+    build(root, &runtime)?;
     if options.no_run {
         return Ok(());
     }
@@ -99,7 +109,7 @@ fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
 
 /// Writes the project: the model's module, and the program that times it. Returns the multiply-adds
 /// of a call.
-fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
+fn write(options: &Options, runtime: &Runtime, root: &Path) -> Result<u64, Diagnostics> {
     let mut compile = options.shared.options()?;
     compile.name = Some("model".into());
     compile.stem.clone_from(&compile.name);
@@ -120,7 +130,7 @@ fn write(options: &Options, root: &Path) -> Result<u64, Diagnostics> {
     let source = root.join("src");
     fs::create_dir_all(&source).map_err(|error| io_diagnostic(&source, &error))?;
     let images = plans.call_kernels_of("image");
-    write_if_changed(&root.join("Cargo.toml"), manifest(options, images).as_bytes())?;
+    write_if_changed(&root.join("Cargo.toml"), manifest(options, runtime, images).as_bytes())?;
     write_if_changed(&source.join("main.rs"), include_bytes!("program.rs"))?;
     write_if_changed(&source.join("runner_io.rs"), include_bytes!("../test/runner_io.rs"))?;
     module.code += &timed.code();
@@ -145,8 +155,8 @@ fn inputs(
 }
 
 /// Returns the manifest of the project. `images` enables the image decoders.
-fn manifest(options: &Options, images: bool) -> String {
-    let runtime = Runtime::find(options.runtime.as_deref()).dependency();
+fn manifest(options: &Options, runtime: &Runtime, images: bool) -> String {
+    let runtime = runtime.dependency();
     let images = if images { ", \"image\"" } else { "" };
     let threads = if options.threads.get() > 1 { ", \"threads\"" } else { "" };
     format!(
@@ -161,20 +171,20 @@ fn manifest(options: &Options, images: bool) -> String {
         onnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"{images}{threads}] }}\n\
         \n\
         [profile.release]\n\
-        strip = true\n"
+        strip = true\n\
+        {NO_WARNINGS}"
     )
 }
 
-fn build(root: &Path) -> Result<(), Diagnostic> {
+fn build(root: &Path, runtime: &Runtime) -> Result<(), Diagnostic> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.current_dir(root).args(["build", "--quiet", "--release"]);
-    command.env("CARGO_TARGET_DIR", root.join("target")).env("RUSTFLAGS", "-Awarnings");
+    command.env("CARGO_TARGET_DIR", root.join("target"));
     let output = command.output().map_err(|error| io_diagnostic(Path::new("cargo"), &error))?;
     if output.status.success() {
         return Ok(());
     }
-    let diagnostic = Diagnostic::new(Code::Internal, "the generated code does not build");
-    Err(diagnostic.note(String::from_utf8_lossy(&output.stderr).into_owned()))
+    Err(runtime.diagnose(&String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Measured times and memory.

@@ -3,7 +3,7 @@
 use crate::cli::inputs::callable;
 use onnxc::{
     Compiler, Options,
-    diag::{Code, Diagnostic, Diagnostics},
+    diag::Diagnostics,
     interpreter,
     ir::{self, Graph, ValueId},
     plan::{self, Plan},
@@ -79,8 +79,8 @@ impl Traced {
     ///
     /// Returns the error of the run.
     pub fn run(&self, inputs: &[Value]) -> Result<Values, Diagnostics> {
-        let outputs = interpreter::run(&self.plan, inputs)
-            .map_err(|error| Diagnostic::new(Code::Refused, error.to_string()))?;
+        let mut session = interpreter::Session::new(&self.plan);
+        let outputs = session.run(inputs).map_err(|error| session.diagnose(&error))?;
         let named = self.plan.outputs.iter().map(|port| port.name.clone()).zip(outputs);
         Ok(named.filter_map(|(name, value)| Some((name, value.into_tensor()?))).collect())
     }

@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> ExitCode {
     let folders: Vec<Folder> =
         options.paths.iter().flat_map(|path| folder::find(path, tolerance)).collect();
     if folders.is_empty() {
-        eprintln!("error: no folder with a `model.onnx` in the paths given");
+        message::print(&no_folder().into());
         return ExitCode::FAILURE;
     }
     let outcomes =
@@ -75,6 +75,12 @@ pub fn run(options: &Options) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error for paths without a test.
+fn no_folder() -> Diagnostic {
+    Diagnostic::new(Code::BadOption, "no folder in the given paths has a `model.onnx`")
+        .help("a test folder has `model.onnx`, and inputs and outputs in `test_data_set_0`")
 }
 
 /// Runs each model in this process.
@@ -108,7 +114,8 @@ fn interpret_one(folder: &Folder, options: &onnxc::Options) -> Result<Outcome, D
     // A data set starts with the state after the data set before it.
     let mut session = interpreter::Session::new(&plan);
     let results = sets.iter().map(|set| {
-        let found = session.run(&set.inputs).map_err(|error| error.to_string());
+        let found = session.run(&set.inputs);
+        let found = found.map_err(|error| session.diagnose(&error).to_string());
         compare_outcome(found, set, folder)
     });
     Ok(worst(results))
@@ -120,7 +127,7 @@ fn compile(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagno
     let root = options.scratch.clone().unwrap_or_else(|| temporary.clone());
     // Cargo and the runner have another current directory.
     let root = std::path::absolute(&root).unwrap_or(root);
-    let runtime = Runtime::find(options.runtime.as_deref());
+    let runtime = Runtime::find(options.runtime.as_deref())?;
     let result = compile_in(Project::new(root, runtime, options.release), options, folders);
     if options.scratch.is_none() {
         // The system cleans up its temporary directory.

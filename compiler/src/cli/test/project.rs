@@ -8,7 +8,7 @@ use super::{
 };
 use onnxc::{
     CompiledModel, Options, Weights,
-    diag::{Code, Diagnostic, Diagnostics},
+    diag::{Code, Diagnostic, Diagnostics, quoted},
     emit,
     value::Value,
     write_if_changed,
@@ -44,6 +44,12 @@ opt-level = 2
 debug = false
 ";
 
+/// The section of a manifest that silences warnings about generated code.
+pub const NO_WARNINGS: &str = "
+[lints.rust]
+warnings = \"allow\"
+";
+
 /// The project.
 pub struct Project {
     root: PathBuf,
@@ -74,21 +80,52 @@ pub enum Runtime {
 impl Runtime {
     /// The runtime library that the user names, or else its source in the workspace around this
     /// program or the current directory, or else the version in the registry.
-    pub fn find(wanted: Option<&str>) -> Runtime {
+    pub fn find(wanted: Option<&str>) -> Result<Runtime, Diagnostic> {
         if let Some(wanted) = wanted {
-            let path = Path::new(wanted);
-            return match path.canonicalize() {
-                Ok(path) if path.is_dir() => Runtime::Path(path),
-                _ => Runtime::Version(wanted.to_owned()),
-            };
+            return Runtime::parse(wanted);
         }
         let from = [std::env::current_exe().ok(), std::env::current_dir().ok()];
         let around = from.iter().flatten().flat_map(|path| path.ancestors());
         let mut sources = around.map(|directory| directory.join("runtime-lib"));
-        match sources.find(|source| source.join("Cargo.toml").is_file()) {
+        Ok(match sources.find(|source| source.join("Cargo.toml").is_file()) {
             Some(source) => Runtime::Path(source),
             None => Runtime::Version(format!("={}", env!("CARGO_PKG_VERSION"))),
+        })
+    }
+
+    /// Parses the value of `--runtime`.
+    fn parse(wanted: &str) -> Result<Runtime, Diagnostic> {
+        match Path::new(wanted).canonicalize() {
+            Ok(path) if path.join("Cargo.toml").is_file() => return Ok(Runtime::Path(path)),
+            Err(_) if wanted.starts_with(|c: char| c.is_ascii_digit() || "=^~<>".contains(c)) => {
+                return Ok(Runtime::Version(wanted.to_owned()));
+            }
+            _ => {}
         }
+        let message = format!(
+            "`--runtime` expects a folder with a `Cargo.toml`, or a version, found {}",
+            quoted(wanted)
+        );
+        Err(Diagnostic::new(Code::BadOption, message)
+            .help("name the folder `runtime-lib` in the sources of onnxc"))
+    }
+
+    /// Returns the diagnostic for a project that cargo did not build, with cargo's `text`.
+    pub fn diagnose(&self, text: &str) -> Diagnostic {
+        let diagnostic = match self {
+            // Without the library, cargo compiles nothing.
+            Runtime::Version(version) if !text.contains("could not compile") => {
+                let message = format!(
+                    "`onnxc-runtime` {} is neither beside this program nor in the registry",
+                    version.trim_start_matches('=')
+                );
+                Diagnostic::new(Code::BadOption, message).help(
+                    "set `--runtime PATH` to the folder `runtime-lib` in the sources of onnxc",
+                )
+            }
+            _ => Diagnostic::new(Code::Internal, "the generated code does not build"),
+        };
+        diagnostic.note(text.trim_end())
     }
 
     /// The dependency in a manifest.
@@ -303,7 +340,8 @@ impl Project {
             edition = \"2024\"\n\
             \n\
             [dependencies]\n\
-            {depends}\n"
+            {depends}\n\
+            {NO_WARNINGS}"
         );
         self.file(&format!("{name}/Cargo.toml"), &manifest)?;
         self.file(&format!("{name}/src/{file}"), source)
@@ -321,7 +359,7 @@ impl Project {
     fn cargo_build(&self) -> Result<BTreeMap<usize, String>, Diagnostics> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         command.current_dir(&self.root).args(["build", "--quiet", "--keep-going"]);
-        command.env("CARGO_TARGET_DIR", self.root.join("target")).env("RUSTFLAGS", "-Awarnings");
+        command.env("CARGO_TARGET_DIR", self.root.join("target"));
         if self.release {
             command.arg("--release");
         }
@@ -338,8 +376,7 @@ impl Project {
         }
         found.retain(|number, _| self.models.contains_key(number));
         if found.is_empty() {
-            let diagnostic = Diagnostic::new(Code::Internal, "the scratch project does not build");
-            return Err(diagnostic.note(text.into_owned()).into());
+            return Err(self.runtime.diagnose(&text).into());
         }
         Ok(found)
     }
@@ -371,4 +408,30 @@ fn crate_source(numbers: &[usize]) -> String {
         Ok(runner_io::write(&outputs?))\n\
         }}\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_runtime_library_is_no_bug_of_the_compiler() {
+        let version = Runtime::parse("=0.1.0").expect("this is a version");
+        let missing = version.diagnose("error: no matching package named `onnxc-runtime` found");
+        assert_eq!(missing.code, Code::BadOption);
+        assert!(missing.message.starts_with("`onnxc-runtime` 0.1.0 is neither"), "{missing:?}");
+        let broken = version.diagnose("error[E0308]: …\n\nerror: could not compile `bench`");
+        assert_eq!(broken.code, Code::Internal);
+    }
+
+    #[test]
+    fn the_runtime_library_is_a_folder_or_a_version() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        for bad in ["no-such-folder", "../1.0", root, ""] {
+            assert!(Runtime::parse(bad).is_err(), "{bad}");
+        }
+        for version in ["0.1.0", "=0.1", "^1", ">=1, <2"] {
+            assert!(matches!(Runtime::parse(version), Ok(Runtime::Version(_))), "{version}");
+        }
+    }
 }

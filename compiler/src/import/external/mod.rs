@@ -94,12 +94,12 @@ impl Files {
         }
         let opened = open::open(directory, &path).map_err(|error| match open::is_link(&error) {
             true => bad("`location` leads through a symbolic link").help(COPY),
-            false => system(&error),
+            false => unreadable(&error),
         })?;
-        if let Some(fault) = open::fault(&opened).map_err(|error| system(&error))? {
+        if let Some(fault) = open::fault(&opened).map_err(|error| unreadable(&error))? {
             return Err(bad(fault).help(COPY));
         }
-        let bytes = file::contents(&opened).map_err(|error| system(&error))?;
+        let bytes = file::contents(&opened).map_err(|error| unreadable(&error))?;
         if file::is_pointer(&bytes) {
             return Err(bad("the file is a pointer of Git LFS").help(file::FETCH));
         }
@@ -110,7 +110,7 @@ impl Files {
 }
 
 const COPY: &str = "put a copy of the file itself beside the model";
-const GET: &str = "get the file that belongs to the model, and leave it where it lies beside it";
+const GET: &str = "copy the file from the folder of the exported model to the folder of this one";
 
 impl Opened {
     /// Compares the file with the SHA-1 digest in the model.
@@ -171,7 +171,11 @@ fn bad(reason: &str) -> Diagnostic {
     Diagnostic::new(Code::BadExternalData, reason)
 }
 
-fn system(error: &io::Error) -> Diagnostic {
-    let diagnostic = bad(&error.to_string());
-    if error.kind() == io::ErrorKind::NotFound { diagnostic.help(GET) } else { diagnostic }
+/// The error for a file that the system cannot read.
+fn unreadable(error: &io::Error) -> Diagnostic {
+    match error.kind() {
+        io::ErrorKind::NotFound => bad("the file is missing").help(GET),
+        io::ErrorKind::PermissionDenied => bad("the file cannot be read: permission is denied"),
+        _ => bad(&format!("the file cannot be read: {error}")),
+    }
 }

@@ -1,0 +1,229 @@
+//! The messages for faulty files and command lines, as a user reads them. Each case is a file of
+//! `tests/messages`: the command, and its output.
+
+use crate::{
+    golden,
+    programs::{folder, onnxc, scratch},
+};
+use onnxc::import;
+use onnxc_proto::{Bytes, Message};
+use std::fs;
+
+/// A faulty file or command line.
+#[derive(Clone)]
+struct Case {
+    /// The name of the golden file.
+    name: &'static str,
+    /// The arguments of `onnxc`.
+    arguments: String,
+    /// The files that exist, with their contents.
+    files: Vec<(&'static str, Vec<u8>)>,
+}
+
+fn case(name: &'static str, arguments: &str, files: &[(&'static str, &[u8])]) -> Case {
+    let files = files.iter().map(|(name, bytes)| (*name, bytes.to_vec())).collect();
+    Case { name, arguments: arguments.to_owned(), files }
+}
+
+/// A case of a model in ONNX's textual syntax, without the head.
+fn model(name: &'static str, arguments: &str, graph: &str) -> Case {
+    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]>\n{graph}");
+    case(name, arguments, &[("model.onnxtxt", text.as_bytes())])
+}
+
+const COMPILE: &str = "model.onnxtxt";
+const RELU: &str = "relu (float[batch_size, 4] image) => (float[batch_size, 4] y)\n\
+    { y = Relu (image) }";
+
+/// Files that are no models.
+fn foreign_files() -> Vec<Case> {
+    let safetensors = [&14u64.to_le_bytes()[..], b"{\"w\":{\"a\":1}}  "].concat();
+    let cases: [(&str, &str, &[u8]); 17] = [
+        ("empty", "empty.onnx", b""),
+        ("gzip", "model.onnx.gz", b"\x1f\x8b\x08\0\0\0\0\0"),
+        ("zip", "model.zip", b"PK\x03\x04\x14\0model.onnx"),
+        ("pytorch", "model.pt", b"PK\x03\x04\0\0archive/data.pkl\x80\x02"),
+        ("torchscript", "traced.pt", b"PK\x03\x04\0\0a/data.pkl a/constants.pkl"),
+        ("pickle", "weights.pth", b"\x80\x02}q\0X\x06\0\0\0weight"),
+        ("numpy_archive", "weights.npz", b"PK\x03\x04\0\0w.npy\x93NUMPY"),
+        ("tflite", "model.tflite", b"\x1c\0\0\0TFL3\x14\0\x20\0"),
+        ("hdf5", "model.h5", b"\x89HDF\r\n\x1a\n\0\0"),
+        ("gguf", "llama.gguf", b"GGUF\x03\0\0\0"),
+        ("safetensors", "model.safetensors", &safetensors),
+        ("saved_model", "saved_model.pb", b"\x08\x01\x12\x09\x0a\x07\x22\x05serve"),
+        ("web_page", "model.onnx", b"<!DOCTYPE html>\n<html><head>"),
+        ("openvino", "model.xml", b"<?xml version=\"1.0\"?><net name=\"m\">"),
+        ("json", "config.json", b"{\n  \"architectures\": [\"BertModel\"]\n}"),
+        (
+            "lfs_pointer",
+            "model.onnx",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+        ),
+        ("notes", "notes.txt", b"Buy milk.\n"),
+    ];
+    cases.into_iter().map(|(name, file, bytes)| case(name, file, &[(file, bytes)])).collect()
+}
+
+/// Command lines that name something that does not exist.
+fn wrong_names() -> Vec<Case> {
+    let relu = |name, arguments| model(name, arguments, RELU);
+    vec![
+        case("missing_model", "cnn.onx", &[("cnn.onnx", b"")]),
+        case("missing_folder", "models/cnn.onnx", &[]),
+        relu("missing_output_folder", "model.onnxtxt -o nosuchdir/o.rs"),
+        case("folder_as_model", ".", &[]),
+        relu("unknown_dimension", "model.onnxtxt --dim batch_sice=1"),
+        relu("unknown_pass", "model.onnxtxt --print-after fuze"),
+        relu("unknown_option", "model.onnxtxt --optimise size"),
+        case("misspelled_command", "inspekt", &[]),
+        relu("unknown_command", "inspekt model.onnxtxt"),
+        relu("unknown_code", "explain E9999"),
+        relu("bad_bytes", "model.onnxtxt --max-arena 200Q"),
+        relu("bad_dimension", "model.onnxtxt --dim batch_size=2x"),
+        relu("negative_dimension", "model.onnxtxt --dim batch_size=-1"),
+        relu("empty_name", "model.onnxtxt --name=-"),
+        relu("unknown_choice", "model.onnxtxt --optimize sise"),
+        relu("no_threads", "bench model.onnxtxt --threads 0"),
+        relu("unknown_runtime", "bench model.onnxtxt --runtime ../runtime-lib"),
+        relu("two_models", "model.onnxtxt model.onnxtxt"),
+        relu("late_command", "model.onnxtxt bench"),
+        relu("no_test_folder", "test ."),
+        relu("free_sizes", "bench model.onnxtxt"),
+        case("no_model", "-o model.rs", &[]),
+        relu("excluded_options", "model.onnxtxt --optimize size --precision bf16"),
+    ]
+}
+
+/// Models with an error.
+fn faulty_models() -> Vec<Case> {
+    let newer = b"<ir_version: 10, opset_import: [\"\" : 99]>\n\
+        g (float[2] x) => (float[2] y) { y = Relu (x) }";
+    vec![
+        case("newer_operator_set", COMPILE, &[("model.onnxtxt", newer)]),
+        model(
+            "no_broadcast",
+            COMPILE,
+            "g (float[2, 10] a, float[2, 11] b) => (float[2, 10] y)\n{ y = Add (a, b) }",
+        ),
+        model("unknown_operator", COMPILE, "g (float[2] x) => (float[2] y)\n{ y = Sofmax (x) }"),
+        model(
+            "cycle",
+            COMPILE,
+            "g (float[2] x) => (float[2] y)\n{ y = Add (a, x) a = Neg (b) b = Abs (a) }",
+        ),
+        model(
+            "reversed",
+            COMPILE,
+            "g (float[2] x) => (float[2] y)\n\
+             { y = Neg (e) e = Neg (d) d = Neg (c) c = Neg (b) b = Neg (a) a = Neg (x) }",
+        ),
+        model(
+            "too_small_arena",
+            "model.onnxtxt --optimize size --max-arena 100",
+            "g (float[64] x) => (float[64] y)\n\
+             { a = Exp (x) b = Sin (a) c = Transpose (b) y = Sub (c, a) }",
+        ),
+        model(
+            "missing_data",
+            COMPILE,
+            "g (float[2] x) => (float[2] y)\n\
+             <float[2] a = [\"location\": \"w.data\"], float[2] b = [\"location\": \"w.data\"]>\n\
+             { t = Add (a, x) y = Add (t, b) }",
+        ),
+        model("missing_attribute", COMPILE, "g (float[2] x) => (y)\n{ y = Cast (x) }"),
+        model("wrong_type", COMPILE, "g (int64[2] x) => (y)\n{ y = Sigmoid (x) }"),
+    ]
+}
+
+/// Models in the binary format with an error.
+fn faulty_bytes() -> Vec<Case> {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>\n\
+        g (float[2, 10] x) => (float[2, 32] y)\n\
+        <float[10, 32] w = [\"location\": \"w.data\"]> { y = MatMul (x, w) }";
+    let mut model = import::decode(text.into()).expect("the model is in ONNX's syntax");
+    let graph = model.graph.as_mut().expect("a decoded model has a graph");
+    let weight = &mut graph.initializer[0];
+    weight.external_data.clear();
+    weight.data_location = None;
+    weight.raw_data = Some(Bytes::from(vec![0; 1276]));
+    let short = model.encode_to_vec();
+    vec![
+        case("short_raw_data", "model.onnx", &[("model.onnx", &short)]),
+        case("cut_model", "model.onnx", &[("model.onnx", &short[..short.len() / 2])]),
+    ]
+}
+
+/// Runs on inputs that do not fit the model.
+fn faulty_inputs() -> Vec<Case> {
+    let labels = "g (float[10, 2] table, int64[count] label) => (float[count, 2] y)\n\
+        { y = Gather (table, label) }";
+    let table = array("<f4", "10, 2", &[0; 80]);
+    let files = [
+        ("table.npy", table.clone()),
+        ("flat.npy", array("<f4", "20,", &[0; 80])),
+        ("double.npy", array("<f8", "10, 2", &[0; 160])),
+        ("object.npy", array("|O", "1,", &[0; 8])),
+        ("label.npy", array("<i8", "1,", &99i64.to_le_bytes())),
+        ("text.npy", b"0.5, 0.25".to_vec()),
+        ("table.csv", b"0.5, 0.25".to_vec()),
+    ];
+    let cases = [
+        ("index_out_of_range", "--input table=table.npy --input label=label.npy"),
+        ("unknown_input", "--input tabel=table.npy --input label=label.npy"),
+        ("missing_input", "--input table=table.npy"),
+        ("missing_input_file", "--input table=tables.npy --input label=label.npy"),
+        ("input_without_name", "--input table.npy --input label=label.npy"),
+        ("wrong_rank", "--input table=flat.npy --input label=label.npy"),
+        ("wrong_element_type", "--input table=double.npy --input label=label.npy"),
+        ("python_objects", "--input table=object.npy --input label=label.npy"),
+        ("text_as_array", "--input table=text.npy --input label=label.npy"),
+        ("input_of_other_format", "--input table=table.csv --input label=label.npy"),
+    ];
+    let build = |(name, inputs): (&'static str, &str)| {
+        let Case { arguments, files: model, .. } = model(name, "run model.onnxtxt", labels);
+        let arguments = format!("{arguments} {inputs}");
+        Case { name, arguments, files: model.into_iter().chain(files.clone()).collect() }
+    };
+    cases.into_iter().map(build).collect()
+}
+
+/// Returns a file in NumPy's format.
+fn array(element: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': ({shape})}}\n");
+    let length = u16::try_from(header.len()).expect("the header is short").to_le_bytes();
+    [b"\x93NUMPY\x01\0", &length[..], header.as_bytes(), data].concat()
+}
+
+/// Returns all cases.
+fn cases() -> Vec<Case> {
+    [foreign_files(), wrong_names(), faulty_models(), faulty_bytes(), faulty_inputs()].concat()
+}
+
+#[test]
+fn messages_are_those_that_are_checked_in() {
+    for Case { name, arguments, files } in cases() {
+        let directory = scratch(&format!("message_{name}"));
+        for (file, bytes) in files {
+            fs::write(directory.join(file), bytes).expect("the scratch directory is writable");
+        }
+        let mut command = onnxc();
+        command.current_dir(&directory).args(arguments.split(' '));
+        command.env("NO_COLOR", "1").env_remove("CLICOLOR_FORCE");
+        let output = command.output().expect("the program was built");
+        let text = String::from_utf8(output.stderr).expect("messages are UTF-8");
+        let is_warning = text.starts_with("warning");
+        assert_eq!(output.status.success(), is_warning, "{name}: {text}");
+        assert!(!text.contains("panicked"), "{name}: {text}");
+        let page = format!("$ onnxc {arguments}\n{text}");
+        golden::check(&folder("messages").join(format!("{name}.txt")), page.as_bytes());
+    }
+}
+
+#[test]
+fn every_message_belongs_to_a_case() {
+    let cases = cases();
+    for file in golden::files(&folder("messages"), ".txt") {
+        let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        assert!(cases.iter().any(|case| case.name == name), "{name}");
+    }
+}
