@@ -169,15 +169,15 @@ impl<'a> Compiler<'a> {
     }
 
     /// Checks whether the model file at `path` is valid, and whether it can be compiled.
-    pub fn check(&mut self, path: &Path) -> CheckReport {
-        match read(path) {
-            Ok(model) => {
-                let options = self.options.clone().beside(path);
-                let report = self.with_options(&options).check_bytes(model);
-                report.within(&path.display().to_string())
-            }
-            Err(diagnostic) => CheckReport { invalid: vec![diagnostic], ..CheckReport::default() },
-        }
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read.
+    pub fn check(&mut self, path: &Path) -> Result<CheckReport, Diagnostic> {
+        let model = read(path)?;
+        let options = self.options.clone().beside(path);
+        let report = self.with_options(&options).check_bytes(model);
+        Ok(report.within(&path.display().to_string()))
     }
 
     /// Checks whether the bytes of a model file are valid, and whether they can be compiled.

@@ -86,6 +86,7 @@ fn wrong_names() -> Vec<Case> {
         relu("no_threads", "bench model.onnxtxt --threads 0"),
         relu("unknown_runtime", "bench model.onnxtxt --runtime ../runtime-lib"),
         relu("two_models", "model.onnxtxt model.onnxtxt"),
+        relu("check_missing_model", "check model.onnx"),
         relu("late_command", "model.onnxtxt bench"),
         relu("no_test_folder", "test ."),
         relu("free_sizes", "bench model.onnxtxt"),

@@ -45,8 +45,13 @@ pub fn run(options: &Options) -> ExitCode {
     let mut all_valid = true;
     for model in &options.models {
         let report = Compiler::new(&shared).check(model);
-        all_valid &= report.invalid.is_empty();
-        if options.json { json(model, &report) } else { text(model, report) }
+        all_valid &= report.as_ref().is_ok_and(|report| report.invalid.is_empty());
+        match report {
+            Ok(report) if options.json => json(model, &report),
+            Ok(report) => text(model, report),
+            Err(unreadable) if options.json => json_line(model, &unreadable, false),
+            Err(unreadable) => message::print(&unreadable.into()),
+        }
     }
     if all_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -67,20 +72,21 @@ fn text(model: &Path, report: CheckReport) {
 }
 
 fn json(model: &Path, report: &CheckReport) {
-    let line = |diagnostic: &Diagnostic, invalid: bool| {
-        let line = serde_json::json!({
-            "model": model.display().to_string(),
-            "code": diagnostic.code.to_string(),
-            "severity": if diagnostic.is_error() { "error" } else { "warning" },
-            "invalid": invalid,
-            "message": diagnostic.message,
-            "at": diagnostic.at,
-            "notes": diagnostic.notes,
-            "help": diagnostic.help,
-        });
-        outln!("{line}");
-    };
-    report.invalid.iter().for_each(|diagnostic| line(diagnostic, true));
+    report.invalid.iter().for_each(|diagnostic| json_line(model, diagnostic, true));
     let others = report.unsupported.iter().chain(&report.warnings);
-    others.for_each(|diagnostic| line(diagnostic, false));
+    others.for_each(|diagnostic| json_line(model, diagnostic, false));
+}
+
+fn json_line(model: &Path, diagnostic: &Diagnostic, invalid: bool) {
+    let line = serde_json::json!({
+        "model": model.display().to_string(),
+        "code": diagnostic.code.to_string(),
+        "severity": if diagnostic.is_error() { "error" } else { "warning" },
+        "invalid": invalid,
+        "message": diagnostic.message,
+        "at": diagnostic.at,
+        "notes": diagnostic.notes,
+        "help": diagnostic.help,
+    });
+    outln!("{line}");
 }
