@@ -8,10 +8,8 @@ mod timed;
 use super::{
     message,
     options::Shared,
-    test::{
-        exchange,
-        project::{NO_WARNINGS, Runtime},
-    },
+    runtime::Runtime,
+    test::{exchange, project::NO_WARNINGS},
 };
 use labels::Labels;
 use onnxc::{
@@ -55,7 +53,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     /// The source of the runtime library, or its version in the registry; by default the source
-    /// beside this program's, or this program's version
+    /// that fits this program
     #[arg(long, value_name = "PATH|VERSION")]
     runtime: Option<String>,
     /// The directory in which the code is built; by default a temporary one that is removed

@@ -9,7 +9,7 @@ mod parallel;
 pub mod project;
 mod report;
 
-use super::{inputs::callable, message, options::Shared};
+use super::{inputs::callable, message, options::Shared, runtime::Runtime};
 use folder::{DataSet, Folder, Tolerance};
 use learning::Script;
 use onnxc::{
@@ -17,7 +17,7 @@ use onnxc::{
     interpreter,
     value::Value,
 };
-use project::{Part, Project, Runtime};
+use project::{Part, Project};
 use report::Outcome;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
@@ -47,7 +47,7 @@ pub struct Options {
     #[arg(long)]
     interpret: bool,
     /// The source of the runtime library, or its version in the registry; by default the source
-    /// beside this program's, or this program's version
+    /// that fits this program
     #[arg(long, value_name = "PATH|VERSION")]
     runtime: Option<String>,
     /// The directory in which the code is built; by default a temporary one that is removed

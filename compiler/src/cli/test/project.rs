@@ -1,6 +1,7 @@
 //! A Cargo project in which models are compiled to Rust, built and run.
 
 use super::{
+    super::runtime::Runtime,
     exchange::{decode, encode},
     folder::DataSet,
     glue::{self, glue},
@@ -8,7 +9,7 @@ use super::{
 };
 use onnxc::{
     CompiledModel, Options, Weights,
-    diag::{Code, Diagnostic, Diagnostics, quoted},
+    diag::{Code, Diagnostic, Diagnostics},
     emit,
     value::Value,
     write_if_changed,
@@ -67,74 +68,6 @@ pub struct Part {
     reads_images: bool,
     /// The size of weights and arena.
     bytes: u64,
-}
-
-/// The source of the runtime library.
-pub enum Runtime {
-    /// A directory with its source.
-    Path(PathBuf),
-    /// A version from the registry.
-    Version(String),
-}
-
-impl Runtime {
-    /// The runtime library that the user names, or else its source in the workspace around this
-    /// program or the current directory, or else the version in the registry.
-    pub fn find(wanted: Option<&str>) -> Result<Runtime, Diagnostic> {
-        if let Some(wanted) = wanted {
-            return Runtime::parse(wanted);
-        }
-        let from = [std::env::current_exe().ok(), std::env::current_dir().ok()];
-        let around = from.iter().flatten().flat_map(|path| path.ancestors());
-        let mut sources = around.map(|directory| directory.join("runtime-lib"));
-        Ok(match sources.find(|source| source.join("Cargo.toml").is_file()) {
-            Some(source) => Runtime::Path(source),
-            None => Runtime::Version(format!("={}", env!("CARGO_PKG_VERSION"))),
-        })
-    }
-
-    /// Parses the value of `--runtime`.
-    fn parse(wanted: &str) -> Result<Runtime, Diagnostic> {
-        match Path::new(wanted).canonicalize() {
-            Ok(path) if path.join("Cargo.toml").is_file() => return Ok(Runtime::Path(path)),
-            Err(_) if wanted.starts_with(|c: char| c.is_ascii_digit() || "=^~<>".contains(c)) => {
-                return Ok(Runtime::Version(wanted.to_owned()));
-            }
-            _ => {}
-        }
-        let message = format!(
-            "`--runtime` expects a folder with a `Cargo.toml`, or a version, found {}",
-            quoted(wanted)
-        );
-        Err(Diagnostic::new(Code::BadOption, message)
-            .help("name the folder `runtime-lib` in the sources of onnxc"))
-    }
-
-    /// Returns the diagnostic for a project that cargo did not build, with cargo's `text`.
-    pub fn diagnose(&self, text: &str) -> Diagnostic {
-        let diagnostic = match self {
-            // Without the library, cargo compiles nothing.
-            Runtime::Version(version) if !text.contains("could not compile") => {
-                let message = format!(
-                    "`onnxc-runtime` {} is neither beside this program nor in the registry",
-                    version.trim_start_matches('=')
-                );
-                Diagnostic::new(Code::BadOption, message).help(
-                    "set `--runtime PATH` to the folder `runtime-lib` in the sources of onnxc",
-                )
-            }
-            _ => Diagnostic::new(Code::Internal, "the generated code does not build"),
-        };
-        diagnostic.note(text.trim_end())
-    }
-
-    /// The dependency in a manifest.
-    pub fn dependency(&self) -> String {
-        match self {
-            Runtime::Path(path) => format!("path = {:?}", path.display().to_string()),
-            Runtime::Version(version) => format!("version = {version:?}"),
-        }
-    }
 }
 
 impl Project {
@@ -408,30 +341,4 @@ fn crate_source(numbers: &[usize]) -> String {
         Ok(runner_io::write(&outputs?))\n\
         }}\n"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_runtime_library_is_no_bug_of_the_compiler() {
-        let version = Runtime::parse("=0.1.0").expect("this is a version");
-        let missing = version.diagnose("error: no matching package named `onnxc-runtime` found");
-        assert_eq!(missing.code, Code::BadOption);
-        assert!(missing.message.starts_with("`onnxc-runtime` 0.1.0 is neither"), "{missing:?}");
-        let broken = version.diagnose("error[E0308]: …\n\nerror: could not compile `bench`");
-        assert_eq!(broken.code, Code::Internal);
-    }
-
-    #[test]
-    fn the_runtime_library_is_a_folder_or_a_version() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-        for bad in ["no-such-folder", "../1.0", root, ""] {
-            assert!(Runtime::parse(bad).is_err(), "{bad}");
-        }
-        for version in ["0.1.0", "=0.1", "^1", ">=1, <2"] {
-            assert!(matches!(Runtime::parse(version), Ok(Runtime::Version(_))), "{version}");
-        }
-    }
 }
