@@ -26,6 +26,7 @@ mod memory;
 mod mending;
 mod messages;
 mod names;
+mod new;
 mod precision;
 mod programs;
 mod quantized;

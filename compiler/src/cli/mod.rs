@@ -20,6 +20,7 @@ mod files;
 mod inputs;
 mod inspect;
 mod message;
+mod new;
 mod npy;
 mod npz;
 mod ops;
@@ -70,6 +71,7 @@ enum Command {
     Compare(compare::Options),
     Explain(explain::Options),
     Inspect(inspect::Options),
+    New(new::Options),
     Ops(ops::Options),
     Optimize(optimize::Options),
     #[command(hide = true)]
@@ -97,6 +99,7 @@ pub fn main() -> ExitCode {
         Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Inspect(options)) => inspect::run(&options),
+        Some(Command::New(options)) => new::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
         Some(Command::Reference(options)) => reference::run(&options, Cli::command()),

@@ -19,6 +19,8 @@ pub enum Sources {
 /// A crate that a project depends on.
 #[derive(Clone, Copy)]
 pub enum Crate {
+    Compiler,
+    Proto,
     Runtime,
 }
 
@@ -26,6 +28,8 @@ impl Crate {
     /// The folder of the crate in the workspace.
     pub fn folder(self) -> &'static str {
         match self {
+            Crate::Compiler => "compiler",
+            Crate::Proto => "proto",
             Crate::Runtime => "runtime-lib",
         }
     }
@@ -42,6 +46,14 @@ impl Sources {
         let around = env::current_exe().ok().and_then(|program| workspace_around(&program));
         let workspace = around.map_or_else(carried::cached, |workspace| Ok(Some(workspace)))?;
         Ok(workspace.map_or(Sources::Version(env!("CARGO_PKG_VERSION")), Sources::Workspace))
+    }
+
+    /// Returns the dependency on a crate in a manifest, without features.
+    pub fn dependency(&self, of: Crate) -> String {
+        match self {
+            Sources::Workspace(root) => dependency_on(&root.join(of.folder())),
+            Sources::Version(version) => format!("version = \"={version}\""),
+        }
     }
 }
 
