@@ -314,17 +314,64 @@ fn an_unknown_operator_is_an_error() {
 fn a_command_after_a_model_is_an_error() {
     let (directory, model) = create_model("behind");
     let model = model.to_str().expect("the path is text");
-    let other = directory.join("other.onnx");
-    let other = other.to_str().expect("the path is text");
     for (words, says) in [
-        ([model, other], format!("one model is compiled at a time: `{model}` or `{other}`")),
         (["chek", model], "`chek` is neither a command nor a file".to_owned()),
         ([model, "check"], format!("the command `check` must come before `{model}`")),
     ] {
-        let output = run(words);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(message(&output).contains(&says), "{}", message(&output));
+        assert_error(&run(words), &[&says]);
     }
+    // A file may have the name of a command.
+    let mut named = onnxc();
+    fs::copy(model, directory.join("check")).expect("the scratch directory is writable");
+    named.current_dir(&directory).args([model, "check", "-o", "."]);
+    assert_success(&named.output().expect("the program was built"));
+    assert!(directory.join("check.rs").exists());
+}
+
+#[test]
+fn several_models_are_compiled_in_one_call() {
+    let (directory, model) = create_model("several");
+    let [second, missing] = ["second.onnxtxt", "third.onnxtxt"].map(|name| directory.join(name));
+    fs::copy(&model, &second).expect("the scratch directory is writable");
+    let modules = directory.join("modules");
+    fs::create_dir(&modules).expect("the scratch directory is writable");
+    let compile = |models: [&Path; 3]| {
+        let models = models.map(Path::as_os_str);
+        run(models.into_iter().chain(["-o".as_ref(), modules.as_os_str()]))
+    };
+    // The other models are compiled in spite of errors.
+    assert_error(&compile([&missing, &model, &second]), &["`third.onnxtxt` cannot be read"]);
+    let names = ["scaled.rs", "scaled.weights", "second.rs", "second.weights"];
+    assert_eq!(list_names(&modules), names);
+    assert_error(&run([&model, &second]), &["several models need a directory"]);
+    assert_error(&compile([&model, &second, &second]), &["would be written to one file"]);
+}
+
+#[test]
+fn completions_and_manual_pages_have_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = run(["completions", shell]);
+        assert_success(&output);
+        let text = String::from_utf8(output.stdout).expect("completions are UTF-8");
+        assert!(text.contains("train-prep") && text.contains("max-arena"), "{shell}");
+    }
+    let pages = scratch("command_line_man");
+    assert_success(&run(["man".as_ref(), "-o".as_ref(), pages.as_os_str()]));
+    let names = list_names(&pages);
+    assert!(names.iter().all(|name| name.ends_with(".1")) && names.len() > 10, "{names:?}");
+    let page = |name: &str| fs::read_to_string(pages.join(name)).expect("the page was written");
+    assert!(
+        page("onnxc.1").contains("onnxc-bench(1)") || page("onnxc.1").contains("onnxc\\-bench(1)")
+    );
+    assert!(page("onnxc-train-prep.1").contains("optimizer"));
+}
+
+#[test]
+fn the_version_has_that_of_the_interface() {
+    let output = run(["--version"]);
+    let interface = onnxc_runtime::INTERFACE_VERSION;
+    let version = format!("onnxc {} (interface {interface})\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), version);
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn wrong_names() -> Vec<Case> {
         relu("new_free_size", "new app model.onnxtxt --kind server"),
         relu("new_name", "new 2nd model.onnxtxt --kind server"),
         relu("check_missing_model", "check model.onnx"),
+        relu("two_modules", "model.onnxtxt ./model.onnxtxt -o modules/"),
         relu("late_command", "model.onnxtxt bench"),
         relu("no_test_folder", "test ."),
         relu("free_sizes", "bench model.onnxtxt"),

@@ -1,16 +1,17 @@
-//! `onnxc MODEL -o FILE`: compiles a model.
+//! `onnxc MODEL -o FILE`: compiles models.
 
 use super::{
-    message,
+    files, message,
     options::{OfModule, Shared},
 };
 use onnxc::{
     Optimize, Options, Precision, Weights,
-    diag::{Code, Diagnostic, Diagnostics, quoted},
+    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, quoted},
     file, ident, passes,
     plan::{self, Rematerialized},
 };
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -18,11 +19,12 @@ use std::{
 /// The options of compiling.
 #[derive(clap::Args, Debug)]
 pub struct Compile {
-    /// The model
-    pub model: Option<PathBuf>,
-    /// The module to write, or the directory for a module that is named after the model; the
-    /// weights go beside it. Without it, the module is printed. A module that is printed, or
-    /// written to a pipe or a device, contains its weights
+    /// The models
+    #[arg(value_name = "MODEL")]
+    pub models: Vec<PathBuf>,
+    /// The module to write, or the directory for modules that are named after their models; the
+    /// weights go beside them. Several models need a directory. Without it, the module is printed.
+    /// A module that is printed, or written to a pipe or a device, contains its weights
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -38,21 +40,51 @@ pub struct Compile {
 
 /// Runs the command.
 pub fn run(command: &Compile) -> ExitCode {
-    let Some(model) = &command.model else {
-        eprintln!("error: no model was given (`onnxc model.onnx -o model.rs`)");
-        return ExitCode::FAILURE;
-    };
-    match try_run(command, model) {
-        Ok(()) => ExitCode::SUCCESS,
+    let jobs = match jobs(command) {
+        Ok(jobs) => jobs,
         Err(diagnostics) => {
             message::print(&diagnostics);
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut failed = false;
+    for (model, module) in jobs {
+        if let Err(diagnostics) = compile(command, model, module) {
+            message::print(&diagnostics);
+            failed = true;
         }
     }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
-    let module = command.output.as_deref().map(|output| module_path(output, model));
+/// Returns each model, and the path of its module. Without a path, the module is printed.
+fn jobs(command: &Compile) -> Result<Vec<(&Path, Option<PathBuf>)>, Diagnostics> {
+    let output = command.output.as_deref();
+    if command.models.is_empty() {
+        let message = "no model was given";
+        let error = Diagnostic::new(Code::BadOption, message);
+        return Err(error.help("name one: `onnxc model.onnx -o model.rs`").into());
+    }
+    if command.models.len() > 1 && !output.is_some_and(is_directory) {
+        let message = "several models need a directory for their modules";
+        return Err(Diagnostic::new(Code::BadOption, message).help("set `-o DIR`").into());
+    }
+    let (mut modules, diagnostics) = (BTreeMap::new(), DiagnosticSink::default());
+    let mut jobs = Vec::new();
+    for model in &command.models {
+        let module = output.map(|output| module_path(output, model));
+        if let Some(module) = &module
+            && let Some(other) = modules.insert(module.clone(), model)
+        {
+            diagnostics.push(files::same_output(module, other, model));
+        }
+        jobs.push((model.as_path(), module));
+    }
+    diagnostics.finish()?;
+    Ok(jobs)
+}
+
+fn compile(command: &Compile, model: &Path, module: Option<PathBuf>) -> Result<(), Diagnostics> {
     // A device or a pipe has no files beside it, so it gets the weights in the module.
     let file = module.as_deref().filter(|path| file::is_replaced(path));
     let options = command.options(file)?;
@@ -103,12 +135,16 @@ fn try_run(command: &Compile, model: &Path) -> Result<(), Diagnostics> {
 /// Returns the path of the module of `model`. `output` is the path itself, or the directory of a
 /// module that is named after the model.
 fn module_path(output: &Path, model: &Path) -> PathBuf {
-    let ends_in_separator = output.to_string_lossy().ends_with(std::path::is_separator);
-    if !ends_in_separator && !output.is_dir() {
+    if !is_directory(output) {
         return output.to_owned();
     }
     let stem = model.file_stem().unwrap_or_default().to_string_lossy();
     output.join(format!("{}.rs", ident::snake(&stem)))
+}
+
+/// Returns whether `output` is a directory, or ends as one.
+fn is_directory(output: &Path) -> bool {
+    output.to_string_lossy().ends_with(std::path::is_separator) || output.is_dir()
 }
 
 impl Compile {

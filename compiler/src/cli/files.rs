@@ -10,6 +10,14 @@ use onnxc::{
 use onnxc_proto::{Bytes, TypeProto};
 use std::path::Path;
 
+/// Returns the error for two models that would be written to one file.
+pub fn same_output(to: &Path, first: &Path, second: &Path) -> Diagnostic {
+    Diagnostic::new(Code::BadOption, "two models would be written to one file")
+        .note(format!("{} and {}", first.display(), second.display()))
+        .help("write them to different folders")
+        .within(to.display().to_string())
+}
+
 /// The formats of value files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {

@@ -15,10 +15,12 @@ mod bench;
 mod check;
 mod compare;
 mod compile;
+mod completions;
 mod explain;
 mod files;
 mod inputs;
 mod inspect;
+mod man;
 mod message;
 mod new;
 mod npy;
@@ -37,26 +39,22 @@ mod test;
 mod train_prep;
 mod verify;
 
-use clap::{
-    CommandFactory, Parser,
-    error::{ContextKind, ContextValue},
-};
+use clap::{CommandFactory, Parser};
 use onnxc::{
     diag::{Code, Diagnostic, quoted},
     ident,
 };
 use std::{
-    env,
-    ffi::OsString,
     fmt,
     io::{self, ErrorKind, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{self, ExitCode},
+    sync::LazyLock,
 };
 
 /// Compiles ONNX models to Rust.
 #[derive(Parser)]
-#[command(version, about, args_conflicts_with_subcommands = true)]
+#[command(version = version(), about, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(flatten)]
     compile: compile::Compile,
@@ -69,8 +67,10 @@ enum Command {
     Bench(bench::Options),
     Check(check::Options),
     Compare(compare::Options),
+    Completions(completions::Options),
     Explain(explain::Options),
     Inspect(inspect::Options),
+    Man(man::Options),
     New(new::Options),
     Ops(ops::Options),
     Optimize(optimize::Options),
@@ -85,9 +85,9 @@ enum Command {
 
 /// Runs the command of the command line.
 pub fn main() -> ExitCode {
-    let cli = parse_command_line();
+    let cli = Cli::parse();
     match cli.command {
-        None => match cli.compile.model.as_deref().and_then(no_model) {
+        None => match find_misplaced_command(&cli.compile.models) {
             Some(error) => {
                 message::print(&error.into());
                 ExitCode::FAILURE
@@ -97,8 +97,10 @@ pub fn main() -> ExitCode {
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Check(options)) => check::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
+        Some(Command::Completions(options)) => completions::run(&options, Cli::command()),
         Some(Command::Explain(options)) => explain::run(&options),
         Some(Command::Inspect(options)) => inspect::run(&options),
+        Some(Command::Man(options)) => man::run(&options, Cli::command()),
         Some(Command::New(options)) => new::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
@@ -111,55 +113,35 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. Ends the program if it is invalid.
-fn parse_command_line() -> Cli {
-    let words: Vec<OsString> = env::args_os().collect();
-    Cli::try_parse_from(&words).unwrap_or_else(|error| match explain_second_word(&error, &words) {
-        Some(message) => Cli::command().error(error.kind(), message).exit(),
-        None => error.exit(),
-    })
+/// The version of the program, and the interface version of the modules that it generates.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let interface = onnxc_runtime::INTERFACE_VERSION;
+        format!("{} (interface {interface})", env!("CARGO_PKG_VERSION"))
+    });
+    &VERSION
 }
 
-/// The message for a word that follows a model, or an unknown command that was parsed as a model:
-/// the parser would call the word an unknown command.
-fn explain_second_word(error: &clap::Error, words: &[OsString]) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
-    };
-    let model = (1..words.len()).filter(|&at| words[at] == word.as_str()).find_map(|at| {
-        let before = Cli::try_parse_from(&words[..at]).ok()?;
-        before.compile.model
-    })?;
-    let is_command = Cli::command().find_subcommand(word).is_some();
-    let (name, word) = (quoted(&model.to_string_lossy()), quoted(word));
-    Some(match (is_command, model.exists()) {
-        (true, _) => format!("the command {word} must come before {name}"),
-        (false, true) => format!("one model is compiled at a time: {name} or {word}"),
-        (false, false) => match similar_command(&model) {
-            Some(command) => format!(
-                "{name} is neither a command nor a file; did you mean {}?",
-                quoted(&command)
-            ),
-            None => format!("{name} is neither a command nor a file"),
-        },
-    })
-}
-
-/// Returns the error for `model` if it is a misspelled command.
-fn no_model(model: &Path) -> Option<Diagnostic> {
-    let command = similar_command(model)?;
-    let name = quoted(&model.to_string_lossy());
+/// Returns the error for a word among the models that is a command, or a misspelled one.
+fn find_misplaced_command(models: &[PathBuf]) -> Option<Diagnostic> {
+    let (at, word) = models.iter().enumerate().find(|(_, word)| !word.exists())?;
+    let name = quoted(&word.to_string_lossy());
+    if at > 0 && Cli::command().find_subcommand(word).is_some() {
+        let first = quoted(&models[0].to_string_lossy());
+        let message = format!("the command {name} must come before {first}");
+        return Some(Diagnostic::new(Code::BadOption, message));
+    }
+    let command = similar_command(word)?;
     let message = format!("{name} is neither a command nor a file");
     let help = format!("did you mean the command {}?", quoted(&command));
     Some(Diagnostic::new(Code::BadOption, message).help(help))
 }
 
-/// Returns the command whose name is most similar to that of `model`, which is no file.
-fn similar_command(model: &Path) -> Option<String> {
-    let word = model.to_str().filter(|_| !model.exists())?;
+/// Returns the command whose name is most similar to `word`.
+fn similar_command(word: &Path) -> Option<String> {
     let cli = Cli::command();
     let names = cli.get_subcommands().filter(|command| !command.is_hide_set());
-    ident::nearest(word, names.map(clap::Command::get_name)).map(str::to_owned)
+    ident::nearest(word.to_str()?, names.map(clap::Command::get_name)).map(str::to_owned)
 }
 
 /// Prints results to standard output. If the reader is gone (`onnxc … | head`), this is no error.

@@ -68,20 +68,12 @@ fn jobs(options: &Options) -> Result<Jobs, Diagnostics> {
             let inside = root.and_then(|root| model.strip_prefix(root).ok()).unwrap_or(&model);
             let to = options.output.join(inside);
             if let Some(other) = jobs.insert(to.clone(), model.clone()) {
-                diagnostics.push(same_file(&to, &other, &model));
+                diagnostics.push(files::same_output(&to, &other, &model));
             }
         }
     }
     diagnostics.finish()?;
     Ok(jobs)
-}
-
-/// Returns the error for two models that would be written to one file.
-fn same_file(to: &Path, first: &Path, second: &Path) -> Diagnostic {
-    Diagnostic::new(Code::BadOption, "two models would be written to one file")
-        .note(format!("{} and {}", first.display(), second.display()))
-        .help("write them to different folders")
-        .within(to.display().to_string())
 }
 
 /// Returns the models at a path, which is a file or a folder.
