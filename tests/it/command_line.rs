@@ -340,7 +340,7 @@ fn several_models_are_compiled_in_one_call() {
         run(models.into_iter().chain(["-o".as_ref(), modules.as_os_str()]))
     };
     // The other models are compiled in spite of errors.
-    assert_error(&compile([&missing, &model, &second]), &["`third.onnxtxt` cannot be read"]);
+    assert_error(&compile([&missing, &model, &second]), &["third.onnxtxt` cannot be read"]);
     let names = ["scaled.rs", "scaled.weights", "second.rs", "second.weights"];
     assert_eq!(list_names(&modules), names);
     assert_error(&run([&model, &second]), &["several models need a directory"]);
@@ -360,10 +360,38 @@ fn completions_and_manual_pages_have_every_command() {
     let names = list_names(&pages);
     assert!(names.iter().all(|name| name.ends_with(".1")) && names.len() > 10, "{names:?}");
     let page = |name: &str| fs::read_to_string(pages.join(name)).expect("the page was written");
-    assert!(
-        page("onnxc.1").contains("onnxc-bench(1)") || page("onnxc.1").contains("onnxc\\-bench(1)")
-    );
+    // The format escapes hyphens.
+    assert!(page("onnxc.1").contains(r"onnxc\-bench(1)"));
     assert!(page("onnxc-train-prep.1").contains("optimizer"));
+}
+
+#[test]
+fn timings_are_printed_on_demand_and_progress_only_on_a_terminal() {
+    let (directory, model) = create_model("timings");
+    let module = directory.join("module.rs");
+    let compile = compile(&model, &module);
+    assert_success(&compile);
+    assert_eq!(message(&compile), "");
+    let timed = run([model.as_os_str(), "-o".as_ref(), module.as_os_str(), "--timings".as_ref()]);
+    assert_success(&timed);
+    let table = message(&timed);
+    let names: Vec<&str> = table.lines().filter_map(|line| line.split(" s  ").nth(1)).collect();
+    assert_eq!(names.first(), Some(&"import"), "{table}");
+    assert!(names.ends_with(&["plan and emit", "write", "total"]), "{table}");
+}
+
+#[test]
+fn diagnostics_of_every_command_are_printed_as_json_on_demand() {
+    let (directory, _) = create_model("message_format");
+    let missing = directory.join("missing.onnx");
+    let missing = missing.to_str().expect("the path is text");
+    for command in [&[][..], &["bench"], &["inspect"], &["run"], &["show"], &["compare"]] {
+        let output = run(command.iter().chain(&[missing, "--message-format=json"]));
+        assert_eq!(output.status.code(), Some(1));
+        let line: serde_json::Value = serde_json::from_slice(&output.stderr).expect("one object");
+        assert_eq!(line["code"], "E0001");
+        assert_eq!(line["at"][0], missing);
+    }
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn wrong_names() -> Vec<Case> {
         relu("new_name", "new 2nd model.onnxtxt --kind server"),
         relu("check_missing_model", "check model.onnx"),
         relu("two_modules", "model.onnxtxt ./model.onnxtxt -o modules/"),
+        relu("early_option", "--quiet inspect model.onnxtxt"),
         relu("late_command", "model.onnxtxt bench"),
         relu("no_test_folder", "test ."),
         relu("free_sizes", "bench model.onnxtxt"),

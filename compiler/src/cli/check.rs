@@ -1,6 +1,6 @@
 //! `onnxc check`: checks whether models are valid.
 
-use super::{message, options::Shared};
+use super::{message, options::Shared, progress};
 use onnxc::{
     CheckReport, Compiler,
     diag::{Diagnostic, Diagnostics},
@@ -43,7 +43,9 @@ pub fn run(options: &Options) -> ExitCode {
         }
     };
     let mut all_valid = true;
-    for model in &options.models {
+    for (i, model) in options.models.iter().enumerate() {
+        let (number, count) = (i + 1, options.models.len());
+        progress::enter("check", format!("{} ({number} of {count})", model.display()));
         let report = Compiler::new(&shared).check(model);
         all_valid &= report.as_ref().is_ok_and(|report| report.invalid.is_empty());
         match report {
@@ -78,15 +80,8 @@ fn json(model: &Path, report: &CheckReport) {
 }
 
 fn json_line(model: &Path, diagnostic: &Diagnostic, invalid: bool) {
-    let line = serde_json::json!({
-        "model": model.display().to_string(),
-        "code": diagnostic.code.to_string(),
-        "severity": if diagnostic.is_error() { "error" } else { "warning" },
-        "invalid": invalid,
-        "message": diagnostic.message,
-        "at": diagnostic.at,
-        "notes": diagnostic.notes,
-        "help": diagnostic.help,
-    });
+    let mut line = message::json(diagnostic);
+    line["model"] = model.display().to_string().into();
+    line["invalid"] = invalid.into();
     outln!("{line}");
 }

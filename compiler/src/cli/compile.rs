@@ -3,6 +3,7 @@
 use super::{
     files, message,
     options::{OfModule, Shared},
+    progress,
 };
 use onnxc::{
     Optimize, Options, Precision, Weights,
@@ -89,14 +90,17 @@ fn compile(command: &Compile, model: &Path, module: Option<PathBuf>) -> Result<(
     let file = module.as_deref().filter(|path| file::is_replaced(path));
     let options = command.options(file)?;
     let start = std::time::Instant::now();
+    progress::enter("compile", model.display().to_string());
     let wanted = |pass: &str| command.print_after.iter().any(|wanted| wanted == pass);
     let mut output = onnxc::Compiler::new(&options)
         .observe(|pass, graph| {
+            progress::record_part(pass);
             if wanted(pass) {
                 outln!("# after {pass}\n{graph}");
             }
         })
         .compile(model)?;
+    progress::end_with_part("plan and emit");
     message::print_warnings(std::mem::take(&mut output.warnings));
     if wanted(PLAN) {
         output.plans.all().iter().for_each(|plan| outln!("# the plan\n{plan}"));
@@ -105,6 +109,7 @@ fn compile(command: &Compile, model: &Path, module: Option<PathBuf>) -> Result<(
         out!("{}", output.module.code);
         return Ok(());
     };
+    progress::enter("write", path.display().to_string());
     output.write(path)?;
     if options.precision != Precision::Full {
         super::precision::print(model, &options, output.plans.infer())?;

@@ -32,6 +32,7 @@ fn write(options: &Options, mut program: Command) -> Result {
     let commands = program.get_subcommands().filter(is_listed);
     for page in [&program].into_iter().chain(commands).cloned().map(Man::new) {
         let path = options.output.join(page.get_filename());
+        let page = page.source(concat!("onnxc ", env!("CARGO_PKG_VERSION")));
         let mut text = Vec::new();
         page.render(&mut text).map_err(file::refused(&path))?;
         write_if_changed(&path, &text)?;

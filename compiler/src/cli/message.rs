@@ -1,5 +1,6 @@
-//! Prints diagnostics, in color on a terminal.
+//! Prints diagnostics: text, in color on a terminal, or JSON.
 
+use super::progress;
 use onnxc::{
     diag::{Colors, Diagnostic, Diagnostics, quoted},
     ident,
@@ -7,11 +8,54 @@ use onnxc::{
 use std::{
     env,
     io::{self, IsTerminal},
+    sync::OnceLock,
 };
+
+/// The options of every command about its diagnostics.
+#[derive(clap::Args, Clone, Copy)]
+#[group(skip)]
+pub struct Options {
+    /// The form of the diagnostics on standard error
+    #[arg(long, global = true, value_enum, value_name = "FORM", default_value = "text")]
+    message_format: Format,
+}
+
+/// The form of diagnostics.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For readers
+    Text,
+    /// A line of JSON for each: `code`, `severity`, `message`, `at`, `notes`, `help`
+    Json,
+}
+
+static FORMAT: OnceLock<Format> = OnceLock::new();
+
+/// Sets the form of all diagnostics.
+pub fn start(options: Options) {
+    FORMAT.get_or_init(|| options.message_format);
+}
 
 /// Prints diagnostics to standard error.
 pub fn print(diagnostics: &Diagnostics) {
+    progress::hide();
+    if FORMAT.get() == Some(&Format::Json) {
+        diagnostics.0.iter().for_each(|diagnostic| eprintln!("{}", json(diagnostic)));
+        return;
+    }
     eprintln!("{}", diagnostics.text().colors(colors(&io::stderr())));
+}
+
+/// Returns a diagnostic as JSON.
+pub fn json(diagnostic: &Diagnostic) -> serde_json::Value {
+    serde_json::json!({
+        "code": diagnostic.code.to_string(),
+        "severity": if diagnostic.is_error() { "error" } else { "warning" },
+        "message": diagnostic.message,
+        "at": diagnostic.at,
+        "notes": diagnostic.notes,
+        "help": diagnostic.help,
+    })
 }
 
 /// Prints warnings to standard error, and their number.
@@ -22,6 +66,9 @@ pub fn print_warnings(warnings: Vec<Diagnostic>) {
         count => format!("{count} warnings"),
     };
     print(&Diagnostics(warnings));
+    if FORMAT.get() == Some(&Format::Json) {
+        return;
+    }
     eprintln!("\n{count}; `onnxc check` lists the rules that the model violates");
 }
 

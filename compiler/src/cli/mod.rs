@@ -12,6 +12,7 @@ macro_rules! outln {
 
 mod analysis;
 mod bench;
+mod cargo;
 mod check;
 mod compare;
 mod compile;
@@ -29,6 +30,7 @@ mod ops;
 mod optimize;
 mod options;
 mod precision;
+mod progress;
 mod reference;
 mod report;
 mod run;
@@ -58,6 +60,10 @@ use std::{
 struct Cli {
     #[command(flatten)]
     compile: compile::Compile,
+    #[command(flatten)]
+    message: message::Options,
+    #[command(flatten)]
+    progress: progress::Options,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -86,13 +92,21 @@ enum Command {
 /// Runs the command of the command line.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command {
-        None => match find_misplaced_command(&cli.compile.models) {
+    message::start(cli.message);
+    progress::start(cli.progress);
+    let status = run_command(cli.command, &cli.compile);
+    progress::finish(cli.progress);
+    status
+}
+
+fn run_command(command: Option<Command>, compile: &compile::Compile) -> ExitCode {
+    match command {
+        None => match find_misplaced_command(&compile.models) {
             Some(error) => {
                 message::print(&error.into());
                 ExitCode::FAILURE
             }
-            None => compile::run(&cli.compile),
+            None => compile::run(compile),
         },
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Check(options)) => check::run(&options),
@@ -126,9 +140,12 @@ fn version() -> &'static str {
 fn find_misplaced_command(models: &[PathBuf]) -> Option<Diagnostic> {
     let (at, word) = models.iter().enumerate().find(|(_, word)| !word.exists())?;
     let name = quoted(&word.to_string_lossy());
-    if at > 0 && Cli::command().find_subcommand(word).is_some() {
-        let first = quoted(&models[0].to_string_lossy());
-        let message = format!("the command {name} must come before {first}");
+    if Cli::command().find_subcommand(word).is_some() {
+        let after = match at {
+            0 => "its options".to_owned(),
+            _ => quoted(&models[0].to_string_lossy()),
+        };
+        let message = format!("the command {name} must come before {after}");
         return Some(Diagnostic::new(Code::BadOption, message));
     }
     let command = similar_command(word)?;
@@ -147,6 +164,7 @@ fn similar_command(word: &Path) -> Option<String> {
 /// Prints results to standard output. If the reader is gone (`onnxc … | head`), this is no error.
 /// Any other error ends the program, since the result is incomplete.
 fn print(text: fmt::Arguments<'_>) {
+    progress::hide();
     let mut out = io::stdout().lock();
     match out.write_fmt(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

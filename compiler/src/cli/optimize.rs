@@ -1,6 +1,6 @@
 //! `onnxc optimize MODEL -o FILE`: simplifies a model.
 
-use super::{files, message, options::Shared, verify};
+use super::{files, message, options::Shared, progress, verify};
 use onnxc::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics},
     export, file,
@@ -43,7 +43,9 @@ pub fn run(options: &Options) -> ExitCode {
         }
     };
     let mut failed = false;
-    for (to, from) in jobs {
+    let count = jobs.len();
+    for (i, (to, from)) in jobs.into_iter().enumerate() {
+        progress::enter("optimize", format!("{} ({} of {count})", from.display(), i + 1));
         if let Err(diagnostics) = optimize_file(options, &from, &to) {
             message::print(&diagnostics);
             failed = true;

@@ -54,7 +54,9 @@ fn command(command: &Command, name: &str) -> String {
     text.push_str("| option | meaning |\n|---|---|\n");
     let documented =
         |arg: &&Arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version");
-    for arg in command.get_arguments().filter(documented) {
+    // An option of all commands is listed once, with the program.
+    let is_listed = |arg: &&Arg| name == "onnxc" || !arg.is_global_set();
+    for arg in command.get_arguments().filter(documented).filter(is_listed) {
         text.push_str(&format!("| {} | {} |\n", usage(arg), meaning(arg)));
     }
     text

@@ -5,6 +5,7 @@ use super::{
     inputs::{self, Inputs},
     message,
     options::Shared,
+    progress,
 };
 use onnxc::{
     diag::{Diagnostic, Diagnostics},
@@ -51,6 +52,7 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
+    progress::enter("run", place.clone());
     let bytes = files::bytes(&options.model)?;
     let proto =
         import::decode(bytes.clone()).map_err(|diagnostic| diagnostic.within(place.clone()))?;

@@ -15,6 +15,7 @@ pub use sizes::{FreeSize, free_sizes};
 pub use unfused::unfused;
 pub use weights::{WeightBytes, by_type, parameters};
 
+use super::progress;
 use onnxc::{
     Compiler, Options,
     diag::{Diagnostic, Diagnostics},
@@ -47,6 +48,7 @@ impl Analysis {
         let last = passes::pipeline(options.optimize).last().map(|pass| pass.name);
         let (mut imported, mut optimized) = (None, None);
         let mut compiler = Compiler::new(options).observe(|pass, graph| {
+            progress::record_part(pass);
             // A training model has further graphs. The first is that of inference.
             let place = match pass {
                 "import" => &mut imported,

@@ -6,8 +6,9 @@ mod process;
 mod timed;
 
 use super::{
-    message,
+    cargo, message,
     options::Shared,
+    progress,
     runtime::Runtime,
     test::{exchange, project::NO_WARNINGS},
 };
@@ -24,7 +25,7 @@ use std::{
     fs,
     num::NonZero,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
 };
 use timed::Timed;
 
@@ -93,11 +94,16 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
     let runtime = Runtime::find(options.runtime.as_deref())?;
+    progress::enter("compile", options.model.display().to_string());
     let macs = write(options, &runtime, root)?;
-    build(root, &runtime)?;
+    progress::enter("build", "");
+    if let Some(messages) = cargo::build(root, &["--release"])? {
+        return Err(runtime.diagnose(&messages).into());
+    }
     if options.no_run {
         return Ok(());
     }
+    progress::enter("run", options.model.display().to_string());
     let name = options.model.file_stem().unwrap_or_default().to_string_lossy();
     let measured = Measured::of(root, options.threads, options.seconds)
         .map_err(|error| Diagnostic::new(Code::Io, error).within("the program that is timed"))?;
@@ -172,17 +178,6 @@ fn manifest(options: &Options, runtime: &Runtime, images: bool) -> String {
         strip = true\n\
         {NO_WARNINGS}"
     )
-}
-
-fn build(root: &Path, runtime: &Runtime) -> Result<(), Diagnostic> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(root).args(["build", "--quiet", "--release"]);
-    command.env("CARGO_TARGET_DIR", root.join("target"));
-    let output = command.output().map_err(|error| io_diagnostic(Path::new("cargo"), &error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(runtime.diagnose(&String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Measured times and memory.

@@ -3,7 +3,7 @@
 mod metrics;
 mod values;
 
-use super::{bench::inputs as generated, files, inputs, message, npz, options::Shared};
+use super::{bench::inputs as generated, files, inputs, message, npz, options::Shared, progress};
 use metrics::Row;
 use onnxc::{
     Optimize, Precision,
@@ -63,6 +63,7 @@ pub fn run(options: &Options) -> ExitCode {
 /// Returns whether all values are within the tolerance.
 fn try_run(options: &Options) -> Result<bool, Diagnostics> {
     let place = options.model.display().to_string();
+    progress::enter("compare", place.clone());
     let settings = options.shared.options()?.beside(&options.model);
     let bytes = files::bytes(&options.model)?;
     let within = |diagnostics: Diagnostics| diagnostics.within(&place);

@@ -11,6 +11,7 @@ use super::{
     analysis::Analysis,
     files, message,
     options::{OfModule, Shared},
+    progress,
 };
 use budget::Budget;
 use facts::Facts;
@@ -62,6 +63,7 @@ pub fn facts(analysis: &Analysis, style: Style) -> serde_json::Value {
 fn try_run(options: &Options) -> Result<bool, Diagnostics> {
     let limits = Budget::parse(options.flash.as_deref(), options.ram.as_deref())?;
     let place = options.model.display().to_string();
+    progress::enter("inspect", place.clone());
     let mut settings = options.shared.options()?.beside(&options.model);
     options.of_module.set(&mut settings)?;
     let bytes = files::bytes(&options.model)?;

@@ -8,6 +8,7 @@ mod template;
 use super::{
     analysis, files, message,
     options::one_of,
+    progress,
     sources::{Crate, Sources},
 };
 use code::{Method, Values};
@@ -71,6 +72,7 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
     if fs::symlink_metadata(&options.path).is_ok() {
         return Err(exists(&options.path).into());
     }
+    progress::enter("compile", options.model.display().to_string());
     let (kind, compile) = (options.kind, compile_options(options)?);
     let mut compiled = Compiler::new(&compile).compile(&options.model)?;
     message::print_warnings(std::mem::take(&mut compiled.warnings));

@@ -12,6 +12,7 @@ use super::{
     analysis::Analysis,
     files, inspect, message,
     options::{OfModule, Shared},
+    progress,
 };
 use onnxc::{
     Compiler,
@@ -52,6 +53,7 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn try_run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
+    progress::enter("report", place.clone());
     let mut settings = options.shared.options()?.beside(&options.model);
     options.of_module.set(&mut settings)?;
     let bytes = files::bytes(&options.model)?;

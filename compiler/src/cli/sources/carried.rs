@@ -13,7 +13,7 @@ use std::{
 
 /// The files of a workspace, by their path in it. Empty in a program that was built from a package
 /// of the registry.
-const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// Writes the sources to the user's cache, unless they are there. Returns the folder of the
 /// workspace, or `None` if the program carries no sources.

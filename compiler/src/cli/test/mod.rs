@@ -9,7 +9,7 @@ mod parallel;
 pub mod project;
 mod report;
 
-use super::{inputs::callable, message, options::Shared, runtime::Runtime};
+use super::{inputs::callable, message, options::Shared, progress, runtime::Runtime};
 use folder::{DataSet, Folder, Tolerance};
 use learning::Script;
 use onnxc::{
@@ -86,6 +86,7 @@ fn no_folder() -> Diagnostic {
 /// Runs each model in this process.
 fn interpret(options: &Options, folders: &[Folder]) -> Result<Vec<Outcome>, Diagnostics> {
     let shared = options.shared.options()?;
+    progress::enter("run", format!("{} folders", folders.len()));
     let one = |_, folder: &Folder| {
         interpret_one(folder, &shared).unwrap_or_else(|found| compiler_outcome(&found))
     };
@@ -146,7 +147,9 @@ fn compile_in(
     let mut sets: Vec<Vec<DataSet>> = Vec::new();
     let mut scripts: BTreeMap<usize, Script> = BTreeMap::new();
     let prepare = |number, folder: &Folder| prepare(&project, number, folder, &shared);
-    let prepared = parallel::map(folders, compiling_bytes, prepare, |_, _| {});
+    progress::enter("compile", "");
+    let show = |at, _: &_| progress::set_about(format!("folder {} of {}", at + 1, folders.len()));
+    let prepared = parallel::map(folders, compiling_bytes, prepare, show);
     for (number, prepared) in prepared.into_iter().enumerate() {
         match prepared {
             Ok(Prepared { part, data, script }) => {
@@ -160,6 +163,7 @@ fn compile_in(
             }
         }
     }
+    progress::enter("build", "");
     for (number, text) in project.build()? {
         outcomes[number] =
             Some(Outcome::Failed(format!("the generated code does not compile\n{text}")));
@@ -167,6 +171,7 @@ fn compile_in(
     let of = |number: usize| sets[number].iter().map(move |set| (number, set));
     let open = (0..folders.len()).filter(|&number| outcomes[number].is_none());
     let jobs: Vec<(usize, &DataSet)> = open.flat_map(of).collect();
+    progress::enter("run", format!("{} data sets", jobs.len()));
     let found = project.run(&jobs).map_err(|error| {
         onnxc::diag::Diagnostic::new(Code::Io, error.to_string()).within("the test program")
     })?;

@@ -1,7 +1,7 @@
 //! A Cargo project in which models are compiled to Rust, built and run.
 
 use super::{
-    super::runtime::Runtime,
+    super::{cargo, runtime::Runtime},
     exchange::{decode, encode},
     folder::DataSet,
     glue::{self, glue},
@@ -290,17 +290,10 @@ impl Project {
 
     /// Builds the project once, and returns the errors of rustc for models that do not compile.
     fn cargo_build(&self) -> Result<BTreeMap<usize, String>, Diagnostics> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        command.current_dir(&self.root).args(["build", "--quiet", "--keep-going"]);
-        command.env("CARGO_TARGET_DIR", self.root.join("target"));
-        if self.release {
-            command.arg("--release");
-        }
-        let output = command.output().map_err(|error| io_diagnostic(Path::new("cargo"), &error))?;
-        if output.status.success() {
+        let profile = if self.release { "--profile=release" } else { "--profile=dev" };
+        let Some(text) = cargo::build(&self.root, &["--keep-going", profile])? else {
             return Ok(BTreeMap::new());
-        }
-        let text = String::from_utf8_lossy(&output.stderr);
+        };
         let mut found: BTreeMap<usize, String> = BTreeMap::new();
         for message in text.split("\n\n").filter(|message| message.contains("error")) {
             if let Some(number) = model_named(message) {
