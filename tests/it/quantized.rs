@@ -1,6 +1,11 @@
 //! Float operators between quantized tensors are computed in integers.
 
-use onnxc::{Optimize, Options, interpreter, plan::Plan, tensor::Tensor, value::Value};
+use crate::programs::folder;
+use onnxc::{
+    Compiler, Optimize, Options, export, interpreter, plan::Plan, tensor::Tensor, value::Value,
+};
+use onnxc_proto::{Bytes, Message};
+use std::fs;
 
 /// Plans a model on `float[1, 2, 3, 3] x`. Returns its graph after the passes, too, as text.
 fn plan(body: &str) -> (Plan, String) {
@@ -16,23 +21,23 @@ fn plan(body: &str) -> (Plan, String) {
             {body}
         }}"
     );
-    let (plan, after) = plan_for(&text, Optimize::Speed);
+    let (plan, after) = plan_for(text.clone(), Optimize::Speed);
     // A plan for small code gives the same results.
-    assert_eq!(run(&plan_for(&text, Optimize::Size).0), run(&plan));
+    assert_eq!(run(&plan_for(text, Optimize::Size).0), run(&plan));
     (plan, after)
 }
 
-fn plan_for(text: &str, optimize: Optimize) -> (Plan, String) {
+fn plan_for(model: impl Into<Bytes>, optimize: Optimize) -> (Plan, String) {
     let mut options = Options::default();
     options.optimize = optimize;
     let mut after = String::new();
-    let result = onnxc::Compiler::new(&options)
+    let result = Compiler::new(&options)
         .observe(|pass, graph| {
             if pass == "quantize" {
                 after = graph.to_string();
             }
         })
-        .plan(text.to_owned().into());
+        .plan(model.into());
     (result.unwrap_or_else(|diagnostics| panic!("{diagnostics}")), after)
 }
 
@@ -138,4 +143,17 @@ fn unquantized_values_stay_float() {
     let (_, text) =
         plan("c = Softmax(b)\n f = QuantizeLinear(c, t, u)\n y = DequantizeLinear(f, t, u)");
     assert!(text.contains("Softmax") && !text.contains("Quantized"), "{text}");
+}
+
+#[test]
+fn optimized_models_are_computed_in_integers() {
+    let path = folder("models/network_int8.onnxtxt");
+    let model = Bytes::from(fs::read(path).expect("the model is checked in"));
+    let graph = Compiler::new(&Options::default()).optimize(model.clone());
+    let graph = graph.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let optimized = export::model(&graph).expect("the graph has operators of ONNX only");
+    for model in [model, optimized.encode_to_vec().into()] {
+        let (_, text) = plan_for(model, Optimize::Speed);
+        assert_eq!(count(&text, "QuantizedConv"), 2, "{text}");
+    }
 }

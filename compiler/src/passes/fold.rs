@@ -52,8 +52,16 @@ pub fn fold(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs
 
 /// Folds as [`fold`] does, except dequantization, whose integer input a kernel may read.
 pub fn fold_unquantized(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
-    let dequantizes = node.op.is::<DequantizeLinear>() || node.op.is::<DequantizeBlocks>();
-    if dequantizes { None } else { fold(site, node, budget) }
+    if dequantizes(node) { None } else { fold(site, node, budget) }
+}
+
+/// Folds as [`fold_tensors`] does, except dequantization.
+pub fn fold_standard(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Outputs> {
+    if dequantizes(node) { None } else { fold_tensors(site, node, budget) }
+}
+
+fn dequantizes(node: &Node) -> bool {
+    node.op.is::<DequantizeLinear>() || node.op.is::<DequantizeBlocks>()
 }
 
 /// Folds as [`fold`] does, but keeps nodes whose elements are symbolic sizes: the graph that the

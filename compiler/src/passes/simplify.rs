@@ -24,7 +24,8 @@ pub fn run_all(graph: &Graph) -> Result<Graph, Diagnostics> {
     simplify(graph, fold::fold)
 }
 
-/// Simplifies to ONNX's own operators.
+/// Simplifies to ONNX's own operators. Quantized constants are kept, so that the file that is
+/// written compiles to the integer kernels that the model compiles to.
 pub fn run_standard(graph: &Graph) -> Result<Graph, Diagnostics> {
     let (budget, branches) = (Budget::of(graph), Branches::default());
     rewrite(
@@ -36,7 +37,7 @@ pub fn run_standard(graph: &Graph) -> Result<Graph, Diagnostics> {
             &sequence::unwrap_optional,
             &|site, node| sequence::resolve_sequence(site, node, &budget),
             &|site, node| loops::constants(site, node, &budget),
-            &|site, node| fold::fold_tensors(site, node, &budget),
+            &|site, node| fold::fold_standard(site, node, &budget),
         ],
     )
 }
