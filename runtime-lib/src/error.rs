@@ -89,12 +89,28 @@ pub enum Error {
     /// Any other error, in words: most often a value that an operator does not allow, such as a
     /// step of zero.
     Value(&'static str),
-    /// The length of the given weights is not that of the model's weights.
+    /// The length of the given weights is not that of the model's weights file.
     Weights {
-        /// The length of the model's weights, in bytes.
+        /// The length of the model's weights file, in bytes.
         expected: usize,
         /// The length of the given weights, in bytes.
         found: usize,
+    },
+    /// The given weights do not end with the trailer of a weights file.
+    WeightTrailer,
+    /// The given weights were generated with another module.
+    WeightLayout {
+        /// The layout of the module's weights.
+        expected: u64,
+        /// The layout of the given weights.
+        found: u64,
+    },
+    /// The given weights are damaged.
+    WeightChecksum {
+        /// The checksum that the weights were written with.
+        expected: u64,
+        /// The checksum of the given weights.
+        found: u64,
     },
     /// The address of the given weights is not a multiple of this number of bytes.
     Alignment(usize),
@@ -147,6 +163,19 @@ impl fmt::Display for Error {
             Error::Weights { expected, found } => {
                 write!(f, "expected {expected} bytes of weights, found {found}")
             }
+            Error::WeightTrailer => f.write_str(
+                "the weights have no trailer: generate the module and its weights file again",
+            ),
+            Error::WeightLayout { expected, found } => write!(
+                f,
+                "expected weights of layout {expected:#018x}, found {found:#018x}: use the weights \
+                 file that was generated with the module"
+            ),
+            Error::WeightChecksum { expected, found } => write!(
+                f,
+                "expected weights with checksum {expected:#018x}, found {found:#018x}: they are \
+                 damaged"
+            ),
             Error::Alignment(bytes) => {
                 write!(f, "expected weights that are aligned to {bytes} bytes")
             }

@@ -1,9 +1,10 @@
 //! The interface of generated modules: optional inputs, states, custom operators.
 
-use crate::programs::{folder, onnxc, run, scratch};
+use crate::programs::{folder, onnxc, run, rustc, scratch};
 use onnxc::{
     Options, diag::Diagnostics, interpreter::Session, plan::Plan, tensor::Tensor, value::Value,
 };
+use onnxc_runtime::arena::Trailer;
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Compiles a model to a module of that name in `directory`.
@@ -260,6 +261,25 @@ fn threads_share_a_model_and_each_has_an_arena() {
     compile_module(&directory, "stream", "stream", &["--state=h=h_next", "--state=past=sum"]);
     compile_module(&directory, "random", "random", &[]);
     run_program(&directory, "threads");
+}
+
+#[test]
+fn a_module_does_not_compile_with_the_weights_of_another() {
+    let directory = scratch("interface_weights");
+    compile_module(&directory, "mlp", "mlp", &[]);
+    let [module, weights] = ["mlp.rs", "mlp.weights"].map(|name| directory.join(name));
+    let file = fs::read(&weights).expect("the module has weights");
+    let compile = |file: &[u8]| {
+        fs::write(&weights, file).expect("the scratch directory is writable");
+        String::from_utf8(rustc(&module, "2024", "lib").stderr).expect("messages are UTF-8")
+    };
+    assert_eq!(compile(&file), "");
+    let mut other = file.clone();
+    other[file.len() - 16] ^= 1;
+    let text = compile(&other);
+    assert!(text.contains("was generated with another module"), "{text}");
+    let text = compile(&file[..file.len() - Trailer::BYTES]);
+    assert!(text.contains("the weights file has no trailer"), "{text}");
 }
 
 #[test]

@@ -5,7 +5,10 @@ mod random;
 mod stream;
 
 use network::{Network, NetworkArena};
-use onnxc_runtime::{Error, arena::Weights};
+use onnxc_runtime::{
+    Error,
+    arena::{Trailer, Weights},
+};
 use random::{Random, RandomArena};
 use std::{
     sync::{
@@ -65,6 +68,8 @@ fn main() {
     threads_share_a_model();
     owners_live_as_long_as_the_last_model();
     wrong_lengths_are_errors();
+    weights_of_other_modules_are_errors();
+    damaged_weights_are_detected();
     an_arena_has_a_state();
     an_arena_has_random_numbers();
 }
@@ -115,12 +120,33 @@ fn owners_live_as_long_as_the_last_model() {
     }
 }
 
+fn weights_of_other_modules_are_errors() {
+    let (expected, found) = (Network::WEIGHT_LAYOUT, !Network::WEIGHT_LAYOUT);
+    let mut weights = WEIGHTS[..Network::WEIGHT_BYTES].to_vec();
+    weights.extend(Trailer::new(found, &weights).to_bytes());
+    let error = Network::with_weights(weights).unwrap_err();
+    assert_eq!(error, Error::WeightLayout { expected, found });
+}
+
+fn damaged_weights_are_detected() {
+    assert_eq!(Weights::from(WEIGHTS).verify(), Ok(()));
+    let mut weights = WEIGHTS.to_vec();
+    weights[5] ^= 1;
+    let weights = Weights::from(weights);
+    assert!(matches!(weights.verify(), Err(Error::WeightChecksum { .. })));
+    // Only `verify` reads the weights.
+    assert!(Network::with_weights(weights).is_ok());
+}
+
 fn wrong_lengths_are_errors() {
-    let expected = Network::WEIGHT_BYTES;
+    let expected = WEIGHTS.len();
     for found in [expected - 1, expected + 1, 0] {
         let error = Network::with_weights(vec![0; found]).unwrap_err();
         assert_eq!(error, Error::Weights { expected, found });
     }
+    assert_eq!(Network::with_weights(vec![0; expected]).unwrap_err(), Error::WeightTrailer);
+    let old = &WEIGHTS[..Network::WEIGHT_BYTES];
+    assert_eq!(Network::with_weights(old.to_vec()).unwrap_err(), Error::WeightTrailer);
     let (mut model, mut arena) = (Network::new(), NetworkArena::default());
     let x = image(3).to_vec();
     let expected = bits(model.infer(&image(3)).scores);

@@ -5,7 +5,10 @@ use super::{
     imports::{Imports, split},
     weights,
 };
-use crate::{ident, plan::Plan};
+use crate::{
+    ident,
+    plan::{Plan, weight_layout},
+};
 use proc_macro2::Ident;
 use quote::format_ident;
 use std::collections::BTreeSet;
@@ -32,6 +35,8 @@ pub struct Context {
     pub has_dynamic_arena: bool,
     /// Whether the module has weights.
     pub has_weights: bool,
+    /// The identifier of the layout of the weights.
+    pub weight_layout: u64,
     /// Whether the module has no weights unless the caller passes them.
     pub takes_weights: bool,
 }
@@ -61,6 +66,7 @@ impl Context {
             is_training: plans.len() > 1,
             has_dynamic_arena: plans.iter().any(|plan| plan.has_dynamic_arena),
             has_weights: weights::has_weights(plans),
+            weight_layout: weight_layout(plans),
             takes_weights: matches!(style.weights, WeightsIn::Caller(_)),
         }
     }

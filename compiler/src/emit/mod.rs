@@ -35,7 +35,7 @@ use crate::{
 };
 pub use method::Signature;
 pub use port::{Form, Values};
-pub use weights::write as write_weights;
+pub use weights::write_file as write_weights;
 
 use context::Context;
 use method::Method;

@@ -1,7 +1,12 @@
 //! The struct of a module with its constants and methods.
 
 use super::{
-    Style, context::Context, docs, memory::Memory, method::Method, tokens::number,
+    Style,
+    context::Context,
+    docs,
+    memory::Memory,
+    method::Method,
+    tokens::{hexadecimal, number},
     training::Training,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -109,10 +114,12 @@ impl Model<'_> {
             }
         });
         let weight_bytes = self.cx.has_weights.then(|| {
-            let bytes = number(plan.weight_bytes);
+            let (bytes, layout) = (number(plan.weight_bytes), hexadecimal(self.cx.weight_layout));
             quote! {
                 /// The size of the weights in bytes.
                 pub const WEIGHT_BYTES: usize = #bytes;
+                /// Identifies the layout of the weights. A weights file ends with it.
+                pub const WEIGHT_LAYOUT: u64 = #layout;
             }
         });
         let variables = self.training.as_ref().map(Training::variables);
@@ -147,7 +154,9 @@ impl Model<'_> {
         }
         let (weights, result) = (imports.item("arena::Weights"), imports.item("Result"));
         let into = imports.prelude("convert", "Into");
-        let check = quote!(weights.into().check(#model::WEIGHT_BYTES)?);
+        let check = quote! {
+            weights.into().check(#model::WEIGHT_BYTES, #model::WEIGHT_LAYOUT)?
+        };
         let (new, given) = if self.cx.takes_weights {
             (TokenStream::new(), check)
         } else {
@@ -162,13 +171,14 @@ impl Model<'_> {
         };
         quote! {
             #new
-            /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-            /// anything that owns bytes, such as a mapped file.
+            /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+            /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+            /// file is undamaged.
             ///
             /// # Errors
             ///
-            /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-            /// 16 bytes.
+            /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+            /// aligned to 16 bytes.
             pub fn with_weights(weights: impl #into<#weights>) -> #result<#model> {
                 let weights = #given;
                 Ok(#model { weights, #initial })

@@ -9,6 +9,11 @@ pub fn number(n: usize) -> Literal {
     Literal::usize_unsuffixed(n)
 }
 
+/// A number in hexadecimal notation, without a type suffix.
+pub fn hexadecimal(n: u64) -> Literal {
+    format!("{n:#018x}").parse().expect("Rust has the same notation")
+}
+
 /// A size as an expression.
 pub fn size(dim: &Dim) -> TokenStream {
     parse_tokens(&dim.expression(&|_| None))

@@ -3,9 +3,12 @@
 use super::{Style, WeightsIn, context::Context};
 use crate::{
     dtype::DType,
-    plan::{Buffer, BufferId, Place, Plan, Weight, memory::ALIGNMENT, step::operands},
+    plan::{
+        Buffer, BufferId, Place, Plan, Weight, memory::ALIGNMENT, step::operands, weight_layout,
+    },
     tensor::Data,
 };
+use onnxc_runtime::arena::{Checksum, Trailer};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 use std::{
@@ -13,13 +16,40 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes the weights that these plans share, each at the offset that the plan assigned. Only one
-/// piece of a weight is in memory at a time.
+/// Writes the weights file of these plans: the weights and a [`Trailer`]. Only one piece of a weight
+/// is in memory at a time.
 ///
 /// # Errors
 ///
 /// Returns the error of `out`.
-pub fn write(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_file(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
+    let mut summed = Summed { out, checksum: Checksum::default() };
+    write(plans, &mut summed)?;
+    let Summed { out, checksum } = summed;
+    let trailer = Trailer { layout: weight_layout(plans), checksum: checksum.finish() };
+    out.write_all(&trailer.to_bytes())
+}
+
+/// Computes the checksum of what is written to `out`.
+struct Summed<'w> {
+    out: &'w mut dyn Write,
+    checksum: Checksum,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.checksum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes the weights that these plans share, each at the offset that the plan assigned.
+fn write(plans: &[&Plan], out: &mut dyn Write) -> io::Result<()> {
     let buffers = plans.iter().flat_map(|plan| plan.buffers.iter());
     let placed = buffers.filter_map(|(_, buffer)| match &buffer.place {
         Place::Weight { offset, weight, .. } if weight.bytes() > 0 => Some((*offset, weight)),
@@ -91,26 +121,28 @@ pub fn strings_item(plan: &Plan, name: &Ident) -> TokenStream {
     }
 }
 
-/// Returns the static with the weights, if the module has any. It does not compile with a file of
-/// another length.
+/// Returns the static with the weights, if the module has any. It does not compile with a file that
+/// was generated with another module.
 pub fn item(plans: &[&Plan], cx: &Context, style: &Style) -> TokenStream {
     if !cx.has_weights {
         return TokenStream::new();
     }
-    let bytes = match &style.weights {
-        WeightsIn::File(name) => quote!(*include_bytes!(#name)),
+    let (aligned, model) = (cx.imports.item("arena::Aligned"), &cx.model);
+    let weights = match &style.weights {
+        WeightsIn::File(name) => {
+            quote!(#aligned::of_file(include_bytes!(#name), #model::WEIGHT_LAYOUT))
+        }
         WeightsIn::Caller(_) => return TokenStream::new(),
         WeightsIn::Module => {
             let mut blob = Vec::new();
             write(plans, &mut blob).expect("writing to a vector returns no error");
             let literal = Literal::byte_string(&blob);
-            quote!(*#literal)
+            quote!(#aligned(*#literal))
         }
     };
     let len = Literal::usize_unsuffixed(plans.first().map_or(0, |plan| plan.weight_bytes));
-    let aligned = cx.imports.item("arena::Aligned");
     quote! {
         blank!();
-        static WEIGHTS: &#aligned<[u8; #len]> = &#aligned(#bytes);
+        static WEIGHTS: &#aligned<[u8; #len]> = &#weights;
     }
 }

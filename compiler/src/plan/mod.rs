@@ -33,6 +33,7 @@ pub mod step;
 mod text;
 mod training;
 pub mod weight;
+mod weight_layout;
 
 pub use buffer::{Arg, Buffer, BufferId, DynamicBuffer, Kind, Operand, Place};
 pub use custom::Custom;
@@ -60,3 +61,4 @@ pub use step::{
 };
 pub use training::{Algorithm, Training};
 pub use weight::{Order, Weight};
+pub use weight_layout::weight_layout;

@@ -9,6 +9,7 @@ use crate::{
     server::{WORKERS, listen, serve},
 };
 use digits_data::{Digit, held_out};
+use onnxc_runtime::arena::Trailer;
 use std::{
     fmt, fs,
     io::{BufRead, BufReader, Read, Write},
@@ -113,10 +114,13 @@ fn send_all(
     })
 }
 
-/// Returns the weights, which are all `f32`, multiplied by one half.
-fn halve(weights: &[u8]) -> Vec<u8> {
-    let (numbers, _) = weights.as_chunks();
-    numbers.iter().flat_map(|&bytes| (0.5 * f32::from_le_bytes(bytes)).to_le_bytes()).collect()
+/// Returns the weights file with all weights, which are `f32`, multiplied by one half.
+fn halve(file: &[u8]) -> Vec<u8> {
+    let (numbers, _) = file[..Digits::WEIGHT_BYTES].as_chunks();
+    let halves = numbers.iter().map(|&bytes| 0.5 * f32::from_le_bytes(bytes));
+    let mut weights: Vec<u8> = halves.flat_map(f32::to_le_bytes).collect();
+    weights.extend(Trailer::new(Digits::WEIGHT_LAYOUT, &weights).to_bytes());
+    weights
 }
 
 fn cases(weights: &[Vec<u8>; 2]) -> Result<Vec<Case>> {
@@ -235,7 +239,7 @@ fn requests_that_do_not_fit_are_errors_and_keep_the_model() -> Result {
     let text = |answer: Result<Vec<u8>>| answer.err().map(|error| error.to_string());
     let expected = |text: &str| Some(format!("{text}\n"));
     assert_eq!(text(short), expected("input `image`: expected 64 elements, found 63"));
-    let bytes = Digits::WEIGHT_BYTES;
+    let bytes = Digits::WEIGHT_BYTES + Trailer::BYTES;
     let expected_weights = format!("expected {bytes} bytes of weights, found 256");
     assert_eq!(text(weights), expected(&expected_weights));
     assert_eq!(text(other), expected("expected POST / or PUT /weights"));

@@ -2,6 +2,7 @@
 
 use crate::{Result, digits::Digits};
 use memmap2::Mmap;
+use onnxc_runtime::arena::Weights;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -42,7 +43,9 @@ impl Models {
     pub fn replace(&self, weights: &[u8]) -> Result {
         let number = self.replaced.fetch_add(1, Ordering::Relaxed);
         let mapped = MappedFile::create(self.folder.join(format!("{number}.weights")), weights)?;
-        let model = Arc::new(Digits::with_weights(Arc::new(mapped))?);
+        let weights = Weights::from(Arc::new(mapped));
+        weights.verify()?;
+        let model = Arc::new(Digits::with_weights(weights)?);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *current, model);
         drop(current);

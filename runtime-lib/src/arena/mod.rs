@@ -10,6 +10,7 @@ mod dynamic;
 mod gaps;
 #[cfg(feature = "alloc")]
 mod layout;
+mod trailer;
 mod weights;
 
 pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
@@ -17,6 +18,7 @@ pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 pub use dynamic::{DynamicArena, DynamicSlot, Layout};
 #[cfg(feature = "alloc")]
 pub use layout::{Buffer, lay_out};
+pub use trailer::{Checksum, Trailer};
 pub use weights::{Weights, WeightsView};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! The weights of a model: bytes in the program, or bytes of an owner that models share.
 
-use super::{Aligned, Plain, Slot, outside};
-use crate::{Error, Result};
+use super::{Aligned, Plain, Slot, Trailer, outside};
+use crate::Result;
 use core::{fmt, ptr::NonNull};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use owned::copy_aligned;
@@ -33,19 +33,18 @@ impl Weights {
     /// The alignment of weights in memory, in bytes.
     pub const ALIGNMENT: usize = 16;
 
-    /// Returns the weights if they are those of a model with `expected` bytes of weights.
+    /// Returns the weights if they are a weights file of a model: `len` bytes of the layout
+    /// `layout` and a [`Trailer`]. Only [`Self::verify`] reads the weights themselves.
     ///
     /// Bytes of an owner that are not aligned to [`Self::ALIGNMENT`] are copied to memory that is.
     ///
     /// # Errors
     ///
-    /// Returns an error if the weights are not `expected` bytes long, if they are static and not
-    /// aligned, or if there is no memory for a copy.
-    pub fn check(self, expected: usize) -> Result<Weights> {
+    /// Returns an error if the weights have another length or layout or no trailer, if they are
+    /// static and not aligned, or if there is no memory for a copy.
+    pub fn check(self, len: usize, layout: u64) -> Result<Weights> {
         let bytes = self.view().0;
-        if bytes.len() != expected {
-            return Err(Error::Weights { expected, found: bytes.len() });
-        }
+        Trailer::check(bytes, len, layout)?;
         if bytes.as_ptr().addr().is_multiple_of(Weights::ALIGNMENT) {
             return Ok(self);
         }
@@ -82,7 +81,7 @@ impl fmt::Debug for Weights {
 
 /// The weights of a run: those that the program gave to the model, or those of its module.
 #[derive(Clone, Copy)]
-pub struct WeightsView<'w>(&'w [u8]);
+pub struct WeightsView<'w>(pub(super) &'w [u8]);
 
 impl<'w> WeightsView<'w> {
     /// Borrows `given`, or if there are none the weights in the module.
@@ -125,7 +124,7 @@ fn invalid() -> ! {
 /// Returns an error: static bytes are not copied.
 #[cfg(not(all(feature = "alloc", target_has_atomic = "ptr")))]
 fn copy_aligned(_: &[u8], _: &Owner) -> Result<Weights> {
-    Err(Error::Alignment(Weights::ALIGNMENT))
+    Err(crate::Error::Alignment(Weights::ALIGNMENT))
 }
 
 /// Weights with an owner.
@@ -190,9 +189,21 @@ mod owned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     static BYTES: &Aligned<[u8]> = &Aligned([0, 0, 128, 63, 0, 0, 0, 64]);
     const SLOT: Slot<f32> = Slot::new(0, 2);
+    const LAYOUT: u64 = 7;
+    /// A weights file of [`BYTES`].
+    static FILE: &Aligned<[u8; 32]> = &Aligned(file());
+
+    const fn file() -> [u8; 32] {
+        let mut file = [0; 32];
+        let (weights, trailer) = file.split_at_mut(8);
+        weights.copy_from_slice(&BYTES.0);
+        trailer.copy_from_slice(&Trailer { layout: LAYOUT, checksum: 0 }.to_bytes());
+        file
+    }
 
     fn read(weights: Weights) -> [f32; 2] {
         let given = Some(weights);
@@ -203,12 +214,11 @@ mod tests {
     #[test]
     fn weights_are_checked_against_the_model() {
         assert_eq!(WeightsView::new(&None, BYTES).get(SLOT), [1.0, 2.0]);
-        let weights = || Weights::from(&BYTES.0);
-        assert_eq!(weights().check(8).map(read), Ok([1.0, 2.0]));
-        assert!(matches!(weights().check(9), Err(Error::Weights { expected: 9, found: 8 })));
-        assert!(matches!(Weights::from(&BYTES.0[1..]).check(7), Err(Error::Alignment(_))));
-        static ARRAY: &Aligned<[u8; 4]> = &Aligned([0; 4]);
-        assert!(Weights::from(&ARRAY.0).check(4).is_ok());
+        let check = |bytes| Weights::from(&FILE.0).check(bytes, LAYOUT);
+        assert_eq!(check(8).map(read), Ok([1.0, 2.0]));
+        assert!(matches!(check(9), Err(Error::Weights { expected: 33, found: 32 })));
+        let unaligned = Weights::from(&FILE.0[1..]).check(7, LAYOUT);
+        assert!(matches!(unaligned, Err(Error::Alignment(_))));
     }
 
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -220,7 +230,7 @@ mod tests {
         /// Bytes that start `offset` after an aligned address, and count how often they are
         /// borrowed and dropped.
         struct Counted {
-            bytes: Aligned<[u8; 32]>,
+            bytes: Aligned<[u8; 64]>,
             offset: usize,
             borrowed: Arc<AtomicUsize>,
             dropped: Arc<AtomicUsize>,
@@ -228,8 +238,8 @@ mod tests {
 
         impl Counted {
             fn new(offset: usize) -> Counted {
-                let mut bytes = Aligned([0; 32]);
-                bytes.0[offset..][..8].copy_from_slice(&BYTES.0);
+                let mut bytes = Aligned([0; 64]);
+                bytes.0[offset..][..32].copy_from_slice(&FILE.0);
                 Counted { bytes, offset, borrowed: Arc::default(), dropped: Arc::default() }
             }
         }
@@ -237,7 +247,7 @@ mod tests {
         impl AsRef<[u8]> for Counted {
             fn as_ref(&self) -> &[u8] {
                 self.borrowed.fetch_add(1, Ordering::Relaxed);
-                &self.bytes.0[self.offset..][..8]
+                &self.bytes.0[self.offset..][..32]
             }
         }
 
@@ -252,7 +262,7 @@ mod tests {
         fn the_owner_is_dropped_once_with_the_last_clone() {
             let owner = Arc::new(Counted::new(0));
             let (borrowed, dropped) = (owner.borrowed.clone(), owner.dropped.clone());
-            let weights = Weights::from(owner).check(8).expect("the weights are aligned");
+            let weights = Weights::from(owner).check(8, LAYOUT).expect("the weights are aligned");
             let clones: Vec<Weights> = (0..4).map(|_| weights.clone()).collect();
             drop(weights);
             for clone in clones {
@@ -270,7 +280,8 @@ mod tests {
             let dropped = owner.dropped.clone();
             drop(owner);
             assert_eq!(dropped.load(Ordering::Relaxed), 0);
-            assert!(matches!(weights.check(7), Err(Error::Weights { expected: 7, found: 8 })));
+            let checked = weights.check(7, LAYOUT);
+            assert!(matches!(checked, Err(Error::Weights { expected: 31, found: 32 })));
             assert_eq!(dropped.load(Ordering::Relaxed), 1);
         }
 
@@ -279,7 +290,7 @@ mod tests {
             for offset in [1, 4, 15] {
                 let owner = Counted::new(offset);
                 let dropped = owner.dropped.clone();
-                let weights = Weights::from(Arc::new(owner)).check(8);
+                let weights = Weights::from(Arc::new(owner)).check(8, LAYOUT);
                 assert_eq!(dropped.load(Ordering::Relaxed), 1);
                 assert_eq!(weights.map(read), Ok([1.0, 2.0]));
             }
@@ -287,10 +298,11 @@ mod tests {
 
         #[test]
         fn a_vector_is_an_owner() {
-            let weights = Weights::from(BYTES.0.to_vec()).check(8);
+            let weights = Weights::from(FILE.0.to_vec()).check(8, LAYOUT);
             assert_eq!(weights.clone().map(read), Ok([1.0, 2.0]));
             assert_eq!(weights.map(read), Ok([1.0, 2.0]));
-            assert!(Weights::from(Vec::new()).check(0).is_ok());
+            let empty = Trailer { layout: LAYOUT, checksum: 0 }.to_bytes();
+            assert!(Weights::from(empty.to_vec()).check(0, LAYOUT).is_ok());
         }
 
         #[cfg(feature = "std")]
