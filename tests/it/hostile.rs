@@ -5,7 +5,8 @@ use onnxc_runtime::Error;
 
 /// Returns the first error of a model with this interface, constants and nodes.
 fn first_error(graph: &str) -> String {
-    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
+    let opsets = r#""" : 21, "ai.onnx.ml" : 4, "com.microsoft" : 1"#;
+    let text = format!("<ir_version: 10, opset_import: [{opsets}]> g {graph}");
     let found = Compiler::new(&Options::default()).compile_bytes(text.into(), "model");
     let diagnostics = found.err().unwrap_or_else(|| panic!("no error: {graph}"));
     diagnostics.0[0].to_string()
@@ -56,6 +57,32 @@ fn a_pattern_with_many_states_is_refused() {
         y = RegexFullMatch<pattern = \"((a{1000}){1000}){1000}\"> (x)
     }";
     assert_error(graph, &["E0301", "this many states"]);
+}
+
+#[test]
+fn sizes_that_exceed_64_bits_are_errors() {
+    let graph = "(float[2, 4611686018427387904] x) => (y) {
+        a = Sign (x)
+        y = Concat<axis = -1> (a, a)
+    }";
+    assert_error(graph, &["E0302"]);
+    let graph = "(float[2, 1] x) => (y) {
+        y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [9223372036854775807,
+            9223372036854775807, 9223372036854775807]> (x, x, x)
+    }";
+    assert_error(graph, &["E0302"]);
+}
+
+#[test]
+fn a_window_with_a_mask_has_no_more_places_than_the_limit() {
+    for side in ["33", "4294967296"] {
+        let graph = format!(
+            "(float[1, 1, 40, 40] x, int32[1, 1, 40, 40] m) => (y) {{
+                y = com.microsoft.MaxpoolWithMask<kernel_shape = [{side}, {side}]> (x, m)
+            }}"
+        );
+        assert_error(&graph, &["E0302", "more than 1024 places"]);
+    }
 }
 
 #[test]

@@ -127,12 +127,14 @@ pub fn item(plans: &[&Plan], cx: &Context, style: &Style) -> TokenStream {
     if !cx.has_weights {
         return TokenStream::new();
     }
+    if matches!(style.weights, WeightsIn::Caller(_)) {
+        return TokenStream::new();
+    }
     let (aligned, model) = (cx.imports.item("arena::Aligned"), &cx.model);
     let weights = match &style.weights {
-        WeightsIn::File(name) => {
+        WeightsIn::File(name) | WeightsIn::Caller(name) => {
             quote!(#aligned::of_file(include_bytes!(#name), #model::WEIGHT_LAYOUT))
         }
-        WeightsIn::Caller(_) => return TokenStream::new(),
         WeightsIn::Module => {
             let mut blob = Vec::new();
             write(plans, &mut blob).expect("writing to a vector returns no error");

@@ -68,6 +68,9 @@ fn fused(node: &mut Reader<'_>) -> Result<String> {
     ))
 }
 
+/// The largest number of places of a window with a mask. Each becomes several nodes.
+const MAX_PLACES: i64 = 1024;
+
 /// `MaxPool` of the elements of each row of a window that precede the first one whose mask is 0.
 /// The first element of an image is never masked.
 fn max_pool_with_mask(node: &mut Reader<'_>) -> Result<String> {
@@ -92,7 +95,11 @@ fn max_pool_with_mask(node: &mut Reader<'_>) -> Result<String> {
     let spatial: Vec<usize> = (2..axes + 2).collect();
     let mut nodes = Vec::new();
     let mut candidates = Vec::new();
-    let count: i64 = kernel.iter().product();
+    let count = kernel.iter().try_fold(1_i64, |count, &size| count.checked_mul(size));
+    let Some(count) = count.filter(|&count| count <= MAX_PLACES) else {
+        let message = format!("a window of {kernel:?} has more than {MAX_PLACES} places");
+        return Err(Diagnostic::new(Code::TooLarge, message));
+    };
     for place in 0..count {
         let mut rest = place;
         let mut offset = vec![0; axes];

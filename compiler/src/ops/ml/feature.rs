@@ -237,7 +237,10 @@ impl Op for FeatureVectorizer {
             let count = if shape.len() == 1 { Dim::from(1) } else { shape[0].clone() };
             cx.require_equal(&first, &count, "the rows of the inputs")?;
         }
-        Ok(vec![Type::tensor(DType::F32, [first, widths.iter().sum::<usize>().into()])])
+        Ok(vec![Type::tensor(
+            DType::F32,
+            [first, widths.iter().map(|&width| Dim::from(width)).sum()],
+        )])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {

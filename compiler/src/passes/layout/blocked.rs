@@ -248,8 +248,8 @@ pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
             return None;
         }
     }
-    let channels = parts.iter().flatten().map(|&part| channels_of(site, part));
-    let channels = channels.sum::<Option<i64>>()?;
+    let mut channels = parts.iter().flatten().map(|&part| channels_of(site, part));
+    let channels = channels.try_fold(0_i64, |sum, part| sum.checked_add(part?))?;
     let inputs: Option<Vec<_>> = parts?.into_iter().map(|id| nchwc(site, id)).collect();
     let inputs = inputs?.into_iter().map(Some).collect();
     replace(site, node, Rc::new(Concat { axis: 1 }), inputs, channels)
