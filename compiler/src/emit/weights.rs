@@ -16,8 +16,8 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes the weights file of these plans: the weights and a [`Trailer`]. Only one piece of a weight
-/// is in memory at a time.
+/// Writes the weights file of these plans: the weights and a [`Trailer`]. Only one piece of a
+/// weight is in memory at a time.
 ///
 /// # Errors
 ///
