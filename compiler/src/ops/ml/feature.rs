@@ -237,10 +237,12 @@ impl Op for FeatureVectorizer {
             let count = if shape.len() == 1 { Dim::from(1) } else { shape[0].clone() };
             cx.require_equal(&first, &count, "the rows of the inputs")?;
         }
-        Ok(vec![Type::tensor(
-            DType::F32,
-            [first, widths.iter().map(|&width| Dim::from(width)).sum()],
-        )])
+        let mut widths = widths.iter().map(|&width| i64::try_from(width).ok());
+        let Some(all) = widths.try_fold(0_i64, |all, width| all.checked_add(width?)) else {
+            let message = "the sum of `inputdimensions` exceeds 64 bits";
+            return Err(cx.diagnostic(Code::TooLarge, message));
+        };
+        Ok(vec![Type::tensor(DType::F32, [first, all.into()])])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {

@@ -45,6 +45,8 @@ mod digits_int8 {
         pub const PEAK_ARENA_BYTES: usize = 6144;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 16576;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0x6d6b5c3751f2a88a;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 451904;
 
@@ -53,15 +55,20 @@ mod digits_int8 {
             DigitsInt8 { weights: None }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<DigitsInt8> {
-            let weights = Some(weights.into().check(DigitsInt8::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights
+                    .into()
+                    .check(DigitsInt8::WEIGHT_BYTES, DigitsInt8::WEIGHT_LAYOUT)?,
+            );
             Ok(DigitsInt8 { weights })
         }
 
@@ -487,8 +494,9 @@ mod digits_int8 {
         inner_step: 0,
     };
 
-    static WEIGHTS: &Aligned<[u8; 16576]> = &Aligned(
-        *include_bytes!("digits_int8.weights"),
+    static WEIGHTS: &Aligned<[u8; 16576]> = &Aligned::of_file(
+        include_bytes!("digits_int8.weights"),
+        DigitsInt8::WEIGHT_LAYOUT,
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -63,6 +63,8 @@ mod digits_learner {
         pub const PEAK_ARENA_BYTES: usize = 160576;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 96384;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0xd0360e6fd41c6a1f;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 451904;
         /// The variables, in the order of the model.
@@ -87,15 +89,20 @@ mod digits_learner {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<DigitsLearner> {
-            let weights = Some(weights.into().check(DigitsLearner::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights
+                    .into()
+                    .check(DigitsLearner::WEIGHT_BYTES, DigitsLearner::WEIGHT_LAYOUT)?,
+            );
             Ok(DigitsLearner {
                 weights,
                 arena: InlineArena::new(),
@@ -1050,8 +1057,9 @@ mod digits_learner {
         norm_coefficient: 0.0,
     };
 
-    static WEIGHTS: &Aligned<[u8; 96384]> = &Aligned(
-        *include_bytes!("digits_learner.weights"),
+    static WEIGHTS: &Aligned<[u8; 96384]> = &Aligned::of_file(
+        include_bytes!("digits_learner.weights"),
+        DigitsLearner::WEIGHT_LAYOUT,
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -45,6 +45,8 @@ mod keywords_int8 {
         pub const PEAK_ARENA_BYTES: usize = 28416;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 28160;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0xa313820e04ecc6a2;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 2656768;
 
@@ -53,15 +55,20 @@ mod keywords_int8 {
             KeywordsInt8 { weights: None }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<KeywordsInt8> {
-            let weights = Some(weights.into().check(KeywordsInt8::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights
+                    .into()
+                    .check(KeywordsInt8::WEIGHT_BYTES, KeywordsInt8::WEIGHT_LAYOUT)?,
+            );
             Ok(KeywordsInt8 { weights })
         }
 
@@ -710,8 +717,9 @@ mod keywords_int8 {
         inner: 1,
     };
 
-    static WEIGHTS: &Aligned<[u8; 28160]> = &Aligned(
-        *include_bytes!("keywords_int8.weights"),
+    static WEIGHTS: &Aligned<[u8; 28160]> = &Aligned::of_file(
+        include_bytes!("keywords_int8.weights"),
+        KeywordsInt8::WEIGHT_LAYOUT,
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);
