@@ -7,7 +7,8 @@
 //!
 //! Bytes that make a target panic are written to `artifacts/TARGET`.
 
-use onnxc_fuzz::{TARGETS, seeds};
+use onnxc::import::value;
+use onnxc_fuzz::{TARGETS, npy, random::Random, safetensors, seeds};
 use onnxc_proto::Message;
 use std::{
     env, fs,
@@ -19,26 +20,6 @@ use std::{
 
 /// The time in which a target must be through with its bytes.
 const SLOW: Duration = Duration::from_secs(2);
-
-/// The generator SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.next() % count.max(1) as u64).unwrap_or(0)
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// Changes some bytes: replaces, removes, repeats or inserts them.
 fn mutate(mut bytes: Vec<u8>, random: &mut Random) -> Vec<u8> {
@@ -85,6 +66,18 @@ fn make(target: &str, random: &mut Random) -> Vec<u8> {
             let tensor = tensors[random.below(tensors.len())].encode_to_vec();
             mutate([vec![random.next() as u8], tensor].concat(), random)
         }
+        "numpy" => {
+            let tensors: Vec<_> = seeds
+                .iter()
+                .flat_map(|seed| &seed.graph)
+                .flat_map(|graph| &graph.initializer)
+                .filter_map(|tensor| value::read(tensor.encode_to_vec().into(), None).ok())
+                .filter_map(|value| npy::write(value.tensor()?).ok())
+                .collect();
+            let file = tensors[random.below(tensors.len())].clone();
+            [vec![random.next() as u8], mutate(file, random)].concat()
+        }
+        "safetensors" => mutate(safetensors::example(), random),
         _ => {
             let count = 2 + random.below(40);
             random.bytes(count)

@@ -6,13 +6,24 @@
 //! | [`model`] | a model, binary or text | no panic; the module parses as Rust |
 //! | [`mutant`] | choices of seeds and changes | the above; all ways to compile it agree |
 //! | [`tensor`] | a tensor, sequence, optional or map | no panic; it is written as it was read |
+//! | [`numpy`] | a `.npy` or `.npz` file | no panic; an array is written as it was read |
+//! | [`safetensors`] | variables in a file | no panic; a file that is refused changes nothing |
 //! | [`external`] | entries of external data, and a file | no panic; nothing outside is read |
+
+// The readers of the `onnxc` program, which are not part of its library.
+#[path = "../../compiler/src/cli/npy.rs"]
+pub mod npy;
+#[path = "../../compiler/src/cli/npz.rs"]
+pub mod npz;
 
 pub mod choices;
 pub mod external;
 pub mod model;
 pub mod mutant;
+pub mod numpy;
 pub mod oracle;
+pub mod random;
+pub mod safetensors;
 pub mod seeds;
 pub mod tensor;
 
@@ -20,9 +31,11 @@ pub mod tensor;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 6] = [
     ("model", model::run),
     ("mutant", mutant::run),
     ("tensor", tensor::run),
     ("external", external::run),
+    ("numpy", numpy::run),
+    ("safetensors", safetensors::run),
 ];

@@ -1,15 +1,19 @@
 //! Ways to compile and run a model that must agree.
 
 use onnxc::{
-    Compiler, Optimize, Options, dtype::DType, export, interpreter, plan::Plan, tensor::Tensor,
-    value::Value,
+    Compiler, Optimize, Options, dtype::DType, export, import::Size, interpreter, plan::Plan,
+    tensor::Tensor, value::Value,
 };
-use onnxc_proto::{Message, ModelProto};
+use onnxc_proto::{Message, ModelProto, tensor_shape_proto::dimension, type_proto};
 
 /// The largest arena of a model that is run, in bytes.
 const LARGEST: usize = 1 << 24;
 
-/// Compiles a model for both goals, and after optimizing it. If it runs, all results must agree.
+/// The size of a free dimension in a run.
+const FREE_SIZE: i64 = 2;
+
+/// Compiles a model for both goals, after optimizing it, and with fixed sizes. If it runs, all
+/// results must agree.
 pub fn compare(model: &ModelProto) {
     let bytes = model.encode_to_vec();
     for optimize in [Optimize::Speed, Optimize::Size] {
@@ -23,9 +27,10 @@ pub fn compare(model: &ModelProto) {
         let plan = Compiler::new(&Options::default()).plan(model.encode_to_vec().into());
         plan.unwrap_or_else(|error| panic!("the optimized model is invalid: {error}"))
     });
+    let fixed = fix_sizes(model);
     let Some(inputs) = inputs(&fast) else { return };
     let expected = run(&fast, &inputs);
-    for (other, label) in [(Some(small), "size"), (again, "optimized")] {
+    for (other, label) in [(Some(small), "size"), (again, "optimized"), (fixed, "fixed")] {
         let Some(other) = other.filter(|plan| plan.inputs.len() == inputs.len()) else { continue };
         match (&expected, run(&other, &inputs)) {
             (Some(expected), Some(found)) => agree(expected, &found, label),
@@ -37,19 +42,47 @@ pub fn compare(model: &ModelProto) {
     }
 }
 
-fn plan(bytes: &[u8], optimize: Optimize) -> Option<Plan> {
+/// Plans a model; `None` if it is invalid.
+pub fn plan(bytes: &[u8], optimize: Optimize) -> Option<Plan> {
     let mut options = Options::default();
     options.optimize = optimize;
     Compiler::new(&options).plan(bytes.to_vec().into()).ok()
 }
 
+/// Plans a model with the free dimensions of its inputs fixed; `None` if there are none, or if an
+/// operator does not allow the size.
+fn fix_sizes(model: &ModelProto) -> Option<Plan> {
+    let inputs = model.graph.iter().flat_map(|graph| &graph.input);
+    let dims = inputs.filter_map(|input| match &input.r#type.as_ref()?.value {
+        Some(type_proto::Value::TensorType(ty)) => ty.shape.as_ref().map(|shape| &shape.dim),
+        _ => None,
+    });
+    let mut options = Options::default();
+    for dim in dims.flatten() {
+        if let Some(dimension::Value::DimParam(name)) = &dim.value {
+            options.settings.dims.insert(name.clone(), Size::Fixed(FREE_SIZE));
+        }
+    }
+    if options.settings.dims.is_empty() {
+        return None;
+    }
+    Compiler::new(&options).plan(model.encode_to_vec().into()).ok()
+}
+
 /// Runs a plan, unless it is large or has random numbers.
-fn run(plan: &Plan, inputs: &[Value]) -> Option<Vec<Value>> {
+pub fn run(plan: &Plan, inputs: &[Value]) -> Option<Vec<Value>> {
     interpreter::run(plan, inputs).ok()
 }
 
-/// Returns an input for each port; `None` if one is not a tensor of numbers, or large.
+/// Returns an input of small numbers for each port; `None` if one is not a tensor of numbers, or
+/// large.
 fn inputs(plan: &Plan) -> Option<Vec<Value>> {
+    inputs_of(plan, &|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0)
+}
+
+/// Returns an input for each port, whose element `i` is `number(i)`; `None` if an input is not a
+/// tensor of numbers, or large.
+pub fn inputs_of(plan: &Plan, number: &dyn Fn(usize) -> f64) -> Option<Vec<Value>> {
     if plan.arena_bytes > LARGEST || plan.weight_bytes > LARGEST {
         return None;
     }
@@ -59,11 +92,11 @@ fn inputs(plan: &Plan) -> Option<Vec<Value>> {
         let shape: Vec<usize> = ty
             .shape
             .iter()
-            .map(|dim| usize::try_from(dim.known().unwrap_or(2)).ok())
+            .map(|dim| usize::try_from(dim.known().unwrap_or(FREE_SIZE)).ok())
             .collect::<Option<_>>()?;
         let count = shape.iter().try_fold(1, |n: usize, &size| n.checked_mul(size))?;
         let bytes = count.checked_mul(ty.dtype.bytes()).filter(|&bytes| bytes <= LARGEST)?;
-        let numbers: Vec<f64> = (0..count).map(|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect();
+        let numbers: Vec<f64> = (0..count).map(number).collect();
         let tensor = Tensor::from_numbers(ty.dtype, shape.clone(), &numbers).unwrap_or_else(|_| {
             // Small integers, whatever the width of the type.
             let pattern = (0..bytes).map(|i| u8::from(i % ty.dtype.bytes().max(1) == 0));
