@@ -16,6 +16,7 @@ use crate::{
     array::Array,
     diag::{Code, Diagnostic, quoted},
     dim::{Dim, Symbol},
+    dtype::DType,
     plan::{
         Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
         Place, Plan, Port, Step, TripCount, UseCounts, kept, step::operands,
@@ -473,9 +474,22 @@ impl<'p> Interpreter<'p, '_> {
         let array = match &buffer.place {
             Place::Weight { weight, .. } => Array::from_tensor(&weight.tensor()),
             _ if buffer.kind == Kind::Sequence => Array::sequence_of(buffer.dtype, &[]),
-            _ => Array::try_zeroed(buffer.dtype, self.size(&buffer.len))?,
+            _ => new_array(buffer.dtype, self.size(&buffer.len))?,
         };
         self.arrays.insert(operand.buffer, array);
         Ok(())
     }
+}
+
+/// Allocates memory that no call has written. In debug builds it is not zero, as an arena is not,
+/// so that a call that reads it gives other results.
+fn new_array(dtype: DType, len: usize) -> Result<Array> {
+    /// The bytes of NaN in floating-point formats, and of the largest number or -1 in others.
+    const POISON: u8 = 0xff;
+    let array = Array::try_zeroed(dtype, len)?;
+    if !cfg!(debug_assertions) || dtype == DType::String {
+        return Ok(array);
+    }
+    let bytes = vec![POISON; len * dtype.bytes()];
+    Ok(Array::from_tensor(&Tensor::from_raw(dtype, vec![len], bytes.into())))
 }
