@@ -12,7 +12,7 @@ use crate::{
     dtype::DType,
     plan::{
         Block, Buffer, BufferId, Call, ComputedSize, FreeSizes, Kernel, Kind, NoParams, Operand,
-        Optimize, Place, Plan, Port, Precision, Step, Weight, kernel, weight::Likeness,
+        Optimize, Place, Plan, Port, Precision, Step, Weight, WeightTable, kernel,
     },
     tensor::Tensor,
     ty::Type,
@@ -58,7 +58,7 @@ fn planned(
         homes: Homes::of(graph),
         buffers: Map::default(),
         companions: Map::default(),
-        weights: HashMap::new(),
+        weights: WeightTable::default(),
         held: HashSet::new(),
         returned: HashSet::new(),
     };
@@ -115,8 +115,8 @@ pub(super) struct State<'g> {
     pub(super) buffers: Map<ValueId, BufferId>,
     /// The companion buffers of optionals and maps.
     companions: Map<ValueId, Operand>,
-    /// The buffers of weights, by the key that equal weights share.
-    weights: HashMap<Likeness, Vec<BufferId>>,
+    /// The buffers of weights.
+    weights: WeightTable<BufferId>,
     /// The buffers of states.
     pub(super) held: HashSet<BufferId>,
     /// The buffers of outputs.
@@ -293,20 +293,15 @@ impl State<'_> {
 
     /// Returns the buffer of a weight. Equal weights share a buffer.
     fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
-        let alike = self.weights.entry(weight.likeness()).or_default();
-        let same = |id: &&BufferId| match &self.plan.buffers[**id].place {
-            Place::Weight { weight: other, .. } => *other == weight,
-            _ => false,
-        };
-        if let Some(&found) = alike.iter().find(same) {
+        if let Some(&found) = self.weights.find(&weight, |_| true) {
             return found;
         }
         let (dtype, len) = (weight.dtype(), weight.len().into());
-        let place = Place::Weight { offset: 0, weight, parameters };
+        let place = Place::Weight { offset: 0, weight: weight.clone(), parameters };
         let name = name.to_owned();
         let buffer = Buffer { name, kind: Kind::Elements, dtype, len, shape: None, place };
         let id = self.plan.buffers.push(buffer);
-        alike.push(id);
+        self.weights.insert(weight, id);
         id
     }
 }

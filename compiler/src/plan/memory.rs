@@ -4,7 +4,8 @@
 pub use super::step::operands;
 
 use super::{
-    Arg, Block, BufferId, Form, Operand, Optimize, Place, Plan, Port, State, Step, Weight, dynamic,
+    Arg, Block, BufferId, Form, Operand, Optimize, Place, Plan, Port, State, Step, WeightTable,
+    dynamic,
     liveness::{Life, lives},
     step::rename,
 };
@@ -12,13 +13,9 @@ use crate::{
     arena::Map,
     diag::{Code, Diagnostic, quoted},
     dtype::DType,
-    plan::weight::Likeness,
 };
 use onnxc_runtime::arena;
-use std::{
-    cmp::Ordering,
-    collections::{HashMap, HashSet},
-};
+use std::{cmp::Ordering, collections::HashSet};
 
 /// The alignment of buffers, and of weights when optimizing for speed, in bytes: a cache line, and
 /// the widest vector.
@@ -200,7 +197,7 @@ fn alignment(optimize: Optimize, dtype: DType) -> usize {
 
 /// Places the weights one after another; equal weights of several plans share memory.
 fn place_weights(plans: &mut [&mut Plan]) {
-    let mut placed: HashMap<Likeness, Vec<(Weight, usize)>> = HashMap::new();
+    let mut placed: WeightTable<usize> = WeightTable::default();
     let mut end = 0_usize;
     for plan in &mut *plans {
         let lives = lives(plan);
@@ -211,13 +208,11 @@ fn place_weights(plans: &mut [&mut Plan]) {
             }
             let alignment = alignment(plan.optimize, plan.buffers[id].dtype);
             if let Place::Weight { offset, weight, .. } = &mut plan.buffers[id].place {
-                let fits = |at: usize| at.is_multiple_of(alignment);
-                let alike = placed.entry(weight.likeness()).or_default();
-                *offset = match alike.iter().find(|(other, at)| other == weight && fits(*at)) {
-                    Some((_, at)) => *at,
+                *offset = match placed.find(weight, |at| at.is_multiple_of(alignment)) {
+                    Some(at) => *at,
                     None => {
                         let at = end.next_multiple_of(alignment);
-                        alike.push((weight.clone(), at));
+                        placed.insert(weight.clone(), at);
                         end = (at + weight.bytes()).next_multiple_of(alignment);
                         at
                     }

@@ -34,6 +34,7 @@ mod text;
 mod training;
 pub mod weight;
 mod weight_layout;
+mod weight_table;
 
 pub use buffer::{Arg, Buffer, BufferId, DynamicBuffer, Kind, Operand, Place};
 pub use custom::Custom;
@@ -62,3 +63,4 @@ pub use step::{
 pub use training::{Algorithm, Training};
 pub use weight::{Order, Weight};
 pub use weight_layout::weight_layout;
+pub(crate) use weight_table::WeightTable;

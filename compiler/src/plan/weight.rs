@@ -1,8 +1,11 @@
 //! Weights: constants, unchanged or packed to the order in which kernels read them.
 
-use crate::{dtype::DType, tensor::Tensor};
+use crate::{
+    dtype::DType,
+    tensor::{Data, Tensor},
+};
 use bytes::Bytes;
-use onnxc_runtime::simd::run_portably;
+use onnxc_runtime::{arena::Checksum, simd::run_portably};
 use std::{fmt, rc::Rc};
 
 /// A constant that kernels read.
@@ -27,7 +30,7 @@ pub trait Order {
     fn piece(&self, i: usize, constant: &Tensor) -> Tensor;
 }
 
-/// A key that equal weights share.
+/// A key that equal weights share: the type, the number of elements and the first bytes.
 pub type Likeness = (DType, usize, Bytes);
 
 impl Weight {
@@ -68,6 +71,21 @@ impl Weight {
         let bytes = self.constant.bytes();
         let first = Bytes::copy_from_slice(&bytes[..bytes.len().min(FIRST)]);
         (self.dtype(), self.len(), first)
+    }
+
+    /// Returns a checksum of the constant.
+    pub fn checksum(&self) -> u64 {
+        match &self.constant.data {
+            Data::Bytes(bytes) => Checksum::of(bytes),
+            Data::Strings(strings) => {
+                let mut checksum = Checksum::default();
+                for string in strings.iter() {
+                    checksum.update(string.as_bytes());
+                    checksum.update(&[0]);
+                }
+                checksum.finish()
+            }
+        }
     }
 
     /// Returns the number of bytes among the weights; strings have none.
