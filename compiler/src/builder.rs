@@ -7,6 +7,7 @@ use crate::{
     ident,
     import::{Axis, Const, Defaults, Size},
     ir::Graph,
+    limits::Limit,
     options,
     passes::OwnPass,
     plan::Rematerialized,
@@ -196,6 +197,12 @@ impl Builder {
     /// which changes no result. [`Report::rematerialized`] lists the cost.
     pub fn max_arena(mut self, bytes: usize) -> Builder {
         self.options.max_arena = Some(bytes);
+        self
+    }
+
+    /// Sets a limit of the work that a model causes when it is compiled.
+    pub fn limit(mut self, limit: Limit, number: usize) -> Builder {
+        self.options.settings.limits.set.insert(limit, number);
         self
     }
 

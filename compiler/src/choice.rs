@@ -60,6 +60,7 @@ mod tests {
     use crate::{
         emit::ArenaIn,
         import::Defaults,
+        limits::Limit,
         options::Weights,
         plan::{Optimize, Precision},
         train::{Initial, Loss, Method, Setting},
@@ -78,6 +79,7 @@ mod tests {
     fn every_word_parses_to_its_value() {
         each_word_names_its_value::<ArenaIn>();
         each_word_names_its_value::<Defaults>();
+        each_word_names_its_value::<Limit>();
         each_word_names_its_value::<Initial>();
         each_word_names_its_value::<Loss>();
         each_word_names_its_value::<Method>();

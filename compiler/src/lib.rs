@@ -48,7 +48,7 @@
 //! | the base | types that every module uses | everything above |
 //!
 //! The base is [`arena`], [`mod@array`], [`byte_count`], [`choice`], [`diag`], [`dim`], [`domain`],
-//! [`dtype`], [`mod@file`], [`ident`], [`tensor`], [`ty`] and [`value`].
+//! [`dtype`], [`mod@file`], [`ident`], [`limits`], [`tensor`], [`ty`] and [`value`].
 
 pub mod arena;
 pub mod array;
@@ -68,6 +68,7 @@ pub mod ident;
 pub mod import;
 pub mod interpreter;
 pub mod ir;
+pub mod limits;
 mod mapping;
 pub mod ops;
 pub mod options;

@@ -159,6 +159,17 @@ impl Options {
         insert_once(&mut self.settings.types, "type of", name, name.to_owned(), ty.to_owned())
     }
 
+    /// Adds `NAME=N`: a limit of the work that a model causes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `text` has another form, or if the limit is set already.
+    pub fn limit(&mut self, text: &str) -> Result {
+        let (name, number) = split(text, "--limit NAME=N")?;
+        let number = byte_count::parse("limit", number)?;
+        insert_once(&mut self.settings.limits.set, "limit", name, name.parse()?, number)
+    }
+
     /// Reads external data from the directory of the model at `path`, unless another is set.
     pub fn beside(mut self, path: &Path) -> Options {
         let directory = &mut self.settings.directory;
@@ -345,13 +356,14 @@ pub const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         name: "max-arena",
-        help: "Limit the size of the arena (`65536`, `64K`, `1MiB`): values are recomputed to stay \
-               below it",
+        help: "Limit the size of the arena (`64K`, `1MiB`): values are recomputed to stay below it",
         form: Form::Number("BYTES"),
         is_of_module: true,
         set: |to, text| assign(&mut to.max_arena, byte_count::parse("max-arena", text).map(Some)),
         get: |of| of.max_arena.iter().map(usize::to_string).collect(),
     },
+    list("limit", "NAME=N", Options::limit, |of| of.settings.limits.to_arguments(),
+        "Set a limit of the work that a model causes when it is compiled (`nodes=500000`)"),
 ];
 
 fn assign<T>(place: &mut T, value: Result<T>) -> Result {

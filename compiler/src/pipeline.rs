@@ -11,12 +11,13 @@
 //! | emit | plans | module | [`emit::module`] |
 
 use crate::{
-    CompiledModel, Options, check,
-    diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Severity},
+    CompiledModel, Module, Options, check,
+    diag::{Diagnostic, DiagnosticSink, Diagnostics, Severity},
     emit::{self, Source, Style, WeightsIn},
     export, file,
     import::{self, Imported},
     ir::{self, Graph},
+    limits::Limit,
     passes::{self, OwnPass},
     plan::{self, Algorithm, Plan, Plans, Training},
     train,
@@ -25,9 +26,6 @@ use bytes::Bytes;
 use onnxc_proto::ModelProto;
 use proc_macro2::TokenStream;
 use std::path::{Path, PathBuf};
-
-/// The most bytes of weights that a module holds as source text.
-const MAX_INLINE_WEIGHT_BYTES: usize = 256 << 20;
 
 /// Compiles models with one set of options.
 ///
@@ -139,9 +137,10 @@ impl<'a> Compiler<'a> {
         let source = self.source(sha256, path, &files);
         let style = Style { source, ..self.options.style(plans.infer(), stem)? };
         if style.weights == WeightsIn::Module {
-            fit_in_module(plans.infer())?;
+            self.fit_in_module(plans.infer())?;
         }
         let module = emit::module(&plans, &style);
+        self.limit_lines(&module)?;
         let weights_file = match style.weights {
             WeightsIn::File(name) | WeightsIn::Caller(name) if emit::has_weights(&plans) => {
                 Some(name)
@@ -163,9 +162,33 @@ impl<'a> Compiler<'a> {
         let source = self.source(sha256, Some(path), &files);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let style = Style { source, ..self.options.style(plans.infer(), &stem)? };
-        fit_in_module(plans.infer())?;
+        self.fit_in_module(plans.infer())?;
         let (items, warnings) = (emit::items(&plans, &style), self.take_warnings());
         Ok(ModuleItems { items, warnings, files })
+    }
+
+    /// Returns an error if the weights are too large for source text.
+    fn fit_in_module(&self, plan: &Plan) -> Result<(), Diagnostic> {
+        let limits = &self.options.settings.limits;
+        if plan.weight_bytes <= limits.get(Limit::InlineBytes) {
+            return Ok(());
+        }
+        let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
+        Err(limits.exceeded(Limit::InlineBytes, message).help(
+            "write them to a file: `onnxc model.onnx -o model.rs`, or a build script; or raise the \
+             limit with `--limit inline-bytes=N`",
+        ))
+    }
+
+    /// Returns an error if a module is too long.
+    fn limit_lines(&self, module: &Module) -> Result<(), Diagnostic> {
+        let (limits, lines) = (&self.options.settings.limits, module.code.lines().count());
+        let most = limits.get(Limit::Lines);
+        if lines <= most {
+            return Ok(());
+        }
+        let message = format!("the module has {lines} lines, and {most} is the limit");
+        Err(limits.exceeded(Limit::Lines, message))
     }
 
     /// Checks whether the model file at `path` is valid, and whether it can be compiled.
@@ -416,14 +439,4 @@ impl CheckReport {
 
 fn read(path: &Path) -> Result<Bytes, Diagnostic> {
     file::read(path).map_err(file::unreadable(path))
-}
-
-/// Returns an error if the weights are too large for source text.
-fn fit_in_module(plan: &Plan) -> Result<(), Diagnostic> {
-    if plan.weight_bytes <= MAX_INLINE_WEIGHT_BYTES {
-        return Ok(());
-    }
-    let message = format!("{} bytes of weights do not fit in a module", plan.weight_bytes);
-    Err(Diagnostic::new(Code::TooLarge, message)
-        .help("write them to a file: `onnxc model.onnx -o model.rs`, or a build script"))
 }

@@ -44,8 +44,13 @@ impl Parse for Arguments {
 }
 
 /// The arguments that are lists, each with the command-line option that sets one entry.
-const LISTS: &[(&str, &str)] =
-    &[("dims", "dim"), ("shapes", "shape"), ("consts", "const"), ("types", "type")];
+const LISTS: &[(&str, &str)] = &[
+    ("dims", "dim"),
+    ("shapes", "shape"),
+    ("consts", "const"),
+    ("types", "type"),
+    ("limits", "limit"),
+];
 
 /// Parses the value of the option called `name`.
 fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result<()> {
@@ -57,7 +62,21 @@ fn option(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Result
         "state" => settings.states = entries(input, str::to_owned, assigned(name_of_value))?,
         "custom" => settings.customs = entries(input, operator, assigned(function))?,
         "types" => settings.types = entries(input, str::to_owned, assigned(name_of_value))?,
+        "limits" => return limits(input, options),
         _ => return value_of(name, input, options),
+    }
+    Ok(())
+}
+
+/// Parses `(NAME = N, …)`.
+fn limits(input: ParseStream<'_>, options: &mut Options) -> Result<()> {
+    let number = |input: ParseStream<'_>| {
+        input.parse::<Token![=]>()?;
+        input.parse::<LitInt>()
+    };
+    for (name, number) in entries(input, |name| name.replace('_', "-"), number)? {
+        let set = options.limit(&format!("{name}={}", number.base10_digits()));
+        set.map_err(|error| syn::Error::new(number.span(), error.message))?;
     }
     Ok(())
 }

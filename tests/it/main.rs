@@ -20,6 +20,7 @@ mod interface;
 mod language;
 mod levels;
 mod library;
+mod limits;
 mod loops;
 mod macros;
 mod memory;

@@ -74,6 +74,7 @@ const BASE: &[&str] = &[
     "dtype",
     "file",
     "ident",
+    "limits",
     "mapping",
     "tensor",
     "ty",

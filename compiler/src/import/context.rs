@@ -14,6 +14,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     domain::{canonical, shown},
     ir::{Domain, Fitting, Graph, Info, RegionId, ValueId},
+    limits::Limit,
     ops::{self, Entry},
     tensor::Tensor,
 };
@@ -41,9 +42,6 @@ pub struct Imported {
 
 /// The greatest depth of nested function calls and subgraphs.
 const MAX_DEPTH: usize = 100;
-
-/// The most nodes of a model after its functions are inlined. No real model has as many.
-const MAX_NODES: usize = 200_000;
 
 pub(super) struct GraphBuilder<'p> {
     pub(super) settings: &'p Settings,
@@ -173,10 +171,11 @@ impl<'p> GraphBuilder<'p> {
 
     /// Creates a builder that adds to `graph`, and knows no functions.
     pub(super) fn for_graph(
-        graph: Graph,
+        mut graph: Graph,
         settings: &'p Settings,
         checked: &'p Checked,
     ) -> GraphBuilder<'p> {
+        graph.limits = Rc::new(settings.limits.clone());
         GraphBuilder {
             settings,
             checked,
@@ -191,7 +190,7 @@ impl<'p> GraphBuilder<'p> {
             variables: Vec::new(),
             fitting: Fitting::default(),
             depth: 0,
-            nodes_left: Some(MAX_NODES),
+            nodes_left: Some(settings.limits.get(Limit::Nodes)),
             extents: HashMap::new(),
         }
     }
@@ -204,8 +203,10 @@ impl<'p> GraphBuilder<'p> {
     pub(super) fn may_add_nodes(&mut self, nodes: usize) -> bool {
         let fits = self.nodes_left.is_some_and(|left| nodes <= left);
         if !fits && self.nodes_left.take().is_some() {
-            let message = format!("the model has more than {MAX_NODES} nodes, functions inlined");
-            self.found.push(Diagnostic::new(Code::TooLarge, message));
+            let limits = &self.settings.limits;
+            let most = limits.get(Limit::Nodes);
+            let message = format!("the model has more than {most} nodes, functions inlined");
+            self.found.push(limits.exceeded(Limit::Nodes, message));
         }
         fits
     }

@@ -3,6 +3,7 @@
 use crate::{
     choice::choices,
     diag::{Code, Diagnostic, Result, quoted},
+    limits::Limits,
 };
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub customs: BTreeMap<Operator, String>,
     /// The output types of custom operators, by the name of the value, in ONNX's textual syntax.
     pub types: BTreeMap<String, String>,
+    /// The limits of the compilation.
+    pub limits: Limits,
     /// The directory of the model's external data.
     pub directory: Option<PathBuf>,
     /// Whether operators of ONNX Runtime that those of ONNX cannot express stay whole, so that the

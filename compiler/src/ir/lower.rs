@@ -5,6 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
+    limits::Limit,
     plan::{
         Arg, Block, Call, ComputedSize, Draw, Form, Formula, Kernel, Operand, Optimize, Precision,
         Seed, SizeFunction, Step, Weight,
@@ -53,6 +54,11 @@ impl<'a> Lower<'a> {
     /// Returns the node.
     pub fn node(&self) -> &'a Node {
         self.node
+    }
+
+    /// Returns a limit of the compilation.
+    pub fn limit(&self, limit: Limit) -> usize {
+        self.graph.limits.get(limit)
     }
 
     /// Returns the tensor type of input `i`.

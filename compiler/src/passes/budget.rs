@@ -1,13 +1,7 @@
 //! The limits of constant folding in one rewrite.
 
-use crate::{interpreter, ir::Graph, plan::Plan, value::Value};
+use crate::{interpreter, ir::Graph, limits::Limit, plan::Plan, value::Value};
 use std::cell::Cell;
-
-/// The most elements that running loops of constants may read and write.
-const MAX_LOOP_WORK: u64 = 1 << 22;
-
-/// The least number of bytes of constants that a rewrite may compute.
-const MIN_BYTES: usize = 256 << 20;
 
 /// How many times the bytes of its constants a graph may compute in constants.
 const GROWTH: usize = 8;
@@ -25,10 +19,11 @@ impl Budget {
     /// The budget of a rewrite of `graph`.
     pub fn of(graph: &Graph) -> Budget {
         let constants = graph.values().filter_map(|(_, value)| value.constant.as_ref());
-        let bytes = constants.fold(MIN_BYTES, |sum, tensor| {
+        let bytes = constants.fold(graph.limits.get(Limit::FoldedBytes), |sum, tensor| {
             sum.saturating_add(tensor.bytes().len().saturating_mul(GROWTH))
         });
-        Budget { bytes: Cell::new(bytes), work: Cell::new(MAX_LOOP_WORK) }
+        let work = u64::try_from(graph.limits.get(Limit::LoopWork)).unwrap_or(u64::MAX);
+        Budget { bytes: Cell::new(bytes), work: Cell::new(work) }
     }
 
     /// Takes the bytes of a constant from the budget; `false` if it has too few.

@@ -7,6 +7,7 @@ use crate::{
     dtype::DType,
     interpreter,
     ir::{self, Graph, NewNode, Node, Outputs, RegionId, Site, ValueId},
+    limits::Limit,
     ops::{
         blockwise::DequantizeBlocks, cast::Cast, composite::Composite, quantize::DequantizeLinear,
         reshape::Identity, sizes::Sizes,
@@ -16,9 +17,6 @@ use crate::{
     ty::count,
 };
 use std::{collections::BTreeSet, rc::Rc};
-
-/// The most bytes by which a folded constant exceeds the constants that it is computed from.
-pub const LARGEST_GROWTH: usize = 1 << 20;
 
 /// Replaces `Identity(x)` by `x`.
 pub fn remove_identity(_: &mut Site<'_>, node: &Node) -> Option<Vec<Option<ValueId>>> {
@@ -92,6 +90,7 @@ fn fold_or(
         .collect();
     let all = node.inputs.iter().zip(&inputs).all(|(id, tensor)| id.is_some() == tensor.is_some());
     let mut alone = Graph::new(Rc::default());
+    alone.limits = g.limits.clone();
     let ids = node.inputs.iter().zip(inputs.clone()).map(|(&id, tensor)| {
         let value = &g[id?];
         Some(match tensor {
@@ -166,7 +165,8 @@ fn evaluate_within_budget(
         usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
-    let fits = after <= before.saturating_add(LARGEST_GROWTH) && budget.take(after);
+    let most = before.saturating_add(site.graph.limits.get(Limit::FoldedGrowth));
+    let fits = after <= most && budget.take(after);
     fits.then(|| evaluate(alone, outputs)).flatten()
 }
 

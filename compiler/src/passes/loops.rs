@@ -4,11 +4,12 @@
 //! of constants alone is evaluated. Any other loop stays: unrolled, it would be longer code that is
 //! no faster.
 
-use super::{budget::Budget, fold::LARGEST_GROWTH, known::KnownConditions, sequence};
+use super::{budget::Budget, known::KnownConditions, sequence};
 use crate::{
     array::Array,
     dtype::DType,
     ir::{self, Graph, Next, Node, NodeId, Outputs, RegionId, Rewrite, Site, Todo, ValueId},
+    limits::Limit,
     ops::{
         control::{
             loop_op::{HEAD, Loop},
@@ -217,7 +218,8 @@ pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Ou
     let plan = ir::plan(&alone, Optimize::Size, Precision::Full, FreeSizes::Heap).ok()?;
     let found = budget.run(&plan)?;
     let made: usize = found.iter().map(bytes_of).sum::<Option<usize>>()?;
-    if made > given.saturating_add(LARGEST_GROWTH) || !budget.take(made) {
+    let most = given.saturating_add(graph.limits.get(Limit::FoldedGrowth));
+    if made > most || !budget.take(made) {
         return None;
     }
     let mut found = alone[alone.body].outputs.iter().zip(found);

@@ -8,6 +8,7 @@ pub mod fixed {
         dims(batch = 2, "sequence length" = 3),
         consts(by = 0.5, keep = false),
         arena = struct,
+        limits(nodes = 1_000, loop_work = 0),
         deny_warnings = true,
         weights = inline,
     );

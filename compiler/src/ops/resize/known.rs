@@ -1,12 +1,8 @@
 //! The facts about a `Resize` that are known at compile time.
 
 use super::attributes::{Mode, ROI, Resize, SCALES, SIZES, number, single};
-use crate::{diag::Result, dim::Dim, ir::Lower, plan::geometry, tensor::Tensor};
+use crate::{diag::Result, dim::Dim, ir::Lower, limits::Limit, plan::geometry, tensor::Tensor};
 use onnxc_runtime::kernels::resize::{self, Coordinates, Filter, Rounding, fitted_scale};
-
-/// The largest number of elements of tables that are computed at compile time. Larger ones would
-/// only make the program large; the kernels that compute them are fast beside the resizing.
-const MAX_TABLE: i64 = 1 << 20;
 
 /// An axis of the input.
 #[derive(Clone)]
@@ -89,13 +85,21 @@ impl Known {
     }
 
     /// Returns whether the tables of these axes, of `len` elements in total, are computed at
-    /// compile time.
-    pub fn has_constant_tables(&self, op: &Resize, lines: &[Line], len: &Dim) -> bool {
+    /// compile time. Larger ones would only make the program large; the kernels that compute them
+    /// are fast beside the resizing.
+    pub fn has_constant_tables(
+        &self,
+        cx: &Lower<'_>,
+        op: &Resize,
+        lines: &[Line],
+        len: &Dim,
+    ) -> bool {
+        let most = i64::try_from(cx.limit(Limit::TableElements)).unwrap_or(i64::MAX);
         let sized = |line: &Line| {
             number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
         };
         lines.iter().all(sized)
-            && len.known().is_some_and(|len| len <= MAX_TABLE)
+            && len.known().is_some_and(|len| len <= most)
             && (self.roi.is_some() || op.coordinates != Coordinates::TfCropAndResize)
     }
 }

@@ -126,7 +126,7 @@ fn nearest(
     rounding: Rounding,
 ) -> Result {
     let len = span.iter().map(|line| line.to.clone()).sum::<Dim>();
-    let tables = if known.has_constant_tables(op, span, &len) {
+    let tables = if known.has_constant_tables(cx, op, span, &len) {
         let mut tables = Vec::new();
         for line in span {
             let numbers = line.numbers(op, known);
@@ -182,7 +182,7 @@ fn interpolate(
     let place_len = steps.iter().map(|line| line.to.clone()).sum::<Dim>();
     let weight_len = steps.iter().zip(&taps).map(|(line, taps)| &line.to * taps).sum::<Dim>();
     let len = &place_len + &weight_len;
-    let (places, weights) = if known.has_constant_tables(op, resized, &len) {
+    let (places, weights) = if known.has_constant_tables(cx, op, resized, &len) {
         constant_tables(op, cx, known, &steps, &taps, filter, wide)
     } else {
         let (places, weights) = (cx.scratch(DType::I64, place_len), cx.scratch(wide, weight_len));
