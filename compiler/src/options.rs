@@ -9,18 +9,23 @@
 //!
 //! `UPDATE=1 cargo test -p onnxc-tests` writes the page `docs/reference/options.md`.
 
+mod spelling;
+
 use crate::{
     byte_count,
-    choice::{Choice, choices},
+    choice::choices,
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
-    domain::{self, canonical},
+    domain::canonical,
     emit::{ArenaIn, Source, Style, WeightsIn},
     ident,
     import::{Axis, Const, Defaults, Operator, Settings},
     passes::OwnPass,
     plan::{FreeSizes, Optimize, Plan, Precision},
 };
-use std::{collections::BTreeMap, fmt, path::Path};
+use spelling::{
+    constant_argument, custom_argument, pairs, shape_argument, shell_quoted, unless_default,
+};
+use std::{collections::BTreeMap, path::Path};
 
 /// The greatest size of an arena that is in the struct by default, in bytes.
 const LARGEST_IN_STRUCT: usize = 64 * 1024;
@@ -378,30 +383,6 @@ fn flag(option: &str, text: &str) -> Result<bool> {
     })
 }
 
-fn unless_default<T: Choice + Default>(choice: T) -> Vec<String> {
-    if choice == T::default() { Vec::new() } else { vec![choice.word().to_owned()] }
-}
-
-fn pairs<T: fmt::Display>(entries: &BTreeMap<String, T>) -> Vec<String> {
-    entries.iter().map(|(name, value)| format!("{name}={value}")).collect()
-}
-
-fn shape_argument(name: &str, axes: &[Axis]) -> String {
-    let axes: Vec<String> = axes.iter().map(Axis::to_string).collect();
-    format!("{name}={}", axes.join(","))
-}
-
-fn constant_argument(name: &str, value: &Const) -> String {
-    match value {
-        Const::Default => name.to_owned(),
-        Const::Value(value) => format!("{name}={}", shortened(value)),
-    }
-}
-
-fn custom_argument((domain, name): &Operator, path: &str) -> String {
-    format!("{}::{name}={path}", domain::shown(domain))
-}
-
 /// The error for states in an arena that the caller may share between models.
 fn shared_state() -> Diagnostic {
     let message = "the model stores its state in the arena, so no other model can share it";
@@ -440,24 +421,6 @@ fn insert_once<K: Ord, V>(
             Err(Diagnostic::new(Code::BadOption, message))
         }
     }
-}
-
-/// Shortens a long value.
-fn shortened(value: &str) -> String {
-    const LONGEST: usize = 60;
-    match value.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &value[..end]),
-        None => value.to_owned(),
-    }
-}
-
-/// Quotes a word for a shell, if necessary.
-fn shell_quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str)> {
