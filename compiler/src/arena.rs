@@ -41,6 +41,11 @@ pub struct Arena<I, T> {
 }
 
 impl<I: Id, T> Arena<I, T> {
+    /// Makes an empty arena with memory for `count` items.
+    pub fn with_capacity(count: usize) -> Self {
+        Arena { items: Vec::with_capacity(count), ids: PhantomData }
+    }
+
     /// Adds `item` and returns its id.
     pub fn push(&mut self, item: T) -> I {
         self.items.push(item);

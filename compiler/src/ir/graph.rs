@@ -138,7 +138,9 @@ impl Graph {
         let body = regions.push(Region { name: info.name.clone(), ..Region::default() });
         Graph {
             values: Arena::default(),
-            nodes: Arena::default(),
+            // Passes try each node in a graph of its own. Four nodes, which an empty vector grows to,
+            // are large enough for glibc to merge all freed memory first.
+            nodes: Arena::with_capacity(1),
             regions,
             body,
             symbols: BTreeMap::new(),
