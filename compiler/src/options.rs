@@ -13,7 +13,7 @@ mod spelling;
 
 use crate::{
     byte_count,
-    choice::choices,
+    choice::{Choice, choices},
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     domain::canonical,
     emit::{ArenaIn, Source, Style, WeightsIn},
