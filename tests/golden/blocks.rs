@@ -41,6 +41,8 @@ mod blocks {
     impl Blocks {
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 704;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0xc23cad521bdfcf88;
 
         /// Returns the number of multiply-adds of a run with these sizes.
         pub fn macs(rows: usize) -> u64 {
@@ -61,15 +63,18 @@ mod blocks {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Blocks> {
-            let weights = Some(weights.into().check(Blocks::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Blocks::WEIGHT_BYTES, Blocks::WEIGHT_LAYOUT)?,
+            );
             Ok(Blocks {
                 weights,
                 arena: BlocksArena::new(),
@@ -240,7 +245,10 @@ mod blocks {
     const CODES_2: Slot<u32> = Slot::new(384, 64); // [2, 1, 16], packed
     const SCALES_2: Slot<f32> = Slot::new(640, 16); // , packed
 
-    static WEIGHTS: &Aligned<[u8; 704]> = &Aligned(*include_bytes!("blocks.weights"));
+    static WEIGHTS: &Aligned<[u8; 704]> = &Aligned::of_file(
+        include_bytes!("blocks.weights"),
+        Blocks::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

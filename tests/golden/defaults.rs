@@ -45,6 +45,8 @@ mod defaults {
     impl Defaults {
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 192;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0x999549474bca8aea;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 0;
 
@@ -62,15 +64,18 @@ mod defaults {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Defaults> {
-            let weights = Some(weights.into().check(Defaults::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Defaults::WEIGHT_BYTES, Defaults::WEIGHT_LAYOUT)?,
+            );
             Ok(Defaults {
                 weights,
                 arena: DefaultsArena::new(),
@@ -309,7 +314,10 @@ mod defaults {
 
     static STRINGS: [&[&str]; 1] = [&["low", "high"]];
 
-    static WEIGHTS: &Aligned<[u8; 192]> = &Aligned(*include_bytes!("defaults.weights"));
+    static WEIGHTS: &Aligned<[u8; 192]> = &Aligned::of_file(
+        include_bytes!("defaults.weights"),
+        Defaults::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -44,6 +44,8 @@ mod digits {
         pub const PEAK_ARENA_BYTES: usize = 18688;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 58304;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0xb888444ffb7685a1;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 451904;
 
@@ -55,15 +57,18 @@ mod digits {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Digits> {
-            let weights = Some(weights.into().check(Digits::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Digits::WEIGHT_BYTES, Digits::WEIGHT_LAYOUT)?,
+            );
             Ok(Digits {
                 weights,
                 arena: DigitsArena::new(),
@@ -302,7 +307,10 @@ mod digits {
         beta: 1.0,
     };
 
-    static WEIGHTS: &Aligned<[u8; 58304]> = &Aligned(*include_bytes!("digits.weights"));
+    static WEIGHTS: &Aligned<[u8; 58304]> = &Aligned::of_file(
+        include_bytes!("digits.weights"),
+        Digits::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -38,6 +38,8 @@ mod external {
         pub const PEAK_ARENA_BYTES: usize = 64;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 64;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0xed7d7ff475f6ad7b;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 0;
 
@@ -49,15 +51,18 @@ mod external {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<External> {
-            let weights = Some(weights.into().check(External::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(External::WEIGHT_BYTES, External::WEIGHT_LAYOUT)?,
+            );
             Ok(External {
                 weights,
                 arena: ExternalArena::new(),
@@ -152,7 +157,10 @@ mod external {
         b: &[1],
     };
 
-    static WEIGHTS: &Aligned<[u8; 64]> = &Aligned(*include_bytes!("external.weights"));
+    static WEIGHTS: &Aligned<[u8; 64]> = &Aligned::of_file(
+        include_bytes!("external.weights"),
+        External::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

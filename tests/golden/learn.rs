@@ -49,6 +49,8 @@ mod learn {
         pub const PEAK_ARENA_BYTES: usize = 1088;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 512;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0x9523293dd34a4d7a;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 8;
         /// The variables, in the order of the model.
@@ -69,15 +71,18 @@ mod learn {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Learn> {
-            let weights = Some(weights.into().check(Learn::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Learn::WEIGHT_BYTES, Learn::WEIGHT_LAYOUT)?,
+            );
             Ok(Learn {
                 weights,
                 arena: InlineArena::new(),
@@ -463,7 +468,10 @@ mod learn {
         b: &[],
     };
 
-    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned(*include_bytes!("learn.weights"));
+    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned::of_file(
+        include_bytes!("learn.weights"),
+        Learn::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -45,6 +45,8 @@ mod mlp {
         pub const PEAK_ARENA_BYTES: usize = 128;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 512;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0xa76fe1eb70932872;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 20;
 
@@ -56,15 +58,18 @@ mod mlp {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Mlp> {
-            let weights = Some(weights.into().check(Mlp::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Mlp::WEIGHT_BYTES, Mlp::WEIGHT_LAYOUT)?,
+            );
             Ok(Mlp {
                 weights,
                 arena: MlpArena::new(),
@@ -210,7 +215,10 @@ mod mlp {
 
     const LOGITS_AXIS: Axis = Axis { outer: 1, len: 2, inner: 1 };
 
-    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned(*include_bytes!("mlp.weights"));
+    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned::of_file(
+        include_bytes!("mlp.weights"),
+        Mlp::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -45,6 +45,8 @@ mod network {
     impl Network {
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 448;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0x9979627e46f16d79;
 
         /// Returns the number of multiply-adds of a run with these sizes.
         pub fn macs(batch: usize, n: usize, classes: usize) -> u64 {
@@ -66,15 +68,18 @@ mod network {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Network> {
-            let weights = Some(weights.into().check(Network::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Network::WEIGHT_BYTES, Network::WEIGHT_LAYOUT)?,
+            );
             Ok(Network {
                 weights,
                 arena: NetworkArena::new(),
@@ -414,7 +419,10 @@ mod network {
     const B: Slot<f32> = Slot::new(320, 4);
     const V: Slot<f32> = Slot::new(384, 8); // [2, 4, 1]
 
-    static WEIGHTS: &Aligned<[u8; 448]> = &Aligned(*include_bytes!("network.weights"));
+    static WEIGHTS: &Aligned<[u8; 448]> = &Aligned::of_file(
+        include_bytes!("network.weights"),
+        Network::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -45,6 +45,8 @@ mod stream {
         pub const PEAK_ARENA_BYTES: usize = 768;
         /// The size of the weights in bytes.
         pub const WEIGHT_BYTES: usize = 576;
+        /// Identifies the layout of the weights. A weights file ends with it.
+        pub const WEIGHT_LAYOUT: u64 = 0x0440d37190f8bbf4;
         /// The number of multiply-adds of one run, or 0 if it is not known at compile time.
         pub const MACS: u64 = 45;
 
@@ -56,15 +58,18 @@ mod stream {
             }
         }
 
-        /// Creates the model with weights of the caller: static bytes, or an `Arc` of
-        /// anything that owns bytes, such as a mapped file.
+        /// Creates the model with a weights file of the caller: static bytes, or an `Arc` of
+        /// anything that owns bytes, such as a mapped file. `Weights::verify` checks that the
+        /// file is undamaged.
         ///
         /// # Errors
         ///
-        /// `weights` has another length than `WEIGHT_BYTES`, or is static and not aligned to
-        /// 16 bytes.
+        /// `weights` is not a weights file of layout `WEIGHT_LAYOUT`, or is static and not
+        /// aligned to 16 bytes.
         pub fn with_weights(weights: impl Into<Weights>) -> Result<Stream> {
-            let weights = Some(weights.into().check(Stream::WEIGHT_BYTES)?);
+            let weights = Some(
+                weights.into().check(Stream::WEIGHT_BYTES, Stream::WEIGHT_LAYOUT)?,
+            );
             Ok(Stream {
                 weights,
                 arena: StreamArena::new(),
@@ -246,7 +251,10 @@ mod stream {
         b: &[1],
     };
 
-    static WEIGHTS: &Aligned<[u8; 576]> = &Aligned(*include_bytes!("stream.weights"));
+    static WEIGHTS: &Aligned<[u8; 576]> = &Aligned::of_file(
+        include_bytes!("stream.weights"),
+        Stream::WEIGHT_LAYOUT,
+    );
 
     const _: () = ::onnxc_runtime::check_interface(2);
 }

@@ -138,8 +138,8 @@ impl Graph {
         let body = regions.push(Region { name: info.name.clone(), ..Region::default() });
         Graph {
             values: Arena::default(),
-            // Passes try each node in a graph of its own. Four nodes, which an empty vector grows to,
-            // are large enough for glibc to merge all freed memory first.
+            // Passes try each node in a graph of its own. For the four nodes that an empty vector
+            // grows to, glibc merges all freed memory first.
             nodes: Arena::with_capacity(1),
             regions,
             body,
