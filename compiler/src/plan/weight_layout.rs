@@ -41,8 +41,7 @@ mod tests {
             "<ir_version: 10, opset_import: [\"\" : 21]>
              g (float[2, 4] x) => (float[2, 4] y) <float[4, 4] {w}> {{ y = {op} }}"
         );
-        let mut options = Options::default();
-        options.optimize = optimize;
+        let options = Options { optimize, ..Options::default() };
         let planned = Compiler::new(&options).plan(text.into());
         weight_layout(&[&planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"))])
     }
