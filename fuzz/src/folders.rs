@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [directory, count, rest @ ..] = arguments.as_slice() else {
         return Err("usage: folders DIRECTORY COUNT [SEED]".into());
     };
-    let (directory, count) = (Path::new(directory), count.parse()?);
+    let directory = Path::new(directory);
+    let count: usize = count.parse()?;
     let mut random = Random(rest.first().map_or(Ok(1), |seed| seed.parse())?);
     let mut written = 0;
     while written < count {
