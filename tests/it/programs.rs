@@ -18,6 +18,10 @@ struct Built {
     libm: PathBuf,
 }
 
+/// The features that `cargo test --workspace` selects, as in `tests/build`: with others, cargo builds
+/// the kernels and the compiler again.
+const FEATURES: &str = "onnxc-runtime/ndarray";
+
 /// Returns the root of the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a member of the workspace")
@@ -140,7 +144,8 @@ fn built() -> &'static Built {
         let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
         let output = Command::new(cargo)
             .current_dir(root())
-            .args(["build", "--workspace", "--message-format=json", "--target-dir"])
+            .args(["build", "--workspace", "--message-format=json"])
+            .args(["--features", FEATURES, "--target-dir"])
             .arg(target)
             .output()
             .expect("cargo built this test");
