@@ -140,7 +140,7 @@ fn missing_data_is_an_error_that_says_how_to_get_it() {
     let scratch = Scratch::new();
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4\n";
     fs::write(scratch.model("pointer"), pointer).expect("the test made the directory");
-    for (location, help) in [("missing", "folder of the exported model"), ("pointer", "git lfs pull")] {
+    for (location, help) in [("missing", "the exported model"), ("pointer", "git lfs pull")] {
         let found = scratch.files().read(&proto(&[("location", location)]), 4);
         let said = found.expect_err("the data is missing").help;
         assert!(said.as_ref().is_some_and(|said| said.contains(help)), "{said:?}");
