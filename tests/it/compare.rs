@@ -1,8 +1,13 @@
 //! `onnxc compare`: finds the first node that departs from a reference.
 
 use crate::programs::{onnxc, root, scratch};
+use onnxc::{import::value, tensor::Tensor, value::Value as ModelValue};
 use serde_json::Value;
-use std::{fs, path::Path, process::Output};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
 
 const HEAD: &str = "<ir_version: 10, opset_import: [\"\" : 21]>\n\
     layers (float[2, 4] x) => (float[2, 4] y)\n";
@@ -62,4 +67,111 @@ fn reduced_precision_departs_by_a_little() {
     let values = found["values"].as_array().expect("a list");
     let scores = values.iter().find(|value| value["value"] == "scores").expect("an output");
     assert!(scores["cosine"].as_f64() > Some(0.99) && scores["max"].as_f64() > Some(0.0));
+}
+
+/// Writes a model that computes `y = -x`, and returns its path.
+fn negation(directory: &Path) -> PathBuf {
+    let path = directory.join("model.onnxtxt");
+    fs::write(&path, format!("{HEAD}{{ y = Neg (x) }}")).expect("the directory is writable");
+    path
+}
+
+#[test]
+fn a_model_is_compared_with_itself_under_another_option() {
+    let model = root().join("examples/models/digits.onnx");
+    let output = compare(&model, &["--with", "optimize=size", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let exact = ["--rtol", "0", "--atol", "0"];
+    let output = compare(&model, &[&["--with", "precision=bf16"], &exact[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn outputs_of_a_data_set_are_a_reference() {
+    let directory = scratch("compare_data_set");
+    let model = negation(&directory);
+    let set = directory.join("data/test_data_set_0");
+    fs::create_dir_all(&set).expect("the scratch directory is writable");
+    let write = |file: &str, name: &str, number: f32| {
+        let tensor = Tensor { shape: vec![2, 4], ..Tensor::from_floats(&[number; 8]) };
+        let bytes = value::write(&ModelValue::Tensor(tensor), name);
+        fs::write(set.join(file), bytes).expect("the scratch directory is writable");
+    };
+    write("input_0.pb", "x", 3.0);
+    write("output_0.pb", "y", -3.0);
+    let folder = directory.join("data");
+    for folder in [&folder, &set] {
+        let output = compare(&model, &["--with", folder.to_str().expect("the path is UTF-8")]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    write("output_0.pb", "y", 3.0);
+    let output = compare(&model, &["--with", set.to_str().expect("the path is UTF-8")]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+/// A program in place of Python. It sees the files for ONNX Runtime in the folder `$2`.
+#[cfg(unix)]
+fn python(directory: &Path, script: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let path = directory.join("python");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the directory is writable");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    path.to_str().expect("the path is UTF-8").to_owned()
+}
+
+/// An archive of one array of 2 × 4 numbers, in the form in which NumPy stores it.
+#[cfg(unix)]
+fn archive(name: &str, numbers: [f32; 8]) -> Vec<u8> {
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4)}\n";
+    let length = [header.len() as u8, 0];
+    let mut file = [b"\x93NUMPY\x01\0", &length[..], header.as_bytes()].concat();
+    file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    let (bytes, length) = (file.len() as u32, name.len() as u16);
+    let mut common = vec![0; 14];
+    [bytes, bytes].iter().for_each(|size| common.extend(size.to_le_bytes()));
+    common.extend(length.to_le_bytes());
+    common.extend([0; 2]);
+    let member = [b"PK\x03\x04", &common[..], name.as_bytes(), &file].concat();
+    let entry = [b"PK\x01\x02\0\0", &common[..], &[0; 14], name.as_bytes()].concat();
+    let mut end = b"PK\x05\x06\0\0\0\0\x01\0\x01\0".to_vec();
+    [entry.len(), member.len()].iter().for_each(|&n| end.extend((n as u32).to_le_bytes()));
+    [member, entry, end, vec![0; 2]].concat()
+}
+
+#[cfg(unix)]
+#[test]
+fn onnxruntime_gets_the_model_and_its_inputs_and_returns_values() {
+    let directory = scratch("compare_onnxruntime");
+    let model = negation(&directory);
+    let input = directory.join("x.pb");
+    let x = Tensor { shape: vec![2, 4], ..Tensor::from_floats(&[2.0; 8]) };
+    fs::write(&input, value::write(&ModelValue::Tensor(x), "x")).expect("it is writable");
+    fs::write(directory.join("values.npz"), archive("0.npy", [-2.0; 8])).expect("it is writable");
+    let folder = directory.display();
+    let script = format!(
+        "test -f $2/model.onnx -a -f $2/0.npy -a -f $1 || exit 1\n\
+         cp $2/job.json {folder}\ncp {folder}/values.npz $2"
+    );
+    let python = python(&directory, &script);
+    let input = format!("x={}", input.display());
+    let with = ["--with", "onnxruntime", "--python", &python, "--input", &input, "--json"];
+    let output = compare(&model, &with);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(json(&output)["values"][0]["max"], 0.0);
+    let job = fs::read_to_string(directory.join("job.json")).expect("the script copied it");
+    assert_eq!(job, r#"{"inputs":["x"],"values":["y"]}"#);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_missing_package_and_an_error_of_onnxruntime_are_told_apart() {
+    let directory = scratch("compare_no_package");
+    let model = negation(&directory);
+    for (status, message) in [(3, "has no ONNX Runtime"), (1, "ONNX Runtime cannot run the model")]
+    {
+        let python = python(&directory, &format!("echo 'the reason' >&2\nexit {status}"));
+        let output = compare(&model, &["--with", "onnxruntime", "--python", &python]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(message) && text.contains("the reason"), "{text}");
+    }
 }

@@ -193,6 +193,24 @@ fn faulty_inputs() -> Vec<Case> {
     cases.into_iter().map(build).collect()
 }
 
+/// Comparisons with a reference that cannot be used.
+fn faulty_references() -> Vec<Case> {
+    let compare = |name, with: &str| {
+        let case = model(name, &format!("compare model.onnxtxt --dim batch_size=1 {with}"), RELU);
+        let other = "<ir_version: 10, opset_import: [\"\" : 21]>\n\
+            other (float[batch_size, 4] image) => (float[batch_size, 4] z) { z = Relu (image) }";
+        let other = ("other.onnxtxt", other.as_bytes().to_vec());
+        Case { files: case.files.into_iter().chain([other]).collect(), ..case }
+    };
+    vec![
+        compare("compare_unknown_reference", "--with onnxruntim"),
+        compare("compare_unknown_value", "--with optimize=sise"),
+        compare("compare_other_values", "--with other.onnxtxt"),
+        compare("compare_no_outputs", "--with ."),
+        compare("compare_no_python", "--with onnxruntime --python nosuchdir/python"),
+    ]
+}
+
 /// Returns a file in NumPy's format.
 fn array(element: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': ({shape})}}\n");
@@ -202,7 +220,8 @@ fn array(element: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 
 /// Returns all cases.
 fn cases() -> Vec<Case> {
-    [foreign_files(), wrong_names(), faulty_models(), faulty_bytes(), faulty_inputs()].concat()
+    let models = [foreign_files(), wrong_names(), faulty_models(), faulty_bytes()].concat();
+    [models, faulty_inputs(), faulty_references()].concat()
 }
 
 #[test]

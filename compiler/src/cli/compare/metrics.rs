@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn name() -> Name {
-        Name { value: "y".into(), node: "n".into(), operator: "Relu".into() }
+        Name { value: "y".into(), node: "n".into(), ..Name::default() }
     }
 
     #[test]

@@ -1,51 +1,42 @@
 //! `onnxc compare MODEL`: compares a compiled model with a reference, node by node.
 
-mod metrics;
-mod values;
+pub mod metrics;
+mod onnxruntime;
+pub mod reference;
+pub mod values;
 
-use super::{bench::inputs as generated, files, inputs, message, npz, options::Shared, progress};
+use super::{message, progress};
 use metrics::Row;
-use onnxc::{
-    Optimize, Precision,
-    diag::{Code, Diagnostic, Diagnostics, quoted},
-    value::Value,
-};
+use onnxc::diag::{Code, Diagnostic, Diagnostics, quoted};
+use reference::Sides;
 use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
+    collections::{HashMap, HashSet},
+    path::PathBuf,
     process::ExitCode,
 };
-use values::{Traced, Values};
+use values::{Name, Traced, Values};
 
 /// The number of rows that are printed.
 const MOST: usize = 20;
 
+/// The number of names that a message lists.
+const SHOWN: usize = 5;
+
 /// Compares a compiled model with a reference, node by node, and prints the first node that departs
 ///
 /// The reference is the model before fusion, in full precision, or `--with`. The inputs are
-/// `--input`, the first data set beside the model, or random ones. Values are matched by name. The
-/// exit status is 1 if a value departs from the reference by more than the tolerance.
+/// `--input`, those of a reference in ONNX's layout, the first data set beside the model, or random
+/// ones. Values are matched by name. The exit status is 1 if a value departs from the reference by
+/// more than the tolerance.
 #[derive(clap::Args)]
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The reference: another model, or an `.npz` file of values by their names
-    #[arg(long, value_name = "FILE")]
-    with: Option<PathBuf>,
-    /// The file of an input: `.npy`, or `.pb`
-    #[arg(long, value_name = "NAME=FILE")]
-    input: Vec<String>,
-    /// The relative part of the tolerance
-    #[arg(long, default_value_t = 1e-3)]
-    rtol: f64,
-    /// The absolute part of the tolerance, as a part of the largest element of the value
-    #[arg(long, default_value_t = 1e-5)]
-    atol: f64,
+    #[command(flatten)]
+    sides: Sides,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    shared: Shared,
 }
 
 /// Runs the command.
@@ -63,71 +54,97 @@ pub fn run(options: &Options) -> ExitCode {
 /// Returns whether all values are within the tolerance.
 fn try_run(options: &Options) -> Result<bool, Diagnostics> {
     let place = options.model.display().to_string();
-    progress::enter("compare", place.clone());
-    let settings = options.shared.options()?.beside(&options.model);
-    let bytes = files::bytes(&options.model)?;
-    let within = |diagnostics: Diagnostics| diagnostics.within(&place);
-    let compiled = Traced::of(bytes.clone(), &settings, None).map_err(within)?;
-    let given = generated::of(&options.model, &options.input, compiled.plan())?;
-    let reference = match &options.with {
-        Some(path) if path.extension().is_some_and(|end| end == "npz") => {
-            npz::read(&files::bytes(path)?)
-                .map_err(|error| error.within(path.display().to_string()))?
-        }
-        with => {
-            let mut settings = settings.clone();
-            (settings.optimize, settings.precision) = (Optimize::Size, Precision::Full);
-            let (path, bytes) = match with {
-                Some(path) => (path, files::bytes(path)?),
-                None => (&options.model, bytes),
-            };
-            let settings = settings.beside(path);
-            let traced =
-                Traced::of(bytes, &settings, with.is_none().then_some(values::BEFORE_FUSION));
-            run_reference(&traced?, &compiled, &given, path)?
-        }
-    };
-    let found = compiled.run(&given)?;
-    let rows = rows(&compiled, &found, &reference, options);
-    if rows.is_empty() {
-        let message = "the model and the reference have no value of the same name and type";
-        return Err(Diagnostic::new(Code::BadOption, message).into());
+    let reference = options.sides.reference()?;
+    progress::enter("compile", place.clone());
+    let case = options.sides.case(&options.model, &reference)?;
+    progress::enter("run the reference", place.clone());
+    let expected = options.sides.values(&reference, &case)?;
+    progress::enter("run", place);
+    let found = case.compiled.run(&case.given)?;
+    let compared = compare(&case.compiled, &found, &expected, options.sides.tolerance());
+    if compared.rows.is_empty() {
+        return Err(nothing_in_common(&case.compiled, &expected).into());
     }
     if options.json {
-        json(&rows)
+        json(&compared, &case.compiled);
     } else {
-        text(&rows)
+        text(&compared, &case.compiled);
     }
-    Ok(rows.iter().all(|row| !row.departs))
+    Ok(compared.rows.iter().all(|row| !row.departs))
 }
 
-/// Runs the reference on the inputs of the model, matched by name.
-fn run_reference(
-    reference: &Traced,
+/// The errors of the values that both sides have.
+pub struct Compared {
+    /// The errors, in the order of the compiled nodes.
+    pub rows: Vec<Row>,
+    /// The values whose shapes or types differ.
+    skipped: Vec<String>,
+}
+
+impl Compared {
+    /// Returns the first value that departs.
+    pub fn first(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.departs)
+    }
+
+    /// Returns the nodes before the first one that departs whose values were not compared. One of
+    /// them may have caused it.
+    fn suspects<'t>(&self, compiled: &'t Traced) -> Vec<&'t Name> {
+        let made: HashMap<&str, &Name> =
+            compiled.names().iter().map(|traced| (traced.value.as_str(), traced)).collect();
+        let compared: HashSet<&str> = self.rows.iter().map(|row| row.value.as_str()).collect();
+        let first = self.first().and_then(|row| made.get(row.value.as_str()));
+        let mut open: Vec<&Name> = first.into_iter().copied().collect();
+        let (mut seen, mut suspects) = (HashSet::new(), Vec::new());
+        while let Some(node) = open.pop() {
+            for operand in &node.operands {
+                let producer =
+                    made.get(operand.as_str()).filter(|_| !compared.contains(&**operand));
+                if let Some(&producer) = producer.filter(|_| seen.insert(operand)) {
+                    suspects.push(producer);
+                    open.push(producer);
+                }
+            }
+        }
+        suspects
+    }
+}
+
+/// Compares the values of both sides.
+pub fn compare(
     compiled: &Traced,
-    given: &[Value],
-    path: &Path,
-) -> Result<Values, Diagnostics> {
-    let names = compiled.plan().inputs.iter().map(|port| port.name.clone());
-    let by_name: BTreeMap<String, Value> = names.zip(given.iter().cloned()).collect();
-    let wanted: Vec<&str> = reference.plan().inputs.iter().map(|port| port.name.as_str()).collect();
-    let by_name = by_name.into_iter().filter(|(name, _)| wanted.contains(&name.as_str())).collect();
-    let place = path.display().to_string();
-    let ordered = inputs::in_order(reference.plan(), &by_name).map_err(|all| all.within(&place))?;
-    reference.run(&ordered)
+    found: &Values,
+    expected: &Values,
+    tolerance: (f64, f64),
+) -> Compared {
+    let mut compared = Compared { rows: Vec::new(), skipped: Vec::new() };
+    for traced in compiled.names() {
+        let name = &traced.value;
+        let (Some(found), Some(expected)) = (found.get(name), expected.get(name)) else { continue };
+        match metrics::compare(traced, found, expected, tolerance) {
+            Some(row) => compared.rows.push(row),
+            None => compared.skipped.push(name.clone()),
+        }
+    }
+    compared
 }
 
-/// Compares the values of both, in the order of the compiled nodes.
-fn rows(compiled: &Traced, found: &Values, reference: &Values, options: &Options) -> Vec<Row> {
-    let each = compiled.names().iter().filter_map(|traced| {
-        let (found, expected) = (found.get(&traced.value)?, reference.get(&traced.value)?);
-        metrics::compare(traced, found, expected, (options.rtol, options.atol))
-    });
-    each.collect()
+/// The error for a reference with other values.
+fn nothing_in_common(compiled: &Traced, expected: &Values) -> Diagnostic {
+    let some = |names: &mut dyn Iterator<Item = &String>| {
+        let names: Vec<String> = names.take(SHOWN).map(|name| quoted(name)).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    let own = some(&mut compiled.names().iter().rev().map(|traced| &traced.value));
+    let message = "the model and the reference have no value of the same name and type";
+    Diagnostic::new(Code::BadOption, message)
+        .note(format!("the last values of the model: {own}"))
+        .note(format!("values of the reference: {}", some(&mut expected.keys())))
 }
 
-fn text(rows: &[Row]) {
-    match rows.iter().find(|row| row.departs) {
+fn text(compared: &Compared, compiled: &Traced) {
+    let rows = &compared.rows;
+    match compared.first() {
         Some(row) => outln!(
             "the first node that departs is {} ({}): {}",
             quoted(&row.node),
@@ -138,6 +155,22 @@ fn text(rows: &[Row]) {
     }
     let mut worst: Vec<&Row> = rows.iter().collect();
     worst.sort_by(|a, b| b.relative().total_cmp(&a.relative()));
+    let suspects = compared.suspects(compiled).into_iter().take(SHOWN);
+    let suspects: Vec<String> =
+        suspects.map(|node| format!("{} ({})", quoted(&node.node), node.operator)).collect();
+    if !suspects.is_empty() {
+        let suspects = suspects.join(", ");
+        outln!(
+            "the reference has no value of the nodes before it, which may be the cause: {suspects}"
+        );
+    }
+    let skipped = &compared.skipped;
+    if let Some(first) = skipped.first() {
+        let (count, first) = (skipped.len(), quoted(first));
+        outln!(
+            "{count} values have other shapes in the reference, and are not compared: {first} …"
+        );
+    }
     outln!("\n{:>10} {:>10} {:>10} {:>10}  value", "max", "mean", "ULP", "cosine");
     for row in worst.iter().take(MOST) {
         let mark = if row.departs { "  departs" } else { "" };
@@ -157,8 +190,19 @@ fn text(rows: &[Row]) {
     }
 }
 
-fn json(rows: &[Row]) {
-    let first = rows.iter().find(|row| row.departs).map(|row| row.node.clone());
+fn json(compared: &Compared, compiled: &Traced) {
+    let rows = &compared.rows;
+    let first = compared.first().map(|row| row.node.clone());
+    let suspects: Vec<&String> =
+        compared.suspects(compiled).into_iter().map(|node| &node.node).collect();
     let values: Vec<serde_json::Value> = rows.iter().map(Row::json).collect();
-    outln!("{:#}", serde_json::json!({ "first_departing_node": first, "values": values }));
+    outln!(
+        "{:#}",
+        serde_json::json!({
+            "first_departing_node": first,
+        "not_compared_before_it": suspects,
+            "values": values,
+            "not_compared": compared.skipped,
+        })
+    );
 }

@@ -27,6 +27,7 @@ pub struct Traced {
 }
 
 /// A value, and the node that computes it.
+#[derive(Default)]
 pub struct Name {
     /// The name of the value.
     pub value: String,
@@ -34,6 +35,8 @@ pub struct Name {
     pub node: String,
     /// The operator of the node.
     pub operator: String,
+    /// The values that the node uses.
+    pub operands: Vec<String>,
 }
 
 impl Traced {
@@ -91,6 +94,9 @@ fn expose(graph: &mut Graph) -> Vec<Name> {
     let mut outputs = graph[graph.body].outputs.clone();
     let before: HashSet<ValueId> = outputs.iter().copied().collect();
     let mut names = Vec::new();
+    let used = |inputs: &[Option<ValueId>]| {
+        inputs.iter().flatten().map(|&id| graph[id].name.clone()).collect()
+    };
     for &id in &graph[graph.body].nodes {
         let node = &graph[id];
         for &value in node.outputs.iter().flatten() {
@@ -107,6 +113,7 @@ fn expose(graph: &mut Graph) -> Vec<Name> {
                 value: own.unwrap_or(&graph[value].name).clone(),
                 node: node.name.clone(),
                 operator: node.op.label(),
+                operands: used(&node.inputs),
             });
         }
     }

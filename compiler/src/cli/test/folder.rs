@@ -10,7 +10,7 @@ use onnxc::{
     plan::{Plan, Port},
     value::Value,
 };
-use onnxc_proto::{Bytes, ValueInfoProto};
+use onnxc_proto::{Bytes, GraphProto, ValueInfoProto};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -120,14 +120,31 @@ impl Folder {
             if !path.is_dir() {
                 return Ok(sets);
             }
-            let inputs = values(&path, "input", &graph.input, &plan.inputs)?;
-            let outputs = values(&path, "output", &graph.output, &plan.outputs)?;
+            let outputs = outputs(&path, &graph, plan)?;
             sets.push(DataSet {
-                inputs: inputs.into_iter().map(|x| x.unwrap_or(Value::Optional(None))).collect(),
-                outputs: outputs.into_iter().flatten().collect(),
+                inputs: inputs(&path, &graph, plan)?,
+                outputs: outputs.into_iter().map(|(_, value)| value).collect(),
             });
         }
     }
+}
+
+/// Reads the inputs of a data set, in the order of a plan of the model. An omitted one is an absent
+/// optional.
+pub fn inputs(path: &Path, graph: &GraphProto, plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
+    let found = values(path, "input", &graph.input, &plan.inputs)?;
+    Ok(found.into_iter().map(|value| value.unwrap_or(Value::Optional(None))).collect())
+}
+
+/// Reads the outputs of a data set by name, in the order of a plan of the model.
+pub fn outputs(
+    path: &Path,
+    graph: &GraphProto,
+    plan: &Plan,
+) -> Result<Vec<(String, Value)>, Diagnostics> {
+    let found = values(path, "output", &graph.output, &plan.outputs)?;
+    let names = plan.outputs.iter().map(|port| port.name.clone());
+    Ok(names.zip(found).filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
 /// Reads the values of `ports` from the files of a kind. Depending on their number, the files

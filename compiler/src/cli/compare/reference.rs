@@ -1,0 +1,244 @@
+//! The reference of a comparison: where the expected values come from.
+
+use super::{
+    onnxruntime,
+    values::{BEFORE_FUSION, Traced, Values},
+};
+use crate::cli::{
+    bench::inputs as generated,
+    files,
+    inputs::{self, Inputs},
+    message, npz,
+    options::Shared,
+    test::folder,
+};
+use onnxc::{
+    Optimize, Options, Precision,
+    diag::{Code, Diagnostic, Diagnostics, quoted},
+    file, import,
+    value::Value,
+};
+use onnxc_proto::{Bytes, ModelProto};
+use std::{
+    collections::HashSet,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
+/// The word for ONNX Runtime.
+const ONNX_RUNTIME: &str = "onnxruntime";
+
+/// The options of this program with which a model is compared with itself.
+const OPTIONS: &[&str] = &["optimize", "precision"];
+
+/// The options about the two sides of a comparison.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Sides {
+    /// The reference: another model; an `.npz` file of values by their names; a folder with
+    /// `input_0.pb` and `output_0.pb`; `onnxruntime`; or this model with another option, such as
+    /// `optimize=size`
+    #[arg(long, value_name = "REFERENCE")]
+    with: Option<String>,
+    /// The Python interpreter that has ONNX Runtime
+    #[arg(long, value_name = "PATH", default_value = "python3")]
+    python: PathBuf,
+    /// The file of an input: `.npy`, or `.pb`
+    #[arg(long, value_name = "NAME=FILE")]
+    input: Vec<String>,
+    /// The relative part of the tolerance
+    #[arg(long, default_value_t = 1e-3)]
+    pub rtol: f64,
+    /// The absolute part of the tolerance, as a part of the largest element of the value
+    #[arg(long, default_value_t = 1e-5)]
+    pub atol: f64,
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// Where the expected values come from.
+pub enum Reference {
+    /// The model before fusion, in full precision.
+    BeforeFusion,
+    /// The model with another value of an option.
+    Option(String, String),
+    /// Another model.
+    Model(PathBuf),
+    /// An archive of NumPy.
+    Archive(PathBuf),
+    /// A data set in ONNX's layout, which has the outputs only.
+    DataSet(PathBuf),
+    /// ONNX Runtime.
+    OnnxRuntime,
+}
+
+/// A compiled model and its inputs.
+pub struct Case<'c> {
+    /// The path of the model.
+    pub path: &'c Path,
+    /// The bytes of the model.
+    pub bytes: Bytes,
+    /// The options of the compilation.
+    pub settings: Options,
+    /// The compiled model.
+    pub compiled: Traced,
+    /// The inputs, in the order of the compiled model.
+    pub given: Vec<Value>,
+}
+
+impl Sides {
+    /// Returns the options of the compilation.
+    pub fn settings(&self, model: &Path) -> Result<Options, Diagnostics> {
+        Ok(self.shared.options()?.beside(model))
+    }
+
+    /// Returns the tolerance: its relative and its absolute part.
+    pub fn tolerance(&self) -> (f64, f64) {
+        (self.rtol, self.atol)
+    }
+
+    /// Returns the reference.
+    pub fn reference(&self) -> Result<Reference, Diagnostic> {
+        let Some(with) = &self.with else { return Ok(Reference::BeforeFusion) };
+        let path = PathBuf::from(with);
+        if path.is_dir() {
+            let first = path.join("test_data_set_0");
+            return Ok(Reference::DataSet(if first.is_dir() { first } else { path }));
+        }
+        if path.exists() {
+            let is_archive = path.extension().is_some_and(|end| end == "npz");
+            return Ok(if is_archive { Reference::Archive(path) } else { Reference::Model(path) });
+        }
+        if with == ONNX_RUNTIME {
+            return Ok(Reference::OnnxRuntime);
+        }
+        if let Some((name, value)) = with.split_once('=')
+            && OPTIONS.contains(&name)
+        {
+            let within = |error: Diagnostic| error.within(format!("--with {with}"));
+            Options::default().set(name, value).map_err(within)?;
+            return Ok(Reference::Option(name.to_owned(), value.to_owned()));
+        }
+        let missing = file::unreadable(&path)(io::Error::from(ErrorKind::NotFound));
+        Err(match missing.help {
+            Some(_) => missing,
+            None => message::suggest(missing, with, [ONNX_RUNTIME]),
+        })
+    }
+
+    /// Compiles a model, and chooses its inputs: those of the command line, those of the
+    /// reference, the first data set beside the model, or random ones.
+    pub fn case<'c>(&self, path: &'c Path, reference: &Reference) -> Result<Case<'c>, Diagnostics> {
+        let settings = self.settings(path)?;
+        let bytes = files::bytes(path)?;
+        let place = path.display().to_string();
+        let compiled =
+            Traced::of(bytes.clone(), &settings, None).map_err(|all| all.within(&place))?;
+        let given = match reference {
+            Reference::DataSet(folder) if self.input.is_empty() => {
+                let graph = import::decode(bytes.clone())?.graph.unwrap_or_default();
+                folder::inputs(folder, &graph, compiled.plan())?
+            }
+            _ => generated::of(path, &self.input, compiled.plan())?,
+        };
+        Ok(Case { path, bytes, settings, compiled, given })
+    }
+
+    /// Returns the expected values of a case.
+    pub fn values(&self, reference: &Reference, case: &Case<'_>) -> Result<Values, Diagnostics> {
+        match reference {
+            Reference::BeforeFusion => case.before_fusion(),
+            Reference::Option(name, value) => {
+                let mut settings = case.settings.clone();
+                settings.set(name, value)?;
+                case.run(&Traced::of(case.bytes.clone(), &settings, None)?, case.path)
+            }
+            Reference::Model(path) => {
+                let settings = unfused(&case.settings).beside(path);
+                let place = path.display().to_string();
+                let traced = Traced::of(files::bytes(path)?, &settings, None);
+                case.run(&traced.map_err(|all| all.within(&place))?, path)
+            }
+            Reference::Archive(path) => Ok(npz::read(&files::bytes(path)?)
+                .map_err(|error| error.within(path.display().to_string()))?),
+            Reference::DataSet(folder) => case.expected(folder),
+            Reference::OnnxRuntime => case.onnxruntime(&self.python),
+        }
+    }
+}
+
+impl Case<'_> {
+    /// Returns the values of the model before fusion.
+    pub fn before_fusion(&self) -> Result<Values, Diagnostics> {
+        let settings = unfused(&self.settings);
+        let traced = Traced::of(self.bytes.clone(), &settings, Some(BEFORE_FUSION))?;
+        self.run(&traced, self.path)
+    }
+
+    /// Returns the inputs by name.
+    pub fn inputs(&self) -> Inputs {
+        let names = self.compiled.plan().inputs.iter().map(|port| port.name.clone());
+        names.zip(self.given.iter().cloned()).collect()
+    }
+
+    /// Runs another model on the inputs of this one, matched by name.
+    fn run(&self, other: &Traced, path: &Path) -> Result<Values, Diagnostics> {
+        let wanted: HashSet<&str> =
+            other.plan().inputs.iter().map(|port| port.name.as_str()).collect();
+        let inputs: Inputs =
+            self.inputs().into_iter().filter(|(name, _)| wanted.contains(name.as_str())).collect();
+        let place = path.display().to_string();
+        let ordered = inputs::in_order(other.plan(), &inputs).map_err(|all| all.within(&place))?;
+        other.run(&ordered)
+    }
+
+    /// Reads the outputs of a data set.
+    fn expected(&self, folder: &Path) -> Result<Values, Diagnostics> {
+        let graph = import::decode(self.bytes.clone())?.graph.unwrap_or_default();
+        let outputs = folder::outputs(folder, &graph, self.compiled.plan())?;
+        if outputs.is_empty() {
+            let message = "the folder has no `output_0.pb` to compare with";
+            return Err(Diagnostic::new(Code::BadOption, message)
+                .help("name a folder such as `test_data_set_0`, or the folder around it")
+                .within(folder.display().to_string())
+                .into());
+        }
+        let tensor = |(name, value): (String, Value)| Some((name, value.into_tensor()?));
+        Ok(outputs.into_iter().filter_map(tensor).collect())
+    }
+
+    /// Runs the model with ONNX Runtime.
+    fn onnxruntime(&self, python: &Path) -> Result<Values, Diagnostics> {
+        let mut model = import::decode(self.bytes.clone())?;
+        import::gather(&mut model, self.settings.settings.directory.clone())?;
+        let inputs = self.inputs();
+        all_given(&model, &inputs)?;
+        let names: HashSet<&str> =
+            self.compiled.names().iter().map(|traced| traced.value.as_str()).collect();
+        onnxruntime::run(python, model, &inputs, |name| names.contains(name))
+    }
+}
+
+/// Returns an error for an input of the model that the compiled model lacks, because an option
+/// fixes it.
+fn all_given(model: &ModelProto, inputs: &Inputs) -> Result<(), Diagnostic> {
+    let Some(graph) = &model.graph else { return Ok(()) };
+    let constants: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
+    let missing = graph.input.iter().map(|input| input.name());
+    let mut missing =
+        missing.filter(|name| !constants.contains(name) && !inputs.contains_key(*name));
+    let Some(name) = missing.next() else { return Ok(()) };
+    let message = format!(
+        "ONNX Runtime needs the input {}, which an option makes a constant or a state",
+        quoted(name)
+    );
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("omit the option, and set the input with `--input NAME=FILE`"))
+}
+
+/// Returns options for simple kernels and full precision.
+pub fn unfused(settings: &Options) -> Options {
+    let mut settings = settings.clone();
+    (settings.optimize, settings.precision) = (Optimize::Size, Precision::Full);
+    settings
+}
