@@ -36,6 +36,7 @@ mod ranks;
 mod recognition;
 mod recognized;
 mod recognized_movements;
+mod reduce;
 mod reference;
 mod rematerialization;
 mod report;

@@ -211,6 +211,19 @@ fn faulty_references() -> Vec<Case> {
     ]
 }
 
+/// Reductions of a model that shows nothing.
+fn faulty_reductions() -> Vec<Case> {
+    let reduce = |name, options: &str| {
+        model(name, &format!("reduce model.onnxtxt --dim batch_size=1 {options}"), RELU)
+    };
+    vec![
+        reduce("reduce_nothing", "--with optimize=size"),
+        reduce("reduce_data_set", "--with ."),
+        reduce("reduce_unknown_code", "--diagnostic E0999"),
+        reduce("reduce_no_diagnostic", "--diagnostic E0302"),
+    ]
+}
+
 /// Returns a file in NumPy's format.
 fn array(element: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': ({shape})}}\n");
@@ -221,7 +234,7 @@ fn array(element: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 /// Returns all cases.
 fn cases() -> Vec<Case> {
     let models = [foreign_files(), wrong_names(), faulty_models(), faulty_bytes()].concat();
-    [models, faulty_inputs(), faulty_references()].concat()
+    [models, faulty_inputs(), faulty_references(), faulty_reductions()].concat()
 }
 
 #[test]

@@ -55,7 +55,7 @@ mod value;
 
 pub use attribute::kind as attribute_kind;
 pub use context::{Checked, node_place};
-pub use order::sort;
+pub use order::{sort, used_values};
 pub use tensor::ensure_booleans;
 pub use training::gradient::{Names as GradientNames, is_flat};
 pub use value::{map, optional, sequence};

@@ -75,6 +75,13 @@ impl Search {
     }
 }
 
+/// Returns the names that a node uses: its inputs, and the values around its subgraphs.
+pub fn used_values(node: &NodeProto) -> Vec<&str> {
+    let mut used = Vec::new();
+    inputs(node, &mut used);
+    used
+}
+
 /// Adds the names that a node uses: its inputs, and the captures of its subgraphs.
 fn inputs<'n>(node: &'n NodeProto, used: &mut Vec<&'n str>) {
     used.extend(node.input.iter().map(String::as_str));

@@ -31,6 +31,7 @@ mod optimize;
 mod options;
 mod precision;
 mod progress;
+mod reduce;
 mod reference;
 mod report;
 mod run;
@@ -80,6 +81,7 @@ enum Command {
     New(new::Options),
     Ops(ops::Options),
     Optimize(optimize::Options),
+    Reduce(reduce::Options),
     #[command(hide = true)]
     Reference(reference::Options),
     Report(report::Options),
@@ -118,6 +120,7 @@ fn run_command(command: Option<Command>, compile: &compile::Compile) -> ExitCode
         Some(Command::New(options)) => new::run(&options),
         Some(Command::Ops(options)) => ops::run(&options),
         Some(Command::Optimize(options)) => optimize::run(&options),
+        Some(Command::Reduce(options)) => reduce::run(&options),
         Some(Command::Reference(options)) => reference::run(&options, Cli::command()),
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Run(options)) => run::run(&options),
