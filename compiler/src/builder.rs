@@ -200,6 +200,20 @@ impl Builder {
         self
     }
 
+    /// Adds `infer_with` to the module, which calls a closure with the values of each node. `infer`
+    /// stays as fast.
+    pub fn taps(mut self) -> Builder {
+        self.options.taps = true;
+        self
+    }
+
+    /// Adds `infer_profiled` to the module, which measures the time of each node. `infer` stays as
+    /// fast.
+    pub fn profile(mut self) -> Builder {
+        self.options.profile = true;
+        self
+    }
+
     /// Sets a limit of the work that a model causes when it is compiled.
     pub fn limit(mut self, limit: Limit, number: usize) -> Builder {
         self.options.settings.limits.set.insert(limit, number);

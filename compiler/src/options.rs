@@ -16,7 +16,7 @@ use crate::{
     choice::{Choice, choices},
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     domain::canonical,
-    emit::{ArenaIn, Source, Style, WeightsIn},
+    emit::{ArenaIn, Observed, Source, Style, WeightsIn},
     ident,
     import::{Axis, Const, Defaults, Operator, Settings},
     passes::OwnPass,
@@ -55,6 +55,10 @@ pub struct Options {
     pub max_arena: Option<usize>,
     /// The place of the arena; by default the struct, or the heap above 64 KiB.
     pub arena: Option<ArenaIn>,
+    /// Whether the module shows the values of each node to a closure.
+    pub taps: bool,
+    /// Whether the module tells an observer when each node ends.
+    pub profile: bool,
     /// Whether warnings are errors.
     pub deny_warnings: bool,
 }
@@ -229,7 +233,8 @@ impl Options {
         if !plan.states.is_empty() && arena == ArenaIn::Caller {
             return Err(shared_state());
         }
-        Ok(Style { name, weights, arena, source: Source::default() })
+        let observed = Observed { values: self.taps, times: self.profile };
+        Ok(Style { name, weights, arena, observed, source: Source::default() })
     }
 
     /// Returns the options that differ from their defaults and change the module, as the command
@@ -237,7 +242,10 @@ impl Options {
     pub fn to_arguments(&self) -> Vec<String> {
         let given = ARGUMENTS.iter().flat_map(|argument| {
             let values = (argument.get)(self).into_iter();
-            values.map(|value| format!("--{} {}", argument.name, shell_quoted(&value)))
+            values.map(|value| match argument.form {
+                Form::Flag => format!("--{}", argument.name),
+                _ => format!("--{} {}", argument.name, shell_quoted(&value)),
+            })
         });
         given.collect()
     }
@@ -366,6 +374,22 @@ pub const ARGUMENTS: &[Argument] = &[
         is_of_module: true,
         set: |to, text| assign(&mut to.max_arena, byte_count::parse("max-arena", text).map(Some)),
         get: |of| of.max_arena.iter().map(usize::to_string).collect(),
+    },
+    Argument {
+        name: "taps",
+        help: "Add `infer_with`, which calls a closure with the values of each node",
+        form: Form::Flag,
+        is_of_module: true,
+        set: |to, word| assign(&mut to.taps, flag("taps", word)),
+        get: |of| of.taps.then(|| true.to_string()).into_iter().collect(),
+    },
+    Argument {
+        name: "profile",
+        help: "Add `infer_profiled`, which measures the time of each node",
+        form: Form::Flag,
+        is_of_module: true,
+        set: |to, word| assign(&mut to.profile, flag("profile", word)),
+        get: |of| of.profile.then(|| true.to_string()).into_iter().collect(),
     },
     list("limit", "NAME=N", Options::limit, |of| of.settings.limits.to_arguments(),
         "Set a limit of the work that a model causes when it is compiled (`nodes=500000`)"),

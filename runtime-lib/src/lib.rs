@@ -6,9 +6,9 @@
 //! A program with a generated module uses the public modules below: the tensors in the module's
 //! signatures ([`view`], and with the feature `alloc` `sequence` and `map`), [`Error`], arenas that
 //! the program owns ([`arena::InlineArena`]), functions for custom operators ([`custom`]), trained
-//! variables ([`variable`]), random streams ([`random`]) and [`threads`]. The kernels that
-//! generated modules call are hidden from this documentation: they belong to the version of onnxc
-//! that generated the module, and change from one version to the next.
+//! variables ([`variable`]), random streams ([`random`]), [`threads`], and the values and times of
+//! nodes ([`observe`]). The kernels that generated modules call are hidden from this documentation:
+//! they belong to the version of onnxc that generated the module, and change with each version.
 //!
 //! Without features the crate needs only `core`. `alloc` adds the heap, `std` the detection of the
 //! processor's SIMD level, `half` the element types `f16` and `bf16`; `threads` runs large kernels
@@ -31,6 +31,7 @@ mod interface;
 pub mod map;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+pub mod observe;
 pub mod random;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;

@@ -28,6 +28,7 @@ mod mending;
 mod messages;
 mod names;
 mod new;
+mod observe;
 mod precision;
 mod programs;
 mod quantized;

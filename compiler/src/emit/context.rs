@@ -1,7 +1,7 @@
 //! The context that all methods of a module share.
 
 use super::{
-    ArenaIn, Style, WeightsIn,
+    ArenaIn, Observed, Style, WeightsIn,
     imports::{Imports, split},
     weights,
 };
@@ -39,6 +39,8 @@ pub struct Context {
     pub weight_layout: u64,
     /// Whether the module has no weights unless the caller passes them.
     pub takes_weights: bool,
+    /// The parts of a run that observers get.
+    pub observed: Observed,
 }
 
 impl Context {
@@ -68,6 +70,7 @@ impl Context {
             has_weights: weights::has_weights(plans),
             weight_layout: weight_layout(plans),
             takes_weights: matches!(style.weights, WeightsIn::Caller(_)),
+            observed: style.observed,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{
     ArenaIn, Source, Style, custom,
     memory::Memory,
     method::Method,
+    nodes::View,
     text::{cell, code, doc, escape, line, wrap},
 };
 use crate::{
@@ -154,6 +155,23 @@ pub fn slices(method: &Method<'_>, memory: Memory) -> TokenStream {
     let name = method.name_in(memory);
     let mut text = vec![format!("Runs [`Self::{name}`] on slices, whose lengths it checks.")];
     text.extend(errors(method, &["The length of a slice is not that of its input."]));
+    doc(&text)
+}
+
+/// Returns the documentation of a method with an observer.
+pub fn observed(method: &Method<'_>, memory: Memory, view: View) -> TokenStream {
+    let name = method.name_in(memory);
+    let mut text = match view {
+        View::Values => vec![
+            format!("Runs [`Self::{name}`], and calls a closure after each node with each value"),
+            "that the node has computed.".into(),
+        ],
+        View::Times => vec![
+            format!("Runs [`Self::{name}`], and tells an observer, such as a `Profile`, when each"),
+            "node ends.".into(),
+        ],
+    };
+    text.extend(errors(method, &[]));
     doc(&text)
 }
 

@@ -13,7 +13,7 @@ use quote::{format_ident, quote};
 
 /// The type of inputs that are arrays.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Arrays {
+pub(super) enum Arrays {
     /// References to arrays, whose length rustc checks.
     Arrays,
     /// Slices, whose length the method checks.
@@ -31,7 +31,8 @@ impl Method<'_> {
         let mut items = memories.flat_map(|&memory| kinds.iter().map(move |&kind| (memory, kind)));
         let first = items.next().map(|(memory, kind)| self.item(memory, kind));
         let others = items.map(|(memory, kind)| self.item(memory, kind));
-        quote!(#first #(blank!(); #others)*)
+        let observed = self.observed_items();
+        quote!(#first #(blank!(); #others)* #observed)
     }
 
     /// Names the method that runs in `memory`.
@@ -65,7 +66,7 @@ impl Method<'_> {
         }
     }
 
-    fn parameter(&self, input: &Input, arrays: Arrays) -> TokenStream {
+    pub(super) fn parameter(&self, input: &Input, arrays: Arrays) -> TokenStream {
         let (name, spelling) = (&input.name, Spelling { imports: &self.cx.imports });
         let ty = match arrays {
             Arrays::Arrays => spelling.input(&input.form, input.dtype),
@@ -74,7 +75,7 @@ impl Method<'_> {
         quote!(#name: #ty)
     }
 
-    fn receiver(&self, memory: Memory) -> TokenStream {
+    pub(super) fn receiver(&self, memory: Memory) -> TokenStream {
         let keeps_fields = self.strings > 0 || self.draws().is_some();
         match memory {
             Memory::Fields | Memory::Own => quote!(&mut self),
@@ -84,14 +85,14 @@ impl Method<'_> {
     }
 
     /// The lifetime of outputs that are borrowed from the memory.
-    fn life(&self, memory: Memory) -> TokenStream {
+    pub(super) fn life(&self, memory: Memory) -> TokenStream {
         match memory {
             Memory::Fields | Memory::Own => quote!('_),
             Memory::Argument | Memory::Shared => quote!('a),
         }
     }
 
-    fn generics(&self, memory: Memory) -> Option<TokenStream> {
+    pub(super) fn generics(&self, memory: Memory) -> Option<TokenStream> {
         let life = self.borrows().then(|| quote!('a,));
         match memory {
             Memory::Fields | Memory::Own => None,
@@ -101,7 +102,7 @@ impl Method<'_> {
     }
 
     /// The parameter for the memory.
-    fn arena_argument(&self, memory: Memory) -> Option<TokenStream> {
+    pub(super) fn arena_argument(&self, memory: Memory) -> Option<TokenStream> {
         let life = self.borrows().then(|| quote!('a));
         match memory {
             Memory::Fields | Memory::Own => None,
@@ -116,13 +117,18 @@ impl Method<'_> {
         }
     }
 
-    /// Calls the function with the kernel calls.
+    /// Calls the function with the kernel calls, unobserved.
     fn run(&self, memory: Memory) -> TokenStream {
+        self.run_observed(memory, &self.unobserved())
+    }
+
+    /// Calls the function with the kernel calls. `observer` is the argument for it, or empty.
+    pub(super) fn run_observed(&self, memory: Memory, observer: &TokenStream) -> TokenStream {
         let arguments = self.inputs.iter().map(|Input { name, form, .. }| match form {
             Form::Scalar => quote!(&[#name]),
             _ => quote!(#name),
         });
-        let call = self.call(memory, &quote!(#(#arguments),*));
+        let call = self.call(memory, &quote!(#observer #(#arguments),*));
         let initialize = self.plan.learns.then(|| quote!(self.initialize_variables();));
         quote!(#initialize #call)
     }

@@ -1,7 +1,9 @@
 //! A method of the model's struct, and the function with the kernel calls behind it.
 
 use super::{
+    Observed,
     context::Context,
+    nodes::Observer,
     port::{Form, Spelling},
     tokens::number,
     weights,
@@ -51,6 +53,8 @@ pub struct Method<'p> {
     pub strings: usize,
     /// Whether the function reads weights.
     pub reads_weights: Cell<bool>,
+    /// The nodes and the observer of a run, if it has one.
+    pub observer: Option<Observer>,
     errors: Vec<&'static str>,
 }
 
@@ -92,6 +96,9 @@ impl<'p> Method<'p> {
         let inputs: Vec<Input> = inputs.collect();
         let outputs = outputs(plan, &buffers, &mut names);
         let errors = errors(plan, &inputs, &outputs);
+        let is_observed = name == "infer" && cx.observed != Observed::default();
+        let observer =
+            is_observed.then(|| Observer::new(plan, &names.unique("observer".to_owned())));
         Method {
             plan,
             cx,
@@ -102,6 +109,7 @@ impl<'p> Method<'p> {
             outputs,
             strings: weights::strings(plan).len(),
             reads_weights: Cell::new(false),
+            observer,
             errors,
         }
     }
@@ -199,6 +207,7 @@ impl<'p> Method<'p> {
             quote!(draws: &mut #draws<#count>,)
         });
         let (state, name) = (self.state_parameter(), &self.name);
+        let observer = self.observer_parameter();
         let (arena, result) = (self.arena_parameter(), self.result(&quote!('a)));
         quote! {
             fn #name #generics (
@@ -207,6 +216,7 @@ impl<'p> Method<'p> {
                 #strings
                 #draws
                 #state
+                #observer
                 #(#parameters),*
             ) #result
         }

@@ -17,6 +17,8 @@ mod made;
 mod memory;
 mod method;
 mod model;
+mod nodes;
+mod observe;
 mod output;
 mod port;
 mod random;
@@ -34,6 +36,7 @@ use crate::{
     plan::{self, Kind, Plan, Plans},
 };
 pub use method::Signature;
+pub use nodes::{ObservedNode, nodes};
 pub use port::{Form, Values};
 pub use weights::write_file as write_weights;
 
@@ -54,8 +57,19 @@ pub struct Style {
     pub weights: WeightsIn,
     /// Where the arena is.
     pub arena: ArenaIn,
+    /// The parts of a run that observers get.
+    pub observed: Observed,
     /// The model file and the options, for the header.
     pub source: Source,
+}
+
+/// The parts of a run that observers get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Whether `infer_with` shows the values of each node.
+    pub values: bool,
+    /// Whether `infer_profiled` tells when each node ends.
+    pub times: bool,
 }
 
 /// The model file and the options that a module is generated from, for its header.

@@ -123,6 +123,7 @@ impl Model<'_> {
             }
         });
         let variables = self.training.as_ref().map(Training::variables);
+        let nodes = self.infer.nodes_constant();
         let peak = (!self.infer.is_dynamic()).then(|| {
             quote! {
                 /// The size of the arena in bytes.
@@ -133,6 +134,7 @@ impl Model<'_> {
             #peak
             #weight_bytes
             #macs
+            #nodes
             #variables
         }
     }

@@ -74,6 +74,8 @@ pub(super) struct Body<'p> {
     strings: HashMap<BufferId, usize>,
     /// The heap buffers that exist already.
     pub(super) made: Made,
+    /// The heap buffers that are freed.
+    pub(super) freed: HashSet<BufferId>,
     uses: UseCounts,
     /// The value after which new variables are named.
     subject: String,
@@ -103,6 +105,7 @@ impl<'p> Body<'p> {
             scratch,
             strings: strings.map(|(i, (id, _))| (id, i)).collect(),
             made: Made::default(),
+            freed: HashSet::new(),
             uses: UseCounts::of(plan),
             subject: String::new(),
         };
@@ -142,11 +145,13 @@ impl<'p> Body<'p> {
         };
         let layout = self.lay_out();
         let bind = self.method.bind_inputs(&constant, &|of| self.slot(of), &layout);
+        let start = self.method.observer_start();
         let head = self.method.function_head();
         quote! {
             blank!();
             #head {
                 #bind
+                #start
                 #steps
                 #outputs
             }
@@ -199,28 +204,31 @@ impl<'p> Body<'p> {
 
     pub(super) fn steps(&mut self, steps: &[Step]) -> TokenStream {
         let mut tokens = TokenStream::new();
-        for (step, last_used) in steps.iter().zip(self.uses.last_uses(steps)) {
+        for (i, last_used) in self.uses.last_uses(steps).into_iter().enumerate() {
+            let step = &steps[i];
             self.subject = self.subject_of(step);
             self.sizes.open();
-            let step = match step {
+            let statements = match step {
                 Step::Call(call) => self.call(call),
                 Step::Check(check) => self.check(check),
                 Step::If(step) => self.branch(step),
                 Step::Loop(step) => self.iterations(step),
             };
-            tokens.extend(self.sizes.close(step));
+            let observed = self.observe(step, steps.get(i + 1));
+            tokens.extend(self.sizes.close(quote!(#statements #observed)));
             tokens.extend(self.release(&last_used));
         }
         tokens
     }
 
     /// Frees heap buffers that no later step uses.
-    fn release(&self, buffers: &[BufferId]) -> TokenStream {
+    fn release(&mut self, buffers: &[BufferId]) -> TokenStream {
         let is_freed = |id: &&BufferId| {
             self.plan.buffers[**id].place == Place::Heap && self.made.contains(**id)
         };
-        let names = buffers.iter().filter(is_freed);
-        let names = names.map(|id| format_ident!("{}", self.method.names[*id]));
+        let freed: Vec<BufferId> = buffers.iter().filter(is_freed).copied().collect();
+        self.freed.extend(&freed);
+        let names = freed.iter().map(|id| format_ident!("{}", self.method.names[*id]));
         quote!(#(drop(#names);)*)
     }
 

@@ -22,6 +22,8 @@ const TAKEN: &[&str] = &[
     "set_seed",
     "infer",
     "try_infer",
+    "infer_with",
+    "infer_profiled",
     "reset",
     "init",
     "initialize_variables",

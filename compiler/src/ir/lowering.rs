@@ -12,7 +12,7 @@ use crate::{
     dtype::DType,
     plan::{
         Block, Buffer, BufferId, Call, ComputedSize, FreeSizes, Kernel, Kind, NoParams, Operand,
-        Optimize, Place, Plan, Port, Precision, Step, Weight, WeightTable, kernel,
+        Optimize, Place, Plan, Port, Precision, Step, Weight, WeightTable, Written, kernel,
     },
     tensor::Tensor,
     ty::Type,
@@ -282,13 +282,35 @@ impl State<'_> {
         let macs = self.plan.macs;
         let mut cx = Lower::new(self, graph, node, steps);
         let lowered = node.op.lower(&mut cx);
+        let results = self.results(&node.outputs, &steps[first..]);
         // The last call is the one that the others prepare.
         if let Some(Step::Call(call)) = steps[first..].last_mut() {
             call.macs = self.plan.macs - macs;
+            call.results = results;
         }
         let lowered =
             lowered.and_then(|()| expr_limit::lowered(&steps[first..], &self.plan.buffers, before));
         lowered.map_err(|diagnostic| diagnostic.within(node.location()))
+    }
+
+    /// Returns the outputs of a node that its calls in `steps` write.
+    fn results(&self, outputs: &[Option<ValueId>], steps: &[Step]) -> Vec<Written> {
+        let mut buffers = BTreeSet::new();
+        for step in steps {
+            if let Step::Call(call) = step {
+                buffers.extend(call.writes().map(|operand| operand.buffer));
+            }
+        }
+        let written = |&id: &ValueId| {
+            let value = &self.graph[id];
+            let (home, start) = self.homes.find(id);
+            let &buffer = self.buffers.get(home).filter(|buffer| buffers.contains(buffer))?;
+            let len = kept(self.graph, id).ok()?.len;
+            let shape = value.ty.kept().map(|ty| ty.shape.clone()).unwrap_or_default();
+            let operand = Operand { buffer, start, len };
+            Some(Written { name: value.name.clone(), shape, operand })
+        };
+        outputs.iter().flatten().filter_map(written).collect()
     }
 
     /// Returns the buffer of a weight. Equal weights share a buffer.

@@ -68,6 +68,20 @@ pub struct Call {
     pub macs: u64,
     /// The kernel, bound to its geometry.
     pub params: Rc<dyn Params>,
+    /// The values of the model that its node has computed after it: those of the last call of a
+    /// node.
+    pub results: Vec<Written>,
+}
+
+/// A value of the model that a node has computed.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The name.
+    pub name: String,
+    /// The shape; empty for a sequence.
+    pub shape: Vec<Dim>,
+    /// Where it is.
+    pub operand: Operand,
 }
 
 /// Whether a call overwrites inputs.
@@ -177,6 +191,7 @@ impl Call {
             overwrites: kernel.overwrites,
             macs: 0,
             params: Rc::new(Bound { formula, kernel }),
+            results: Vec::new(),
         }
     }
 
@@ -194,6 +209,7 @@ impl Call {
             overwrites: 0,
             macs: 0,
             params: Rc::new(custom),
+            results: Vec::new(),
         }
     }
 

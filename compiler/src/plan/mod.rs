@@ -43,7 +43,7 @@ pub use finish::finish;
 pub use formula::{Field, Formula, NoParams, SizeText, Symbols};
 pub use info::Info;
 pub(crate) use kernel::kernel;
-pub use kernel::{Args, Call, Form, Kernel, Outcome, Params};
+pub use kernel::{Args, Call, Form, Kernel, Outcome, Params, Written};
 pub use literal::Literal;
 pub use liveness::UseCounts;
 pub use name::{Name, kept};

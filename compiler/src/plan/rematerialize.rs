@@ -236,6 +236,7 @@ impl Candidate {
         for &step in &self.steps {
             let Some(found) = call(plan, step) else { continue };
             let mut call = found.clone();
+            call.results.clear();
             for operand in call.outputs.iter_mut().filter_map(Arg::operand_mut) {
                 let copy = || changed.buffers.push(copy_of(&plan.buffers[operand.buffer]));
                 operand.buffer = *copies.entry(operand.buffer).or_insert_with(copy);

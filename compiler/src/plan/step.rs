@@ -187,7 +187,7 @@ impl Step {
     }
 
     /// The blocks of the step: two branches, the body of a loop, or none.
-    pub(super) fn blocks(&self) -> &[Block] {
+    pub fn blocks(&self) -> &[Block] {
         match self {
             Step::Call(_) | Step::Check(_) => &[],
             Step::If(step) => &step.branches,
@@ -277,6 +277,7 @@ pub(super) fn rename(steps: &mut [Step], to: &dyn Fn(BufferId) -> BufferId) {
             Step::Call(call) => {
                 let args = call.inputs.iter_mut().chain(&mut call.outputs);
                 args.filter_map(|arg| arg.operand_mut()).for_each(rename_operand);
+                call.results.iter_mut().for_each(|written| rename_operand(&mut written.operand));
             }
             Step::Check(_) => {}
             Step::Loop(step) => {

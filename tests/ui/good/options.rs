@@ -10,6 +10,8 @@ pub mod fixed {
         arena = struct,
         limits(nodes = 1_000, loop_work = 0),
         deny_warnings = true,
+        taps = true,
+        profile = true,
         weights = inline,
     );
 
