@@ -18,8 +18,8 @@ struct Built {
     libm: PathBuf,
 }
 
-/// The features that `cargo test --workspace` selects, as in `tests/build`: with others, cargo builds
-/// the kernels and the compiler again.
+/// The features that `cargo test --workspace` selects, as in `tests/build`. With other ones, cargo
+/// builds the kernels and the compiler again.
 const FEATURES: &str = "onnxc-runtime/ndarray";
 
 /// Returns the root of the workspace.
