@@ -2,7 +2,9 @@
 
 use crate::programs::{folder, onnxc, run, scratch};
 use onnxc::{
-    Options, interpreter,
+    Options,
+    dtype::DType,
+    interpreter,
     plan::{Place, Plan, UseCounts},
     tensor::Tensor,
 };
@@ -97,4 +99,34 @@ fn an_upper_limit_of_the_arena_requires_bounds() {
     assert!(!is_ok && message.contains("depends on free dimensions"), "{message}");
     let (is_ok, message) = run(&["--dim=batch=1..=4", "--dim=samples=1..=1000"]);
     assert!(is_ok, "{message}");
+}
+
+#[test]
+fn a_convolution_chooses_the_algorithm_of_its_sizes() {
+    let planned = |height: &str, width: &str| {
+        plan(&format!(
+            "(float[1, 32, {height}, {width}] x) => (float[1, 32, n, m] y)
+            <float first = {{0.0}}, float last = {{9216.0}}, float one = {{1.0}},
+             int64[4] shape = {{32, 32, 3, 3}}> {{
+                range = Range(first, last, one)
+                waves = Sin(range)
+                w = Reshape(waves, shape)
+                a = Conv <pads = [1, 1, 1, 1]> (x, w)
+                y = Conv <pads = [1, 1, 1, 1]> (a, w)
+            }}"
+        ))
+    };
+    let free = planned("h", "w");
+    assert!(free.to_string().contains("conv_by_size_nchwc"), "{free}");
+    for ([height, width], algorithm) in [([5, 7], "conv_nchwc"), ([40, 61], "winograd_nchwc")] {
+        let fixed = planned(&height.to_string(), &width.to_string());
+        assert!(fixed.to_string().contains(algorithm), "{fixed}");
+        let x: Vec<f64> = (0..32 * height * width).map(|i| (i as f64 * 0.7).cos()).collect();
+        let x = Tensor::from_numbers(DType::F32, vec![1, 32, height, width], &x);
+        let x = x.expect("the type is a floating-point type");
+        let outputs = [&free, &fixed].map(|plan| {
+            interpreter::run(plan, &[x.clone().into()]).expect("the input fits the plan")
+        });
+        assert!(outputs[0] == outputs[1], "{height} × {width}");
+    }
 }

@@ -186,6 +186,16 @@ impl<'a> Lower<'a> {
         if is_bounded {
             return bounded(&|dim| self.upper(dim).map_or_else(|| dim.clone(), Dim::from));
         }
+        self.computed_scratch_len(geometry, function)
+    }
+
+    /// Returns the length of the scratch memory of a kernel with this geometry, which `function`
+    /// computes when the model runs.
+    pub fn computed_scratch_len<F: Formula>(
+        &mut self,
+        geometry: &F,
+        function: SizeFunction<F>,
+    ) -> Dim {
         self.state.computed("scratch", Rc::new((function, geometry.clone())))
     }
 

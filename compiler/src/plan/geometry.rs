@@ -8,8 +8,8 @@ mod quantized;
 
 pub use attention::{Append, Attention, LinearAttention, Rotary};
 pub use dense::{
-    BlockCodes, Blockwise, CausalConv, Channels, Conv, ConvTranspose, Gemm, Gru, IntegerMatMul,
-    Layout, Lstm, MatMul, Panels, Pool, Rnn, Sequence,
+    BlockCodes, Blockwise, CausalConv, Channels, Conv, ConvBySize, ConvTranspose, Gemm, Gru,
+    IntegerMatMul, Layout, Lstm, MatMul, Panels, Pool, Rnn, Sequence,
 };
 pub use fourier::{Ends, Lines, Transform};
 pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};

@@ -3,7 +3,7 @@
 use super::{
     Conv,
     blocked_bf16::{Bf16Weights, pack_bf16},
-    blocked_kernels::{Algorithm, Filters},
+    blocked_kernels::{Algorithm, Filters, scratch_len},
     check_bias, check_residual, geometry_of, macs,
 };
 use crate::{
@@ -15,10 +15,10 @@ use crate::{
         Entry,
         blocked::{self, BLOCK},
         internal,
-        pack::{PIECE, pack_constant, with_numbers},
+        pack::{PIECE, Pack, pack_constant, with_numbers},
         window::{self, Rounding, Slide},
     },
-    plan::{Arg, Kernel, NoParams, Operand, Optimize, Precision, SizeFunction, geometry, kernel},
+    plan::{Arg, Formula, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -45,27 +45,23 @@ pub struct BlockedConv {
     pub shuffled: i64,
 }
 
+/// The power of two up to which sizes are tried where they are free: the choice among algorithms
+/// no longer changes beyond it.
+const MOST_SIZE: u32 = 12;
+
 static PAD_CHANNELS: Kernel<NoParams> =
     kernel!(F32_ONLY T, blocked::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
 
 impl BlockedConv {
     /// Chooses the algorithm.
     fn algorithm(&self, cx: &Lower<'_>, geometry: &geometry::Conv) -> Algorithm {
-        let tile = |conv: &conv::Conv<'_>| match cx.constant(1) {
-            Some(_) => conv::winograd_tile(conv, reading(cx)),
-            None => conv::winograd_pays_packed_now(conv).then_some(Tile::Four),
-        };
         // Winograd transforms enlarge the weights, which reduced precision is meant to shrink.
         let may_transform = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
         match self.conv.group {
             1 if shuffled > 1 => Algorithm::Grouped(shuffled),
-            1 if self.nchwc => {
-                match may_transform.then(|| with_numbers(geometry, |g| tile(&g))).flatten() {
-                    Some(tile) => Algorithm::Winograd(tile),
-                    None => Algorithm::Nchwc,
-                }
-            }
+            1 if self.nchwc && may_transform => of_one_group(cx, geometry),
+            1 if self.nchwc => Algorithm::Nchwc,
             1 => Algorithm::NchwToNchwc,
             _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
                 Algorithm::Depthwise
@@ -119,19 +115,39 @@ impl BlockedConv {
     }
 }
 
+/// Chooses between direct convolution and Winograd tiles.
+fn of_one_group(cx: &Lower<'_>, geometry: &geometry::Conv) -> Algorithm {
+    let chosen = |tile: Option<Tile>| tile.map_or(Algorithm::Nchwc, Algorithm::Winograd);
+    if cx.constant(1).is_none() {
+        let pays = with_numbers(geometry, |conv| conv::winograd_pays_packed_now(&conv));
+        return chosen(pays.then_some(Tile::Four));
+    }
+    let reading = reading(cx);
+    let tile = |symbol: i64| {
+        let mut tile = None;
+        geometry.with(&|_| symbol, &mut |conv| tile = conv::winograd_tile(&conv, reading));
+        tile
+    };
+    let mut is_bounded = true;
+    geometry.visit(&mut |dim| is_bounded &= cx.upper(dim).is_some());
+    if is_bounded {
+        return chosen(tile(0));
+    }
+    // The choice of a large and of a small size differ, if those of any do.
+    let tiles = (0..=MOST_SIZE).map(|power| tile(1 << power));
+    match tiles.clone().flatten().next() {
+        Some(tile) if tiles.clone().any(|tile| tile.is_none()) => Algorithm::BySize(tile, reading),
+        tile => chosen(tile),
+    }
+}
+
 /// Calls the kernel that packs weights that are not constant.
 fn pack_at_run_time(
     cx: &mut Lower<'_>,
     algorithm: Algorithm,
     geometry: &geometry::Conv,
 ) -> Result<Operand> {
-    let len = with_numbers(geometry, |conv| match algorithm {
-        Algorithm::Grouped(_) => conv::packed_groups_len(&conv),
-        Algorithm::Winograd(tile) => conv::packed_winograd_len(&conv, tile),
-        Algorithm::Nchwc | Algorithm::NchwToNchwc | Algorithm::Depthwise => {
-            conv::packed_blocks_len(&conv)
-        }
-    });
+    let len = Filters { algorithm, geometry: geometry.clone(), piece: PIECE }.len::<f32>();
     let packed = cx.scratch(DType::F32, Dim::from(len));
     let inputs = vec![cx.input(1)?.into()];
     algorithm.pack(cx, inputs, vec![packed.clone().into()], geometry.clone())?;
@@ -211,19 +227,10 @@ impl Op for BlockedConv {
             Some(weights) => weights,
             None => pack_at_run_time(cx, algorithm, &geometry)?,
         };
-        let scratch = algorithm.scratch().map(|function| scratch_len(cx, &geometry, function));
+        let scratch = algorithm.scratch(cx, &geometry);
         let (inputs, outputs) = self.operands(cx, weights, scratch)?;
         algorithm.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
-}
-
-/// Returns the elements of scratch memory of a kernel.
-fn scratch_len(
-    cx: &mut Lower<'_>,
-    geometry: &geometry::Conv,
-    function: SizeFunction<geometry::Conv>,
-) -> Dim {
-    cx.scratch_len(geometry, function, |most| geometry.scratch_of(most, function))
 }
 
 /// Returns whether constant weights stay in the second-level cache between runs of the model.

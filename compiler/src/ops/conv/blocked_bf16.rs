@@ -66,7 +66,10 @@ pub(super) fn pack_bf16(
                 geometry,
             })
         }
-        Algorithm::Winograd(_) | Algorithm::Depthwise | Algorithm::Grouped(_) => None,
+        Algorithm::Winograd(_)
+        | Algorithm::BySize(..)
+        | Algorithm::Depthwise
+        | Algorithm::Grouped(_) => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::convolution;
 use crate::{
     diag::Result,
+    dim::Dim,
     dtype::DType,
     ir::Lower,
     ops::{
@@ -14,7 +15,7 @@ use crate::{
 use onnxc_runtime::{
     Number,
     kernels::{
-        conv::{self, Tile},
+        conv::{self, Reading, Tile},
         epilogue::Activation,
         weight_precision::Panels,
     },
@@ -27,6 +28,9 @@ pub(super) enum Algorithm {
     Nchwc,
     /// Winograd convolution of NCHWc images with tiles of this size, in one group.
     Winograd(Tile),
+    /// [`Nchwc`](Algorithm::Nchwc) or [`Winograd`](Algorithm::Winograd), as the sizes of a run have
+    /// it, which no bound limits. The weights are packed for both.
+    BySize(Tile, Reading),
     /// Direct convolution of NCHW images to an NCHWc result, in one group.
     NchwToNchwc,
     /// Depthwise convolution of NCHWc images.
@@ -58,6 +62,9 @@ static WINOGRAD: ConvKernel = conv_kernel!(conv::winograd_nchwc);
 pub(super) static NCHW_TO_NCHWC_BF16: ConvKernel =
     conv_kernel!(weight_precision::conv_nchw_to_nchwc_bf16);
 pub(super) static WINOGRAD_BF16: ConvKernel = conv_kernel!(weight_precision::winograd_bf16);
+static BY_SIZE: Kernel<(geometry::ConvBySize, Activation)> = convolution!(F32_ONLY T,
+    conv::conv_by_size_nchwc, operands,
+    |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1));
 static NCHW_TO_NCHWC: ConvKernel = conv_kernel!(conv::conv_nchw_to_nchwc);
 static DEPTHWISE: ConvKernel = convolution!(F32_ONLY T, conv::depthwise_nchwc, operands,
     |f, a, p| f(operands, a.output(0), p.0, p.1));
@@ -77,6 +84,7 @@ impl Algorithm {
     fn parts(self) -> usize {
         match self {
             Algorithm::Winograd(tile) => tile.parts(),
+            Algorithm::BySize(tile, _) => 1 + tile.parts(),
             Algorithm::Nchwc
             | Algorithm::NchwToNchwc
             | Algorithm::Depthwise
@@ -95,6 +103,7 @@ impl Algorithm {
         let kernel = match self {
             Algorithm::Nchwc => &PACK_NCHWC,
             Algorithm::Winograd(_) => &PACK_WINOGRAD,
+            Algorithm::BySize(..) => unreachable!("these weights are constant"),
             Algorithm::NchwToNchwc => &PACK_NCHW_TO_NCHWC,
             Algorithm::Depthwise => &PACK_DEPTHWISE,
             Algorithm::Grouped(shuffled) => {
@@ -116,6 +125,10 @@ impl Algorithm {
         let kernel = match self {
             Algorithm::Nchwc => &NCHWC,
             Algorithm::Winograd(_) => &WINOGRAD,
+            Algorithm::BySize(_, reading) => {
+                let formula = (geometry::ConvBySize { conv: geometry, reading }, f);
+                return cx.call_on(&BY_SIZE, DType::F32, inputs, outputs, formula);
+            }
             Algorithm::NchwToNchwc => &NCHW_TO_NCHWC,
             Algorithm::Depthwise => &DEPTHWISE,
             Algorithm::Grouped(shuffled) => {
@@ -126,18 +139,30 @@ impl Algorithm {
         cx.call_on(kernel, DType::F32, inputs, outputs, (geometry, f))
     }
 
-    /// The function that computes the number of elements of scratch memory, if the kernel needs
-    /// any.
-    pub fn scratch(self) -> Option<SizeFunction<geometry::Conv>> {
-        match self {
-            Algorithm::Nchwc | Algorithm::Grouped(_) => {
-                Some(size_function!(conv::conv_nchwc_scratch))
+    /// The number of elements of scratch memory, if the kernel needs any.
+    pub fn scratch(self, cx: &mut Lower<'_>, geometry: &geometry::Conv) -> Option<Dim> {
+        let function = match self {
+            Algorithm::Nchwc | Algorithm::Grouped(_) => size_function!(conv::conv_nchwc_scratch),
+            Algorithm::Winograd(_) => size_function!(conv::winograd_nchwc_scratch),
+            Algorithm::BySize(_, reading) => {
+                let function = size_function!(conv::conv_by_size_nchwc_scratch);
+                let geometry = geometry::ConvBySize { conv: geometry.clone(), reading };
+                return Some(cx.computed_scratch_len(&geometry, function));
             }
-            Algorithm::Winograd(_) => Some(size_function!(conv::winograd_nchwc_scratch)),
-            Algorithm::NchwToNchwc => Some(size_function!(conv::conv_nchw_to_nchwc_scratch)),
-            Algorithm::Depthwise => None,
-        }
+            Algorithm::NchwToNchwc => size_function!(conv::conv_nchw_to_nchwc_scratch),
+            Algorithm::Depthwise => return None,
+        };
+        Some(scratch_len(cx, geometry, function))
     }
+}
+
+/// Returns the elements of scratch memory of a kernel.
+pub(super) fn scratch_len(
+    cx: &mut Lower<'_>,
+    geometry: &geometry::Conv,
+    function: SizeFunction<geometry::Conv>,
+) -> Dim {
+    cx.scratch_len(geometry, function, |most| geometry.scratch_of(most, function))
 }
 
 /// Packs the constant weights of a convolution in pieces: a few blocks of filters, or a group.
@@ -160,9 +185,10 @@ impl Filters {
     /// The convolution reduced to `count` filters.
     fn with_filters<'a>(&self, conv: &conv::Conv<'a>, count: usize) -> conv::Conv<'a> {
         match self.algorithm {
-            Algorithm::Nchwc | Algorithm::Winograd(_) | Algorithm::NchwToNchwc => {
-                conv::Conv { groups: 1, filters: count, ..*conv }
-            }
+            Algorithm::Nchwc
+            | Algorithm::Winograd(_)
+            | Algorithm::BySize(..)
+            | Algorithm::NchwToNchwc => conv::Conv { groups: 1, filters: count, ..*conv },
             Algorithm::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
             Algorithm::Grouped(_) => *conv,
         }
@@ -172,6 +198,9 @@ impl Filters {
     fn len_of(&self, conv: &conv::Conv<'_>) -> usize {
         match self.algorithm {
             Algorithm::Winograd(tile) => conv::packed_winograd_len(conv, tile),
+            Algorithm::BySize(tile, _) => {
+                conv::packed_blocks_len(conv) + conv::packed_winograd_len(conv, tile)
+            }
             Algorithm::Grouped(_) => conv::packed_groups_len(conv),
             Algorithm::Nchwc | Algorithm::NchwToNchwc | Algorithm::Depthwise => {
                 conv::packed_blocks_len(conv)
@@ -181,6 +210,14 @@ impl Filters {
 
     /// Packs one part of the weights `from` of a convolution.
     fn pack_part<T: Number>(&self, from: &[T], conv: &conv::Conv<'_>, part: usize) -> Vec<T> {
+        if let Algorithm::BySize(tile, _) = self.algorithm {
+            let (algorithm, part) = match part.checked_sub(1) {
+                Some(part) => (Algorithm::Winograd(tile), part),
+                None => (Algorithm::Nchwc, 0),
+            };
+            let geometry = self.geometry.clone();
+            return Filters { algorithm, geometry, ..*self }.pack_part(from, conv, part);
+        }
         let len = match self.algorithm {
             Algorithm::Winograd(tile) => conv::packed_winograd_part_len(conv, tile, part),
             _ => self.len_of(conv),
@@ -191,7 +228,7 @@ impl Filters {
             Algorithm::Nchwc => conv::pack_blocks(from, &mut to, conv, BLOCK),
             Algorithm::NchwToNchwc => conv::pack_blocks(from, &mut to, conv, 1),
             Algorithm::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
-            Algorithm::Grouped(_) => {}
+            Algorithm::Grouped(_) | Algorithm::BySize(..) => {}
         }
         to
     }
@@ -288,6 +325,7 @@ mod tests {
             (filters(Algorithm::Winograd(Tile::Two), [1, 61, 30], 3), 9),
             (filters(Algorithm::Winograd(Tile::Four), [1, 61, 30], 3), 9),
             (filters(Algorithm::Winograd(Tile::TwoApart), [1, 61, 30], 3), 9),
+            (filters(Algorithm::BySize(Tile::Four, Reading::Far), [1, 61, 30], 3), 9),
             (filters(Algorithm::NchwToNchwc, [1, 61, 30], 3), 9),
             (filters(Algorithm::Depthwise, [309, 1, 1], 8), 64),
         ] {

@@ -93,6 +93,12 @@ formulas! {
         weights: conv::WeightLayout,
     }
 
+    /// A convolution that chooses its algorithm when it runs.
+    "kernels::conv::ConvBySize" ConvBySize: conv::ConvBySize<'a> {
+        conv: Conv,
+        reading: conv::Reading,
+    }
+
     /// A causal convolution.
     "kernels::conv::CausalConv" CausalConv: conv::CausalConv {
         batch: Dim,
@@ -161,6 +167,7 @@ formulas! {
 }
 
 choices! {
+    conv::Reading: "kernels::conv::Reading" as "Reading";
     conv::WeightLayout: "kernels::conv::WeightLayout" as "WeightLayout";
     rnn::Direction: "kernels::rnn::Direction" as "Direction";
     rnn::Order: "kernels::rnn::Order" as "Order";

@@ -25,12 +25,13 @@ mod weight_grad;
 
 pub(crate) use axis::{Axis, TapRun};
 pub use blocked::{
-    MAX_SHUFFLED, Reading, Tile, conv_nchw_to_nchwc, conv_nchw_to_nchwc_scratch, conv_nchwc,
-    conv_nchwc_scratch, conv_transpose_nchwc, conv_transpose_nchwc_scratch,
-    conv_weight_grad_nchw_to_nchwc, conv_weight_grad_nchw_to_nchwc_scratch, conv_weight_grad_nchwc,
-    conv_weight_grad_nchwc_scratch, depthwise_conv_weight_grad, depthwise_conv_weight_grad_scratch,
-    depthwise_nchwc, grouped_conv_nchwc, has_blocks, has_nchwc_conv_transpose, pack_blocks,
-    pack_depthwise, pack_depthwise_blocks, pack_group, pack_groups, pack_nchw_to_nchwc, pack_nchwc,
+    ConvBySize, MAX_SHUFFLED, Reading, Tile, conv_by_size_nchwc, conv_by_size_nchwc_scratch,
+    conv_nchw_to_nchwc, conv_nchw_to_nchwc_scratch, conv_nchwc, conv_nchwc_scratch,
+    conv_transpose_nchwc, conv_transpose_nchwc_scratch, conv_weight_grad_nchw_to_nchwc,
+    conv_weight_grad_nchw_to_nchwc_scratch, conv_weight_grad_nchwc, conv_weight_grad_nchwc_scratch,
+    depthwise_conv_weight_grad, depthwise_conv_weight_grad_scratch, depthwise_nchwc,
+    grouped_conv_nchwc, has_blocks, has_nchwc_conv_transpose, pack_blocks, pack_depthwise,
+    pack_depthwise_blocks, pack_group, pack_groups, pack_nchw_to_nchwc, pack_nchwc,
     pack_transposed, pack_winograd, pack_winograd_nchwc, packed_blocks_len, packed_group_len,
     packed_groups_len, packed_transposed_len, packed_winograd_len, packed_winograd_part_len,
     transpose_depthwise, winograd_nchwc, winograd_nchwc_scratch, winograd_pays_in_pairs,

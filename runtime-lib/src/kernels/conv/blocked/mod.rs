@@ -10,6 +10,7 @@
 //! at the edges use a part of the kernel instead.
 
 mod band;
+mod by_size;
 mod columns;
 mod copy;
 mod depthwise;
@@ -28,6 +29,7 @@ use crate::microkernel::{BLOCK, FusedActivation, MAX_TAPS, NchwcConv};
 use crate::simd::bf16_pair::PAIR;
 use crate::threads::{self, By, Piece, Scratch, Share};
 use band::{Band, LARGE, Plane, Unit};
+pub use by_size::{ConvBySize, conv_by_size_nchwc, conv_by_size_nchwc_scratch};
 pub(crate) use columns::{im2col_nchwc, im2col_nchwc_scratch};
 pub use depthwise::{depthwise_nchwc, pack_depthwise_blocks};
 use groups::Groups;
