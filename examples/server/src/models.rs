@@ -44,6 +44,8 @@ impl Models {
         let number = self.replaced.fetch_add(1, Ordering::Relaxed);
         let mapped = MappedFile::create(self.folder.join(format!("{number}.weights")), weights)?;
         let weights = Weights::from(Arc::new(mapped));
+        // Files of other models are rejected before any is read as a whole.
+        let weights = weights.check(Digits::WEIGHT_BYTES, Digits::WEIGHT_LAYOUT)?;
         weights.verify()?;
         let model = Arc::new(Digits::with_weights(weights)?);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
