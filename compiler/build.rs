@@ -10,8 +10,12 @@ use std::{
 };
 
 /// The folders of the crates in the workspace, with the names of the crates.
-const CRATES: [(&str, &str); 3] =
-    [("compiler", "onnxc"), ("proto", "onnxc-proto"), ("runtime-lib", "onnxc-runtime")];
+const CRATES: [(&str, &str); 4] = [
+    ("compiler", "onnxc"),
+    ("proto", "onnxc-proto"),
+    ("runtime-lib", "onnxc-runtime"),
+    ("runtime-lib/macros", "onnxc-runtime-macros"),
+];
 
 /// The files of a crate, and the folder of its source.
 const PARTS: [&str; 6] =

@@ -14,7 +14,8 @@ use crate::{
     CompiledModel, Module, Options, check,
     diag::{Diagnostic, DiagnosticSink, Diagnostics, Severity},
     emit::{self, Source, Style, WeightsIn},
-    export, file,
+    export,
+    file::{self, Replacement},
     import::{self, Imported},
     ir::{self, Graph},
     limits::Limit,
@@ -25,7 +26,10 @@ use crate::{
 use bytes::Bytes;
 use onnxc_proto::ModelProto;
 use proc_macro2::TokenStream;
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// Compiles models with one set of options.
 ///
@@ -151,18 +155,37 @@ impl<'a> Compiler<'a> {
         Ok(CompiledModel { plans, module, weights_file, files, warnings, model: None })
     }
 
-    /// Compiles the bytes of the model file at `path` to the items of a module, which include the
-    /// weights.
+    /// Compiles the bytes of the model file at `path` to the items of a module. The weights are
+    /// written to the file `weights`, or if there is none they are in the items.
     ///
     /// # Errors
     ///
-    /// Returns the diagnostics of the options or of the model.
-    pub fn module_items(&mut self, model: Bytes, path: &Path) -> Result<ModuleItems, Diagnostics> {
+    /// Returns the diagnostics of the options or of the model, or an error if the weights cannot be
+    /// written.
+    pub fn module_items(
+        &mut self,
+        model: Bytes,
+        path: &Path,
+        weights: Option<&Path>,
+    ) -> Result<ModuleItems, Diagnostics> {
         let (Planned { plans, files }, sha256) = self.plan_and_hash(&model)?;
         let source = self.source(sha256, Some(path), &files);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let style = Style { source, ..self.options.style(plans.infer(), &stem)? };
-        self.fit_in_module(plans.infer())?;
+        let weights = match weights.and_then(|file| Some((file, file.to_str()?))) {
+            Some((file, name)) => {
+                if emit::has_weights(&plans) {
+                    let write = |out: &mut dyn Write| emit::write_weights(&plans.all(), out);
+                    Replacement::of(file, write)?.put()?;
+                }
+                WeightsIn::File(name.to_owned())
+            }
+            None => {
+                self.fit_in_module(plans.infer())?;
+                WeightsIn::Module
+            }
+        };
+        let style = Style { weights, ..style };
         let (items, warnings) = (emit::items(&plans, &style), self.take_warnings());
         Ok(ModuleItems { items, warnings, files })
     }

@@ -6,7 +6,8 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use std::{
     env,
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 use syn::{LitStr, Result};
 
@@ -20,7 +21,7 @@ pub fn expand(arguments: &Arguments) -> Result<TokenStream> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     options.settings.directory = Some(directory.to_owned());
     let ModuleItems { items, warnings, files } = Compiler::new(&options)
-        .module_items(model, &path)
+        .module_items(model, &path, weights_file().as_deref())
         .map_err(|diagnostics| error(diagnostics.within(&place).to_string()))?;
     let beside = files.iter().map(|file| directory.join(file));
     let sources = [path.clone()].into_iter().chain(beside).map(|path| track_file(&path, literal));
@@ -42,6 +43,30 @@ fn warning(text: &str, literal: &LitStr) -> TokenStream {
     )
 }
 
+/// Returns a path for the weights of a model, from which the program includes them: in the folder
+/// of the other files that rustc writes for this crate, and with their name. Returns `None` if
+/// another program than rustc expands the macro, or nobody names these.
+fn weights_file() -> Option<PathBuf> {
+    /// The number of models in this crate so far. Macros are expanded in the same order each time.
+    static MODELS: AtomicUsize = AtomicUsize::new(0);
+
+    let arguments: Vec<String> = env::args().collect();
+    let (directory, name) = (value(&arguments, "--out-dir")?, value(&arguments, "--crate-name")?);
+    let codegen = arguments.iter().map(|word| word.strip_prefix("-C").unwrap_or(word));
+    let extra = codegen.filter_map(|word| word.strip_prefix("extra-filename=")).next_back();
+    let model = MODELS.fetch_add(1, Ordering::Relaxed);
+    let file = format!("{name}{}-{model}.weights", extra.unwrap_or_default());
+    absolute(Path::new(directory).join(file)).ok()
+}
+
+/// Returns the value of an argument: `--name value` or `--name=value`.
+fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
+    arguments.iter().enumerate().find_map(|(i, word)| match word.strip_prefix(name)? {
+        "" => arguments.get(i + 1).map(String::as_str),
+        value => value.strip_prefix('='),
+    })
+}
+
 /// Returns the absolute path of the model: in the package, or else in the folder of the file that
 /// calls the macro.
 fn locate(literal: &LitStr) -> Result<PathBuf> {
@@ -49,7 +74,7 @@ fn locate(literal: &LitStr) -> Result<PathBuf> {
     let file = literal.span().unwrap().local_file();
     let beside = file.as_deref().and_then(Path::parent).map(Path::to_owned);
     let mut paths = [package, beside].into_iter().flatten().map(|base| base.join(literal.value()));
-    let found = paths.find(|path| path.is_file()).and_then(|path| std::path::absolute(path).ok());
+    let found = paths.find(|path| path.is_file()).and_then(|path| absolute(path).ok());
     found.ok_or_else(|| {
         let text = format!(
             "there is no file `{}`, neither in the package nor beside this file",

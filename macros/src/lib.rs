@@ -52,7 +52,8 @@ use syn::parse_macro_input;
 ///
 /// Quote a name that is not an identifier: `dims("sequence length" = 32)`.
 ///
-/// rustc reads the model again to track its changes. Compile models of gigabytes in a build script,
+/// rustc reads the model again to track its changes, but leaves the weights to the assembler: the
+/// macro writes them to a file in the target folder. Compile models of gigabytes in a build script,
 /// with `onnxc::Builder`.
 #[proc_macro]
 pub fn include_onnx(input: TokenStream) -> TokenStream {

@@ -13,8 +13,9 @@
 //! Without features the crate needs only `core`. `alloc` adds the heap, `std` the detection of the
 //! processor's SIMD level, `half` the element types `f16` and `bf16`; `threads` runs large kernels
 //! on several threads, `safetensors` writes and reads trained variables, `ndarray` converts views
-//! from and to the arrays of that crate, `image` adds the decoders of image files. `std` and `half`
-//! are on by default.
+//! from and to the arrays of that crate, `image` adds the decoders of image files, and
+//! `link-weights` leaves the weights files of modules to the assembler. `std`, `half` and
+//! `link-weights` are on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

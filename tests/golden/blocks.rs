@@ -245,9 +245,8 @@ mod blocks {
     const CODES_2: Slot<u32> = Slot::new(384, 64); // [2, 1, 16], packed
     const SCALES_2: Slot<f32> = Slot::new(640, 16); // , packed
 
-    static WEIGHTS: &Aligned<[u8; 704]> = &Aligned::of_file(
-        include_bytes!("blocks.weights"),
-        Blocks::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 704]> = ::onnxc_runtime::include_weights!(
+        "blocks.weights", Blocks::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -314,9 +314,8 @@ mod defaults {
 
     static STRINGS: [&[&str]; 1] = [&["low", "high"]];
 
-    static WEIGHTS: &Aligned<[u8; 192]> = &Aligned::of_file(
-        include_bytes!("defaults.weights"),
-        Defaults::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 192]> = ::onnxc_runtime::include_weights!(
+        "defaults.weights", Defaults::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

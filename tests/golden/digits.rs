@@ -307,9 +307,8 @@ mod digits {
         beta: 1.0,
     };
 
-    static WEIGHTS: &Aligned<[u8; 58304]> = &Aligned::of_file(
-        include_bytes!("digits.weights"),
-        Digits::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 58304]> = ::onnxc_runtime::include_weights!(
+        "digits.weights", Digits::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

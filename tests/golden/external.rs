@@ -157,9 +157,8 @@ mod external {
         b: &[1],
     };
 
-    static WEIGHTS: &Aligned<[u8; 64]> = &Aligned::of_file(
-        include_bytes!("external.weights"),
-        External::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 64]> = ::onnxc_runtime::include_weights!(
+        "external.weights", External::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -468,9 +468,8 @@ mod learn {
         b: &[],
     };
 
-    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned::of_file(
-        include_bytes!("learn.weights"),
-        Learn::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 512]> = ::onnxc_runtime::include_weights!(
+        "learn.weights", Learn::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

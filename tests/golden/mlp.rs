@@ -215,9 +215,8 @@ mod mlp {
 
     const LOGITS_AXIS: Axis = Axis { outer: 1, len: 2, inner: 1 };
 
-    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned::of_file(
-        include_bytes!("mlp.weights"),
-        Mlp::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 512]> = ::onnxc_runtime::include_weights!(
+        "mlp.weights", Mlp::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -419,9 +419,8 @@ mod network {
     const B: Slot<f32> = Slot::new(320, 4);
     const V: Slot<f32> = Slot::new(384, 8); // [2, 4, 1]
 
-    static WEIGHTS: &Aligned<[u8; 448]> = &Aligned::of_file(
-        include_bytes!("network.weights"),
-        Network::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 448]> = ::onnxc_runtime::include_weights!(
+        "network.weights", Network::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

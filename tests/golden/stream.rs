@@ -251,9 +251,8 @@ mod stream {
         b: &[1],
     };
 
-    static WEIGHTS: &Aligned<[u8; 576]> = &Aligned::of_file(
-        include_bytes!("stream.weights"),
-        Stream::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 576]> = ::onnxc_runtime::include_weights!(
+        "stream.weights", Stream::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -280,6 +280,18 @@ fn a_module_does_not_compile_with_the_weights_of_another() {
     assert!(text.contains("was generated with another module"), "{text}");
     let text = compile(&file[..file.len() - Trailer::BYTES]);
     assert!(text.contains("the weights file has no trailer"), "{text}");
+    fs::remove_file(&weights).expect("the file was written above");
+    let text = String::from_utf8(rustc(&module, "2024", "lib").stderr);
+    let text = text.expect("messages are UTF-8");
+    assert!(text.contains("couldn't read"), "{text}");
+}
+
+#[test]
+fn modules_in_any_folder_include_their_weights() {
+    let directory = scratch("interface_folder").join("it's {a} folder");
+    fs::create_dir_all(&directory).expect("the scratch directory is writable");
+    compile_module(&directory, "mlp", "mlp", &[]);
+    run_program(&directory, "included");
 }
 
 #[test]

@@ -140,10 +140,9 @@ pub fn module(plans: &Plans, style: &Style) -> Module {
     Module { code: format::print(tokens(plans, style, &[])) }
 }
 
-/// Generates the items of a module, including its weights, for a macro.
+/// Generates the items of a module for a macro.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
-    let style = Style { weights: WeightsIn::Module, ..style.clone() };
-    format::strip_marks(tokens(plans, &style, &docs::notes(plans.infer(), &style)))
+    format::strip_marks(tokens(plans, style, &docs::notes(plans.infer(), style)))
 }
 
 /// Returns whether the module of these plans has weights.

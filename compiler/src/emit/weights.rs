@@ -133,18 +133,18 @@ pub fn item(plans: &[&Plan], cx: &Context, style: &Style) -> TokenStream {
     let (aligned, model) = (cx.imports.item("arena::Aligned"), &cx.model);
     let weights = match &style.weights {
         WeightsIn::File(name) | WeightsIn::Caller(name) => {
-            quote!(#aligned::of_file(include_bytes!(#name), #model::WEIGHT_LAYOUT))
+            quote!(::onnxc_runtime::include_weights!(#name, #model::WEIGHT_LAYOUT))
         }
         WeightsIn::Module => {
             let mut blob = Vec::new();
             write(plans, &mut blob).expect("writing to a vector returns no error");
             let literal = Literal::byte_string(&blob);
-            quote!(#aligned(*#literal))
+            quote!(&#aligned(*#literal))
         }
     };
     let len = Literal::usize_unsuffixed(plans.first().map_or(0, |plan| plan.weight_bytes));
     quote! {
         blank!();
-        static WEIGHTS: &#aligned<[u8; #len]> = &#weights;
+        static WEIGHTS: &#aligned<[u8; #len]> = #weights;
     }
 }

@@ -1,5 +1,6 @@
 //! Names of dimensions: the model's own, and those of dimensions that it does not name.
 
+use crate::ident;
 use onnxc_proto::{
     GraphProto, TypeProto,
     tensor_shape_proto::{Dimension, dimension::Value::DimParam},
@@ -41,6 +42,22 @@ impl GivenNames {
     /// as `input_0`, which differs from all given names.
     pub fn label(&self, dim: &Dimension, value: &str, axis: usize) -> String {
         dimension_name(dim).map_or_else(|| self.unnamed(value, axis), str::to_owned)
+    }
+
+    /// Returns whether `name`, the name in the module of the dimension called `label`, means this
+    /// dimension only.
+    pub fn allow(&self, name: &str, label: &str) -> bool {
+        !self.0.iter().any(|other| other != label && (other == name || ident::snake(other) == name))
+    }
+
+    /// Returns the label of the dimension that `name` means: a label, or the name in the module of
+    /// one label.
+    pub fn meant_by<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut labels = self.0.iter().filter(|label| ident::snake(label) == name);
+        match (self.0.contains(name), labels.next(), labels.next()) {
+            (false, Some(label), None) => label,
+            _ => name,
+        }
     }
 
     /// Returns the name of an axis that has none.
@@ -116,6 +133,24 @@ mod tests {
         ] {
             assert_eq!(types(inputs, dims), Ok(expected.to_owned()), "{dims:?}");
         }
+    }
+
+    #[test]
+    fn a_dimension_has_its_name_in_the_module_too() {
+        let inputs = "float[p2o.DynamicDimension.0, \"Batch Size\", \"?\"] X";
+        for (dims, expected) in [
+            (&["p2o_dynamic_dimension_0=2", "batch_size=3", "x_2=4"][..], "float[2, 3, 4]"),
+            (&["p2o.DynamicDimension.0=2", "Batch Size=3", "X_2=4"], "float[2, 3, 4]"),
+            (&["p2o_dynamic_dimension_0=batch_size"], "float[batch_size, batch_size, x_2]"),
+            (&["x_2=batch_size", "batch_size=5"], "float[p2o_dynamic_dimension_0, 5, 5]"),
+        ] {
+            assert_eq!(types(inputs, dims), Ok(expected.to_owned()), "{dims:?}");
+        }
+        // A name that could mean two dimensions means the one that has it.
+        let clash = "float[Batch, batch] x";
+        assert_eq!(types(clash, &["batch=3"]), Ok("float[batch, 3]".into()));
+        let error = types("float[Batch, \"BATCH\"] x", &["batch=3"]);
+        assert!(error.expect_err("two dimensions have it").to_string().contains("no dimension"));
     }
 
     #[test]

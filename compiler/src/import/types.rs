@@ -62,17 +62,20 @@ impl<'a> Dimensions<'a> {
         if let Some(dim) = self.symbols.get(label) {
             return dim.clone();
         }
-        let given = self.settings.dims.get(label);
-        if given.is_some() {
-            self.used.insert(label.to_owned());
+        let given = self.setting(label);
+        if let Some((name, _)) = given {
+            self.used.insert(name.clone());
         }
         let dim = match given {
-            Some(Size::Fixed(n)) => (*n).into(),
-            Some(Size::Same(other)) if !is_cyclic(&self.settings.dims, label) => self.named(other),
+            Some((_, Size::Fixed(n))) => (*n).into(),
+            Some((name, Size::Same(other))) if !is_cyclic(&self.settings.dims, name) => {
+                let other = self.given.meant_by(other).to_owned();
+                self.named(&other)
+            }
             other => {
                 let name = self.names.unique(ident::snake(label));
                 let max = match other {
-                    Some(Size::Between(_, most)) => Some(*most),
+                    Some((_, Size::Between(_, most))) => Some(*most),
                     _ => None,
                 };
                 let known = Known { label: label.to_owned(), max };
@@ -82,6 +85,16 @@ impl<'a> Dimensions<'a> {
         };
         self.symbols.insert(label.to_owned(), dim.clone());
         dim
+    }
+
+    /// The size that the user sets for the dimension called `label`, with the name that the user
+    /// gives to the dimension: the label, or the name in the module.
+    fn setting(&self, label: &str) -> Option<(&'a String, &'a Size)> {
+        let dims = &self.settings.dims;
+        dims.get_key_value(label).or_else(|| {
+            let name = ident::snake(label);
+            dims.get_key_value(&name).filter(|_| self.given.allow(&name, label))
+        })
     }
 
     /// The sizes of the axes that the user sets for the value called `value`.

@@ -471,9 +471,8 @@ mod digits {
         high: 127,
     };
 
-    static WEIGHTS: &Aligned<[u8; 15029]> = &Aligned::of_file(
-        include_bytes!("digits.weights"),
-        Digits::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 15029]> = ::onnxc_runtime::include_weights!(
+        "digits.weights", Digits::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -8,6 +8,7 @@ mod access;
 mod dynamic;
 #[cfg(feature = "alloc")]
 mod gaps;
+mod include;
 #[cfg(feature = "alloc")]
 mod layout;
 mod trailer;
@@ -16,6 +17,9 @@ mod weights;
 pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 #[cfg(feature = "alloc")]
 pub use dynamic::{DynamicArena, DynamicSlot, Layout};
+#[cfg(feature = "link-weights")]
+#[doc(hidden)]
+pub use include::find_weights;
 #[cfg(feature = "alloc")]
 pub use layout::{Buffer, lay_out};
 pub use trailer::{Checksum, Trailer};

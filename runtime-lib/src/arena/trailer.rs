@@ -92,6 +92,24 @@ impl Weights {
     }
 }
 
+impl Trailer {
+    /// Checks the trailer of a weights file that a module includes.
+    ///
+    /// # Panics
+    ///
+    /// Panics, which ends the compilation of the module, unless the file has the layout `layout`.
+    #[doc(hidden)]
+    pub const fn assert_layout(file: &[u8], layout: u64) {
+        let trailer = Trailer::of(file).expect(
+            "the weights file has no trailer: generate the module and its weights file again",
+        );
+        assert!(
+            trailer.layout == layout,
+            "the weights file was generated with another module: generate both again"
+        );
+    }
+}
+
 impl<const N: usize> Aligned<[u8; N]> {
     /// Returns the weights of a file that a module includes.
     ///
@@ -100,12 +118,10 @@ impl<const N: usize> Aligned<[u8; N]> {
     /// Panics, which ends the compilation of the module, unless the file is a weights file of the
     /// module.
     pub const fn of_file<const FILE: usize>(file: &[u8; FILE], layout: u64) -> Aligned<[u8; N]> {
-        let trailer = Trailer::of(file).expect(
-            "the weights file has no trailer: generate the module and its weights file again",
-        );
+        Trailer::assert_layout(file, layout);
         assert!(
-            trailer.layout == layout && FILE == N + Trailer::BYTES,
-            "the weights file was generated with another module: generate both again"
+            FILE == N + Trailer::BYTES,
+            "the size of the weights file is not that of its layout: generate it again"
         );
         let weights = file.first_chunk::<N>();
         Aligned(*weights.expect("the assertion above says that the file is longer"))

@@ -119,7 +119,7 @@ mod tests {
         let found = cargo.current_dir(&copy).output().expect("cargo runs this test");
         let text = String::from_utf8_lossy(&found.stdout);
         assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-        for name in ["onnxc", "onnxc-proto", "onnxc-runtime"] {
+        for name in ["onnxc", "onnxc-proto", "onnxc-runtime", "onnxc-runtime-macros"] {
             assert!(text.contains(&format!("\"name\":\"{name}\"")), "{text}");
         }
         drop(fs::remove_dir_all(cache));

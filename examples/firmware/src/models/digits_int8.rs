@@ -494,9 +494,8 @@ mod digits_int8 {
         inner_step: 0,
     };
 
-    static WEIGHTS: &Aligned<[u8; 16576]> = &Aligned::of_file(
-        include_bytes!("digits_int8.weights"),
-        DigitsInt8::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 16576]> = ::onnxc_runtime::include_weights!(
+        "digits_int8.weights", DigitsInt8::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -1057,9 +1057,8 @@ mod digits_learner {
         norm_coefficient: 0.0,
     };
 
-    static WEIGHTS: &Aligned<[u8; 96384]> = &Aligned::of_file(
-        include_bytes!("digits_learner.weights"),
-        DigitsLearner::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 96384]> = ::onnxc_runtime::include_weights!(
+        "digits_learner.weights", DigitsLearner::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

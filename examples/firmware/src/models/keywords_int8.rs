@@ -717,9 +717,8 @@ mod keywords_int8 {
         inner: 1,
     };
 
-    static WEIGHTS: &Aligned<[u8; 28160]> = &Aligned::of_file(
-        include_bytes!("keywords_int8.weights"),
-        KeywordsInt8::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 28160]> = ::onnxc_runtime::include_weights!(
+        "keywords_int8.weights", KeywordsInt8::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);
