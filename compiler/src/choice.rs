@@ -1,6 +1,9 @@
 //! Options whose values are keywords.
 
-use crate::diag::{Code, Diagnostic, Result, quoted};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    ident,
+};
 
 /// A type whose values are keywords on the command line and in the macro. `choices!` implements it,
 /// together with `FromStr` and `Display`.
@@ -23,7 +26,11 @@ pub(crate) fn parse<T: Choice>(word: &str) -> Result<T> {
     found.copied().ok_or_else(|| {
         let words: Vec<String> = T::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
         let message = format!("expected {}, found {}", words.join(" or "), quoted(word));
-        Diagnostic::new(Code::BadOption, message)
+        let error = Diagnostic::new(Code::BadOption, message);
+        match ident::nearest(word, T::WORDS.iter().map(|(word, _)| *word)) {
+            Some(near) => error.help(format!("did you mean `{near}`?")),
+            None => error,
+        }
     })
 }
 

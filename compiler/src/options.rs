@@ -175,8 +175,11 @@ impl Options {
     /// Returns an error if `text` has another form, or if the limit is set already.
     pub fn limit(&mut self, text: &str) -> Result {
         let (name, number) = split(text, "--limit NAME=N")?;
-        let number = byte_count::parse("limit", number)?;
-        insert_once(&mut self.settings.limits.set, "limit", name, name.parse()?, number)
+        let limit = name.parse()?;
+        let message = format!("the limit {} is a number, found {}", quoted(name), quoted(number));
+        let number =
+            byte_count::parse("limit", number).map_err(|error| Diagnostic { message, ..error })?;
+        insert_once(&mut self.settings.limits.set, "limit", name, limit, number)
     }
 
     /// Reads external data from the directory of the model at `path`, unless another is set.

@@ -304,7 +304,7 @@ fn an_unknown_operator_is_an_error() {
     let text = message(&output);
     assert!(text.contains("`Relux`") && text.contains("`Softmix`"), "{text}");
     assert!(output.stdout.is_empty());
-    assert!(message(&run(["ops", "relu"])).contains("there is `Relu`"));
+    assert!(message(&run(["ops", "relu"])).contains("did you mean `Relu`?"));
     let known = run(["ops", "Relu"]);
     assert_success(&known);
     assert!(known.stdout.starts_with(b"Relu (ai.onnx)"));

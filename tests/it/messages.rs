@@ -77,7 +77,9 @@ fn wrong_names() -> Vec<Case> {
         relu("unknown_option", "model.onnxtxt --optimise size"),
         case("misspelled_command", "inspekt", &[]),
         relu("unknown_command", "inspekt model.onnxtxt"),
+        relu("unknown_option_as_json", "model.onnxtxt --optimise size --message-format json"),
         relu("unknown_code", "explain E9999"),
+        case("unknown_operator_name", "ops Sofmax", &[]),
         relu("bad_bytes", "model.onnxtxt --max-arena 200Q"),
         relu("bad_dimension", "model.onnxtxt --dim batch_size=2x"),
         relu("negative_dimension", "model.onnxtxt --dim batch_size=-1"),
@@ -97,6 +99,19 @@ fn wrong_names() -> Vec<Case> {
         relu("free_sizes", "bench model.onnxtxt"),
         case("no_model", "-o model.rs", &[]),
         relu("excluded_options", "model.onnxtxt --optimize size --precision bf16"),
+        relu("option_of_other_tools", "model.onnxtxt --batch 1"),
+        relu("value_of_other_tools", "model.onnxtxt --precision fp16"),
+        case("command_of_other_tools", "compile model.onnx", &[]),
+        relu("negative_bytes", "model.onnxtxt --max-arena -5"),
+        relu("bad_limit", "model.onnxtxt --limit nodes=many"),
+        relu("unknown_limit", "model.onnxtxt --limit nods=10"),
+        relu("no_number", "compare model.onnxtxt --rtol high"),
+        relu("no_seconds", "bench model.onnxtxt --seconds ten"),
+        relu("missing_test_folder", "test models"),
+        relu("new_here", "new . model.onnxtxt --kind server"),
+        relu("no_training", "bench model.onnxtxt --step"),
+        relu("value_as_input", "run model.onnxtxt --input image=1,2"),
+        relu("compare_other_runtime", "compare model.onnxtxt --with tensorflow"),
     ]
 }
 
@@ -137,6 +152,22 @@ fn faulty_models() -> Vec<Case> {
              { t = Add (a, x) y = Add (t, b) }",
         ),
         model("missing_attribute", COMPILE, "g (float[2] x) => (y)\n{ y = Cast (x) }"),
+        model(
+            "few_axes",
+            COMPILE,
+            "g (float[2, 3, 8] x, float[4, 3, 3, 3] w) => (y)\n{ y = Conv (x, w) }",
+        ),
+        model(
+            "long_parameter",
+            COMPILE,
+            "g (float[1, 3, 4] x, float[4] s, float[3] b, float[3] m, float[3] v) => (y)\n\
+             { y = BatchNormalization (x, s, b, m, v) }",
+        ),
+        model(
+            "unknown_attribute",
+            COMPILE,
+            "g (float[2] x) => (y)\n{ y = Softmax <axes = 0> (x) }",
+        ),
         model("wrong_type", COMPILE, "g (int64[2] x) => (y)\n{ y = Sigmoid (x) }"),
     ]
 }
@@ -211,6 +242,19 @@ fn faulty_references() -> Vec<Case> {
     ]
 }
 
+/// Reports on data that does not fit the model.
+fn faulty_reports() -> Vec<Case> {
+    let report = |name, options: &str| {
+        model(name, &format!("report model.onnxtxt --dim batch_size=1 {options}"), RELU)
+    };
+    vec![
+        report("report_no_data", "--data values.npz"),
+        report("report_other_data", "--data model.onnxtxt"),
+        report("report_no_input", "--data ."),
+        report("report_not_measured", "--runtime 0.1"),
+    ]
+}
+
 /// Reductions of a model that shows nothing.
 fn faulty_reductions() -> Vec<Case> {
     let reduce = |name, options: &str| {
@@ -234,7 +278,8 @@ fn array(element: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 /// Returns all cases.
 fn cases() -> Vec<Case> {
     let models = [foreign_files(), wrong_names(), faulty_models(), faulty_bytes()].concat();
-    [models, faulty_inputs(), faulty_references(), faulty_reductions()].concat()
+    let commands = [faulty_references(), faulty_reports(), faulty_reductions()].concat();
+    [models, faulty_inputs(), commands].concat()
 }
 
 #[test]

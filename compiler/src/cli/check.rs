@@ -33,15 +33,9 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    let shared = options.shared.options().map_err(Diagnostics::from);
-    let shared = match shared.and_then(|shared| shared.validate().map(|()| shared)) {
-        Ok(shared) => shared,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            return ExitCode::FAILURE;
-        }
-    };
+pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
+    let shared = options.shared.options()?;
+    shared.validate()?;
     let mut all_valid = true;
     for (i, model) in options.models.iter().enumerate() {
         let (number, count) = (i + 1, options.models.len());
@@ -55,7 +49,7 @@ pub fn run(options: &Options) -> ExitCode {
             Err(unreadable) => message::print(&unreadable.into()),
         }
     }
-    if all_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(message::judge(all_valid))
 }
 
 fn text(model: &Path, report: CheckReport) {

@@ -40,22 +40,16 @@ pub struct Compile {
 }
 
 /// Runs the command.
-pub fn run(command: &Compile) -> ExitCode {
-    let jobs = match jobs(command) {
-        Ok(jobs) => jobs,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            return ExitCode::FAILURE;
-        }
-    };
-    let mut failed = false;
+pub fn run(command: &Compile) -> Result<ExitCode, Diagnostics> {
+    let jobs = jobs(command)?;
+    let mut all_compile = true;
     for (model, module) in jobs {
         if let Err(diagnostics) = compile(command, model, module) {
             message::print(&diagnostics);
-            failed = true;
+            all_compile = false;
         }
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    Ok(message::judge(all_compile))
 }
 
 /// Returns each model, and the path of its module. Without a path, the module is printed.

@@ -1,7 +1,6 @@
 //! `onnxc explain`: explains the codes of diagnostics.
 
-use onnxc::diag::{Code, quoted};
-use std::process::ExitCode;
+use onnxc::diag::{Code, Diagnostic, Result, quoted};
 
 /// Explains the code of a diagnostic, such as E0105, or lists all codes
 #[derive(clap::Args)]
@@ -11,18 +10,19 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &Options) -> Result {
     let Some(text) = &options.code else {
         for code in Code::ALL {
             outln!("{code}  {}", code.summary());
         }
-        return ExitCode::SUCCESS;
+        return Ok(());
     };
     let number = text.trim_start_matches(['E', 'e']).parse().ok();
     let Some(code) = number.and_then(Code::from_number) else {
-        eprintln!("error: there is no code {}; `onnxc explain` lists all", quoted(text));
-        return ExitCode::FAILURE;
+        let message = format!("there is no code {}", quoted(text));
+        let help = "`onnxc explain` lists all";
+        return Err(Diagnostic::new(Code::BadOption, message).help(help));
     };
     outln!("{code}: {}", code.explanation());
-    ExitCode::SUCCESS
+    Ok(())
 }

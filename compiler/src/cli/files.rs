@@ -45,10 +45,9 @@ pub fn bytes(path: &Path) -> Result<Bytes> {
 /// Reads a value in the format of the file's extension. In `.pb` it has type `ty`, or is a tensor
 /// without one.
 pub fn read(path: &Path, ty: Option<&TypeProto>) -> Result<Value> {
-    let bytes = bytes(path)?;
     let value = match path.extension().and_then(|end| end.to_str()) {
-        Some("npy") => npy::read(&bytes).map(Value::Tensor),
-        Some("pb") => import::value::read(bytes, ty),
+        Some("npy") => npy::read(&bytes(path)?).map(Value::Tensor),
+        Some("pb") => import::value::read(bytes(path)?, ty),
         _ => {
             let message = "values are read from files whose names end in `.npy` or `.pb`";
             Err(Diagnostic::new(Code::BadOption, message).help(npy::SAVE))

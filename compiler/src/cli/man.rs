@@ -1,10 +1,9 @@
 //! `onnxc man -o DIR`: writes the manual pages.
 
-use super::message;
 use clap::Command;
 use clap_mangen::Man;
 use onnxc::{diag::Result, file, write_if_changed};
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf};
 
 /// Writes a manual page for the program, and one for each command
 #[derive(clap::Args)]
@@ -15,17 +14,7 @@ pub struct Options {
 }
 
 /// Runs the command, for the command line of `program`.
-pub fn run(options: &Options, program: Command) -> ExitCode {
-    match write(options, program) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            message::print(&error.into());
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn write(options: &Options, mut program: Command) -> Result {
+pub fn run(options: &Options, mut program: Command) -> Result {
     fs::create_dir_all(&options.output).map_err(file::refused(&options.output))?;
     program.build();
     let is_listed = |command: &&Command| command.get_name() != "help" && !command.is_hide_set();

@@ -8,6 +8,7 @@ use onnxc::{
 use std::{
     env,
     io::{self, IsTerminal},
+    process::{ExitCode, Termination},
     sync::OnceLock,
 };
 
@@ -34,6 +35,22 @@ static FORMAT: OnceLock<Format> = OnceLock::new();
 /// Sets the form of all diagnostics.
 pub fn start(options: Options) {
     FORMAT.get_or_init(|| options.message_format);
+}
+
+/// Returns the exit status for the outcome of a command. Prints its diagnostics.
+pub fn status(outcome: Result<impl Termination, impl Into<Diagnostics>>) -> ExitCode {
+    match outcome {
+        Ok(status) => status.report(),
+        Err(diagnostics) => {
+            print(&diagnostics.into());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the exit status of a command that judges something.
+pub fn judge(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Prints diagnostics to standard error.

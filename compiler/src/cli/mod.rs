@@ -40,11 +40,13 @@ mod show;
 mod sources;
 mod test;
 mod train_prep;
+mod usage;
 mod verify;
 
 use clap::{CommandFactory, Parser};
+use message::status;
 use onnxc::{
-    diag::{Code, Diagnostic, quoted},
+    diag::{Code, Diagnostic, Diagnostics, quoted},
     ident,
 };
 use std::{
@@ -93,7 +95,10 @@ enum Command {
 
 /// Runs the command of the command line.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::print(error),
+    };
     message::start(cli.message);
     progress::start(cli.progress);
     let status = run_command(cli.command, &cli.compile);
@@ -103,30 +108,31 @@ pub fn main() -> ExitCode {
 
 fn run_command(command: Option<Command>, compile: &compile::Compile) -> ExitCode {
     match command {
-        None => match find_misplaced_command(&compile.models) {
-            Some(error) => {
-                message::print(&error.into());
-                ExitCode::FAILURE
-            }
-            None => compile::run(compile),
-        },
-        Some(Command::Bench(options)) => bench::run(&options),
-        Some(Command::Check(options)) => check::run(&options),
-        Some(Command::Compare(options)) => compare::run(&options),
+        None => status(run_without_command(compile)),
+        Some(Command::Bench(options)) => status(bench::run(&options)),
+        Some(Command::Check(options)) => status(check::run(&options)),
+        Some(Command::Compare(options)) => status(compare::run(&options)),
         Some(Command::Completions(options)) => completions::run(&options, Cli::command()),
-        Some(Command::Explain(options)) => explain::run(&options),
-        Some(Command::Inspect(options)) => inspect::run(&options),
-        Some(Command::Man(options)) => man::run(&options, Cli::command()),
-        Some(Command::New(options)) => new::run(&options),
-        Some(Command::Ops(options)) => ops::run(&options),
-        Some(Command::Optimize(options)) => optimize::run(&options),
-        Some(Command::Reduce(options)) => reduce::run(&options),
+        Some(Command::Explain(options)) => status(explain::run(&options)),
+        Some(Command::Inspect(options)) => status(inspect::run(&options)),
+        Some(Command::Man(options)) => status(man::run(&options, Cli::command())),
+        Some(Command::New(options)) => status(new::run(&options)),
+        Some(Command::Ops(options)) => status(ops::run(&options)),
+        Some(Command::Optimize(options)) => status(optimize::run(&options)),
+        Some(Command::Reduce(options)) => status(reduce::run(&options)),
         Some(Command::Reference(options)) => reference::run(&options, Cli::command()),
-        Some(Command::Report(options)) => report::run(&options),
-        Some(Command::Run(options)) => run::run(&options),
-        Some(Command::Show(options)) => show::run(&options),
-        Some(Command::Test(options)) => test::run(&options),
-        Some(Command::TrainPrep(options)) => train_prep::run(&options),
+        Some(Command::Report(options)) => status(report::run(&options)),
+        Some(Command::Run(options)) => status(run::run(&options)),
+        Some(Command::Show(options)) => status(show::run(&options)),
+        Some(Command::Test(options)) => status(test::run(&options)),
+        Some(Command::TrainPrep(options)) => status(train_prep::run(&options)),
+    }
+}
+
+fn run_without_command(compile: &compile::Compile) -> Result<ExitCode, Diagnostics> {
+    match find_misplaced_command(&compile.models) {
+        Some(error) => Err(error.into()),
+        None => compile::run(compile),
     }
 }
 
@@ -151,11 +157,31 @@ fn find_misplaced_command(models: &[PathBuf]) -> Option<Diagnostic> {
         let message = format!("the command {name} must come before {after}");
         return Some(Diagnostic::new(Code::BadOption, message));
     }
-    let command = similar_command(word)?;
+    let known = OTHER_WORDS.iter().find(|(other, _)| word.as_os_str() == *other);
+    let help = match known {
+        Some((_, help)) => (*help).to_owned(),
+        None => format!("did you mean the command {}?", quoted(&similar_command(word)?)),
+    };
     let message = format!("{name} is neither a command nor a file");
-    let help = format!("did you mean the command {}?", quoted(&command));
     Some(Diagnostic::new(Code::BadOption, message).help(help))
 }
+
+/// Commands of other tools, and what onnxc has for them.
+const OTHER_WORDS: &[(&str, &str)] = &[
+    ("benchmark", "`onnxc bench` times a model"),
+    ("build", "the program compiles without a command: `onnxc model.onnx -o model.rs`"),
+    ("compile", "the program compiles without a command: `onnxc model.onnx -o model.rs`"),
+    ("convert", "the program compiles without a command: `onnxc model.onnx -o model.rs`"),
+    ("diff", "`onnxc compare` compares two models"),
+    ("export", "`onnxc optimize` writes ONNX, `onnxc model.onnx -o model.rs` a Rust module"),
+    ("infer", "`onnxc run` runs a model"),
+    ("info", "`onnxc inspect` prints what a model contains and costs"),
+    ("print", "`onnxc show` prints a model as text"),
+    ("profile", "`onnxc bench --profile` prints the time of each node"),
+    ("simplify", "`onnxc optimize` simplifies a model"),
+    ("validate", "`onnxc check` checks whether models are valid"),
+    ("view", "`onnxc report` writes a page that shows a model"),
+];
 
 /// Returns the command whose name is most similar to `word`.
 fn similar_command(word: &Path) -> Option<String> {

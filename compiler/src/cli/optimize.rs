@@ -34,24 +34,18 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    let jobs = match jobs(options) {
-        Ok(jobs) => jobs,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            return ExitCode::FAILURE;
-        }
-    };
-    let mut failed = false;
+pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
+    let jobs = jobs(options)?;
+    let mut all_written = true;
     let count = jobs.len();
     for (i, (to, from)) in jobs.into_iter().enumerate() {
         progress::enter("optimize", format!("{} ({} of {count})", from.display(), i + 1));
         if let Err(diagnostics) = optimize_file(options, &from, &to) {
             message::print(&diagnostics);
-            failed = true;
+            all_written = false;
         }
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    Ok(message::judge(all_written))
 }
 
 /// The files to write, each with the model to read.

@@ -75,7 +75,8 @@ impl<const OF_MODULE: bool> FromArgMatches for Given<OF_MODULE> {
 fn arg(argument: &'static Argument) -> Arg {
     let arg = Arg::new(argument.name).long(argument.name).help(argument.help);
     match argument.form {
-        Form::Text(name) | Form::Number(name) => arg.value_name(name),
+        Form::Text(name) => arg.value_name(name),
+        Form::Number(name) => arg.value_name(name).allow_negative_numbers(true),
         Form::List(name) => arg.value_name(name).action(ArgAction::Append),
         Form::Flag => arg.action(ArgAction::SetTrue),
         Form::Word(words, default) => {
@@ -87,6 +88,16 @@ fn arg(argument: &'static Argument) -> Arg {
 fn possible_values(words: &'static [(&str, &str)]) -> PossibleValuesParser {
     let values = words.iter().map(|(word, help)| PossibleValue::new(word).help(help));
     PossibleValuesParser::new(values)
+}
+
+/// Parses a number.
+pub fn number(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "expected a number, such as 0.001")
+}
+
+/// Parses a whole number.
+pub fn whole_number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "expected a whole number")
 }
 
 /// Returns the parser of an option whose value is a word; `--help` lists the words.

@@ -17,7 +17,6 @@ use std::{
     collections::HashSet,
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 /// Runs a model in this process, on inputs from files
@@ -40,17 +39,7 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(options: &Options) -> Result<(), Diagnostics> {
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
     progress::enter("run", place.clone());
     let bytes = files::bytes(&options.model)?;

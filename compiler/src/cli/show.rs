@@ -1,11 +1,11 @@
 //! `onnxc show MODEL`: prints a model in ONNX's textual syntax.
 
-use super::{compile, files, message, options::Shared};
+use super::{compile, files, options::Shared};
 use onnxc::{
     diag::Diagnostics,
     import::{self, print},
 };
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 /// The most elements of a constant that are printed by default.
 const LONGEST: usize = 16;
@@ -26,17 +26,9 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match text(options) {
-        Ok(text) => {
-            out!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
+    out!("{}", text(options)?);
+    Ok(())
 }
 
 fn text(options: &Options) -> Result<String, Diagnostics> {

@@ -1,17 +1,17 @@
 //! `onnxc train-prep MODEL --loss LOSS --optimizer OPTIMIZER -o FILE`: makes a model trainable.
 
-use super::{files, message, options::one_of};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use super::{
+    files,
+    options::{number, one_of},
+};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use onnxc::{
     choice::Choice,
     diag::{DiagnosticSink, Diagnostics},
     export,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
 };
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
 
 /// Makes a model trainable: adds a loss, gradients, an optimizer and initial values
 ///
@@ -67,7 +67,7 @@ impl Args for Settings {
     fn augment_args(command: Command) -> Command {
         let settings = Setting::WORDS.iter().map(|(word, help)| {
             let arg = Arg::new(*word).long(*word).help(*help);
-            arg.value_name("NUMBER").value_parser(value_parser!(f64))
+            arg.value_name("NUMBER").value_parser(number)
         });
         command.args(settings)
     }
@@ -92,17 +92,7 @@ impl FromArgMatches for Settings {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(options: &Options) -> Result<(), Diagnostics> {
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let mut prepare = Prepare::new(options.loss, optimizer(options)?)
         .initial(options.init)
         .training_mode(options.training_mode)

@@ -150,7 +150,8 @@ impl Window {
         self.check(cx, image.len())?;
         let axes = [image.len(), kernel.len()];
         if axes[0] != axes[1] || axes[0] == 0 {
-            let message = format!("the images have {} axes, the kernels {}", axes[0], axes[1]);
+            let message =
+                format!("the images have {} spatial axes, and the kernels {}", axes[0], axes[1]);
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if group < 1 || group > i64::from(i32::MAX) {

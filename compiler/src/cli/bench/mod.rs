@@ -6,8 +6,8 @@ mod process;
 mod timed;
 
 use super::{
-    cargo, message,
-    options::Shared,
+    cargo,
+    options::{Shared, number},
     progress,
     runtime::Runtime,
     test::{exchange, project::NO_WARNINGS},
@@ -25,7 +25,6 @@ use std::{
     fs,
     num::NonZero,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 use timed::Timed;
 
@@ -48,7 +47,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value = "1", value_parser = thread_count)]
     threads: NonZero<usize>,
     /// The time for which calls are timed, in seconds
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, value_parser = number)]
     seconds: f64,
     /// Print one line of JSON
     #[arg(long)]
@@ -73,7 +72,7 @@ fn thread_count(text: &str) -> Result<NonZero<usize>, &'static str> {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let temporary = std::env::temp_dir().join(format!("onnxc-bench-{}", std::process::id()));
     let root = options.scratch.as_deref().unwrap_or(&temporary);
     let result = std::path::absolute(root)
@@ -83,13 +82,7 @@ pub fn run(options: &Options) -> ExitCode {
         // A failure does no harm: the system cleans up its temporary directory.
         drop(fs::remove_dir_all(&temporary));
     }
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
+    result
 }
 
 fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {

@@ -39,20 +39,8 @@ pub struct Options {
     json: bool,
 }
 
-/// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Returns whether all values are within the tolerance.
-fn try_run(options: &Options) -> Result<bool, Diagnostics> {
+/// Runs the command. It fails if a value is outside the tolerance.
+pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let place = options.model.display().to_string();
     let reference = options.sides.reference()?;
     progress::enter("compile", place.clone());
@@ -70,7 +58,7 @@ fn try_run(options: &Options) -> Result<bool, Diagnostics> {
     } else {
         text(&compared, &case.compiled);
     }
-    Ok(compared.rows.iter().all(|row| !row.departs))
+    Ok(message::judge(compared.first().is_none()))
 }
 
 /// The errors of the values that both sides have.

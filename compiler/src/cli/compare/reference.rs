@@ -9,7 +9,7 @@ use crate::cli::{
     files,
     inputs::{self, Inputs},
     message, npz,
-    options::Shared,
+    options::{Shared, number},
     test::folder,
 };
 use onnxc::{
@@ -27,6 +27,10 @@ use std::{
 
 /// The word for ONNX Runtime.
 const ONNX_RUNTIME: &str = "onnxruntime";
+
+/// The forms of a reference.
+const FORMS: &str = "a reference is a model, an `.npz` file, a folder with `output_0.pb`, \
+    `onnxruntime`, or an option such as `optimize=size`";
 
 /// The options of this program with which a model is compared with itself.
 const OPTIONS: &[&str] = &["optimize", "precision"];
@@ -47,10 +51,10 @@ pub struct Sides {
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
     /// The relative part of the tolerance
-    #[arg(long, default_value_t = 1e-3)]
+    #[arg(long, default_value_t = 1e-3, value_parser = number)]
     pub rtol: f64,
     /// The absolute part of the tolerance, as a part of the largest element of the value
-    #[arg(long, default_value_t = 1e-5)]
+    #[arg(long, default_value_t = 1e-5, value_parser = number)]
     pub atol: f64,
     #[command(flatten)]
     shared: Shared,
@@ -122,7 +126,7 @@ impl Sides {
         let missing = file::unreadable(&path)(io::Error::from(ErrorKind::NotFound));
         Err(match missing.help {
             Some(_) => missing,
-            None => message::suggest(missing, with, [ONNX_RUNTIME]),
+            None => message::suggest(missing.note(FORMS), with, [ONNX_RUNTIME]),
         })
     }
 

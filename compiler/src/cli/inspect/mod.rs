@@ -42,25 +42,8 @@ pub struct Options {
     of_module: OfModule,
 }
 
-/// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Returns the facts about a model that `--json` prints.
-pub fn facts(analysis: &Analysis, style: Style) -> serde_json::Value {
-    json::value(&Facts::of(analysis, style, Budget::default()))
-}
-
-/// Returns whether the model fits the budget.
-fn try_run(options: &Options) -> Result<bool, Diagnostics> {
+/// Runs the command. It fails if the model does not fit the budget.
+pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let limits = Budget::parse(options.flash.as_deref(), options.ram.as_deref())?;
     let place = options.model.display().to_string();
     progress::enter("inspect", place.clone());
@@ -79,5 +62,10 @@ fn try_run(options: &Options) -> Result<bool, Diagnostics> {
     } else {
         out!("{}", text::page(&facts));
     }
-    Ok(facts.fits())
+    Ok(message::judge(facts.fits()))
+}
+
+/// Returns the facts about a model that `--json` prints.
+pub fn facts(analysis: &Analysis, style: Style) -> serde_json::Value {
+    json::value(&Facts::of(analysis, style, Budget::default()))
 }

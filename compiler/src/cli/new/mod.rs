@@ -26,7 +26,6 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 /// Writes a package that uses a model
@@ -51,23 +50,7 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(()) => {
-            let (kind, command) = options.kind.describe();
-            let path = options.path.display();
-            eprintln!("     Created {kind} {}", quoted(&path.to_string()));
-            eprintln!("        next: cd {path} && {command}");
-            ExitCode::SUCCESS
-        }
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(options: &Options) -> Result<(), Diagnostics> {
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let package = package_name(&options.path)?;
     if fs::symlink_metadata(&options.path).is_ok() {
         return Err(exists(&options.path).into());
@@ -91,7 +74,13 @@ fn try_run(options: &Options) -> Result<(), Diagnostics> {
         ("weight_bytes", compiled.plans.infer().weight_bytes.to_string()),
         ("arena_bytes", compiled.plans.infer().arena_bytes.to_string()),
     ]);
-    write(options, &compiled, &values)
+    write(options, &compiled, &values)?;
+    let (kind, command) = options.kind.describe();
+    let path = options.path.display();
+    progress::hide();
+    eprintln!("     Created {kind} {}", quoted(&path.to_string()));
+    eprintln!("        next: cd {path} && {command}");
+    Ok(())
 }
 
 /// Returns the name of the package, which is the last part of its path.
@@ -101,6 +90,7 @@ fn package_name(path: &Path) -> Result<&str, Diagnostic> {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part) {
         return Ok(name);
     }
+    let name = if name.is_empty() { path.to_str().unwrap_or_default() } else { name };
     let message = format!("{} is no name of a package", quoted(name));
     Err(Diagnostic::new(Code::BadOption, message)
         .help("a name starts with a letter, and has letters, digits, `-` and `_`"))

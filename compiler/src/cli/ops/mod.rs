@@ -5,10 +5,11 @@ mod probe;
 mod sample;
 mod table;
 
+use crate::cli::message;
 use facts::Version;
-use onnxc::diag::quoted;
+use onnxc::diag::{Code, Diagnostic, Diagnostics, quoted};
 use sample::Sample;
-use std::{num::NonZero, process::ExitCode, thread};
+use std::{num::NonZero, thread};
 use table::Operator;
 
 /// Lists ONNX's operators, and the versions and types that are compiled
@@ -22,20 +23,15 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let mut versions = facts::versions();
     let known = |name: &&String| versions.iter().any(|version| version.name == **name);
     let unknown: Vec<&String> = options.names.iter().filter(|name| !known(name)).collect();
     if !unknown.is_empty() {
-        for name in unknown {
-            let other = versions.iter().find(|version| version.name.eq_ignore_ascii_case(name));
-            let hint = match other {
-                Some(other) => format!("there is {}", quoted(other.name)),
-                None => "`onnxc ops` lists all".to_owned(),
-            };
-            eprintln!("error: there is no operator {}; {hint}", quoted(name));
-        }
-        return ExitCode::FAILURE;
+        let names = || versions.iter().map(|version| version.name);
+        return Err(Diagnostics(
+            unknown.into_iter().map(|name| no_operator(name, names())).collect(),
+        ));
     }
     if !options.names.is_empty() {
         versions.retain(|version| options.names.iter().any(|name| name == version.name));
@@ -43,7 +39,14 @@ pub fn run(options: &Options) -> ExitCode {
     let operators = probe_operators(&versions);
     let text = if options.markdown { table::markdown } else { table::plain };
     out!("{}", text(&operators));
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+/// The error for a name that is none of the operators'.
+fn no_operator<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Diagnostic {
+    let message = format!("there is no operator {}", quoted(name));
+    let error = Diagnostic::new(Code::BadOption, message).note("`onnxc ops` lists all");
+    message::suggest(error, name, names)
 }
 
 /// Tests which versions and types of each operator are compiled, in several threads.

@@ -10,8 +10,7 @@ mod search;
 use super::{
     compare::reference::Sides,
     files::{self, Format},
-    message,
-    options::OfModule,
+    options::{OfModule, whole_number},
     progress,
 };
 use diagnosis::Diagnosis;
@@ -28,7 +27,6 @@ use search::Search;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -52,7 +50,7 @@ pub struct Options {
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The time after which the search ends, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole_number)]
     time: u64,
     /// Print JSON
     #[arg(long)]
@@ -61,17 +59,6 @@ pub struct Options {
     sides: Sides,
     #[command(flatten)]
     of_module: OfModule,
-}
-
-/// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// The result of a search.
@@ -87,7 +74,8 @@ struct Reduced {
     data: Option<[Vec<(String, Tensor)>; 2]>,
 }
 
-fn try_run(options: &Options) -> Result<(), Diagnostics> {
+/// Runs the command.
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
     progress::enter("reduce", place.clone());
     let reduced = match &options.diagnostic {

@@ -21,7 +21,7 @@ use onnxc::{
     write_if_changed,
 };
 use serde_json::{Value, json};
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 /// Writes a page that shows a model: the graph before and after the passes, the arena over time,
 /// the cost of each node, and the weights
@@ -41,17 +41,7 @@ pub struct Options {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(options: &Options) -> Result<(), Diagnostics> {
+pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
     progress::enter("report", place.clone());
     let mut settings = options.shared.options()?.beside(&options.model);

@@ -9,17 +9,28 @@ mod parallel;
 pub mod project;
 mod report;
 
-use super::{inputs::callable, message, options::Shared, progress, runtime::Runtime};
+use super::{
+    inputs::callable,
+    message,
+    options::{Shared, number},
+    progress,
+    runtime::Runtime,
+};
 use folder::{DataSet, Folder, Tolerance};
 use learning::Script;
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
-    interpreter,
+    file, interpreter,
     value::Value,
 };
 use project::{Part, Project};
 use report::Outcome;
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    io::{self, ErrorKind},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 /// Compiles models to Rust, builds and runs them, and compares the results with the expected ones
 #[derive(clap::Args)]
@@ -33,12 +44,12 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     /// The allowed relative error, unless the folder has its own
-    #[arg(long, default_value_t = 1e-3)]
+    #[arg(long, default_value_t = 1e-3, value_parser = number)]
     rtol: f64,
     /// The allowed absolute error, unless the folder has its own; by default a part of the largest
     /// element of the output: 1e-5 for `float`, 1e-10 for `double`, and two units of rounding for
     /// `float16` and `bfloat16`
-    #[arg(long)]
+    #[arg(long, value_parser = number)]
     atol: Option<f64>,
     /// Build with full optimization
     #[arg(long)]
@@ -56,25 +67,20 @@ pub struct Options {
     scratch: Option<PathBuf>,
 }
 
-/// Runs the command.
-pub fn run(options: &Options) -> ExitCode {
+/// Runs the command. It fails if a folder does.
+pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
+    for path in options.paths.iter().filter(|path| !path.exists()) {
+        return Err(file::unreadable(path)(io::Error::from(ErrorKind::NotFound)).into());
+    }
     let tolerance = Tolerance { atol: options.atol, rtol: options.rtol };
     let folders: Vec<Folder> =
         options.paths.iter().flat_map(|path| folder::find(path, tolerance)).collect();
     if folders.is_empty() {
-        message::print(&no_folder().into());
-        return ExitCode::FAILURE;
+        return Err(no_folder().into());
     }
     let outcomes =
         if options.interpret { interpret(options, &folders) } else { compile(options, &folders) };
-    match outcomes {
-        Ok(outcomes) if report::summary(&outcomes, options.json) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(diagnostics) => {
-            message::print(&diagnostics);
-            ExitCode::FAILURE
-        }
-    }
+    Ok(message::judge(report::summary(&outcomes?, options.json)))
 }
 
 /// The error for paths without a test.

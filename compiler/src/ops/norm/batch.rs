@@ -170,10 +170,10 @@ fn channel_axis(shape: &[Dim]) -> Axis {
 }
 
 /// Requires input `i` to have one number per channel.
-fn require_per_channel(cx: &mut Infer<'_>, i: usize, channels: &Dim, what: &str) -> Inferred<()> {
+fn require_per_channel(cx: &mut Infer<'_>, i: usize, channels: &Dim) -> Inferred<()> {
     cx.of(i, FLOATS)?;
     let len = &cx.ranked(i, 1)?.shape[0];
-    cx.require_equal(len, channels, what)
+    cx.require_equal(len, channels, &format!("the length of input {i} and the number of channels"))
 }
 
 impl Op for BatchNormalization {
@@ -193,8 +193,7 @@ impl Op for BatchNormalization {
             return Err(cx.diagnostic(Code::ShapeMismatch, "a scalar has no channels"));
         }
         for i in 1..5 {
-            let what = "the number of channels and that of the parameters";
-            require_per_channel(cx, i, &channel_axis(&ty.shape).len, what)?;
+            require_per_channel(cx, i, &channel_axis(&ty.shape).len)?;
         }
         cx.same_dtype(1, 2)?;
         cx.same_dtype(3, 4)?;
@@ -316,7 +315,7 @@ fn infer_channels(cx: &mut Infer<'_>) -> Inferred<TensorType> {
         return Err(cx.diagnostic(Code::ShapeMismatch, message));
     };
     for i in 1..3 {
-        require_per_channel(cx, i, channels, "the number of channels and that of the parameters")?;
+        require_per_channel(cx, i, channels)?;
         cx.same_dtype(0, i)?;
     }
     Ok(ty.clone())
