@@ -71,7 +71,7 @@ def compile_ours(model, inputs, folder, work, threads, precision):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[0])
-    for file in ["target/release/bench", "inputs", "src/model.weights"]:
+    for file in ["bench", "inputs", "src/model.weights"]:
         if (project / file).exists():
             subprocess.run(["cp", project / file, folder], check=True)
 

@@ -51,7 +51,7 @@ def compile_ours(network, folder, work):
         "bench", folder / "model.onnx", "--step", "--dim", f"batch={network.batch}", *inputs,
         "--scratch", project, "--no-run",
     )
-    for file in ["target/release/bench", "inputs", "src/model.weights"]:
+    for file in ["bench", "inputs", "src/model.weights"]:
         if (project / file).exists():
             subprocess.run(["cp", project / file, folder], check=True)
 

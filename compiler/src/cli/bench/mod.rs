@@ -6,7 +6,7 @@ mod process;
 mod timed;
 
 use super::{
-    cargo,
+    cargo::{self, Build},
     options::{Shared, number},
     progress,
     runtime::Runtime,
@@ -22,7 +22,7 @@ use onnxc::{
 use process::Process;
 use serde_json::json;
 use std::{
-    fs,
+    env, fs,
     num::NonZero,
     path::{Path, PathBuf},
 };
@@ -57,8 +57,7 @@ pub struct Options {
     #[arg(long, value_name = "PATH|VERSION")]
     runtime: Option<String>,
     /// The directory in which the code is built; by default a temporary one that is removed
-    /// afterwards. The program that is timed stays there, as `target/release/bench`, with its
-    /// `inputs`
+    /// afterwards. The program that is timed stays there, as `bench`, with its `inputs`
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Build only
@@ -73,7 +72,7 @@ fn thread_count(text: &str) -> Result<NonZero<usize>, &'static str> {
 
 /// Runs the command.
 pub fn run(options: &Options) -> Result<(), Diagnostics> {
-    let temporary = std::env::temp_dir().join(format!("onnxc-bench-{}", std::process::id()));
+    let temporary = env::temp_dir().join(format!("onnxc-bench-{}", std::process::id()));
     let root = options.scratch.as_deref().unwrap_or(&temporary);
     let result = std::path::absolute(root)
         .map_err(|error| io_diagnostic(root, &error).into())
@@ -90,15 +89,18 @@ fn bench(options: &Options, root: &Path) -> Result<(), Diagnostics> {
     progress::enter("compile", options.model.display().to_string());
     let macs = write(options, &runtime, root)?;
     progress::enter("build", "");
-    if let Some(messages) = cargo::build(root, &["--release"])? {
-        return Err(runtime.diagnose(&messages).into());
-    }
+    let built = match cargo::build(root, "bench", &["--release"])? {
+        Build::Program(path) => path,
+        Build::Failed(messages) => return Err(runtime.diagnose(&messages).into()),
+    };
+    let program = root.join("bench").with_extension(env::consts::EXE_EXTENSION);
+    fs::copy(&built, &program).map_err(|error| io_diagnostic(&program, &error))?;
     if options.no_run {
         return Ok(());
     }
     progress::enter("run", options.model.display().to_string());
     let name = options.model.file_stem().unwrap_or_default().to_string_lossy();
-    let measured = Measured::of(root, options.threads, options.seconds)
+    let measured = Measured::of(&program, options.threads, options.seconds)
         .map_err(|error| Diagnostic::new(Code::Io, error).within("the program that is timed"))?;
     measured.print(&name, macs, options.json);
     Ok(())
@@ -188,13 +190,13 @@ struct Measured {
 }
 
 impl Measured {
-    /// Runs the program in the project, and measures it.
-    fn of(root: &Path, threads: NonZero<usize>, seconds: f64) -> Result<Measured, String> {
+    /// Runs the program, which has its inputs beside it, and measures it.
+    fn of(program: &Path, threads: NonZero<usize>, seconds: f64) -> Result<Measured, String> {
         /// The milliseconds of untimed calls, in which the processor raises its clock.
         const WARM_UP: u32 = 200;
         const LEAST: u32 = 10;
-        let paths = ["target/release/bench", "inputs"].map(|path| root.join(path));
-        let mut program = Process::start(&paths[0], &paths[1], threads)?;
+        let inputs = program.with_file_name("inputs");
+        let mut program = Process::start(program, &inputs, threads)?;
         let load_us = program.load.as_secs_f64() * 1e6;
         program.ask(&format!("w {WARM_UP}"))?;
         let calls = program.ask(&format!("c {} {LEAST}", (seconds * 1e3) as u64))?;

@@ -1,7 +1,10 @@
 //! A Cargo project in which models are compiled to Rust, built and run.
 
 use super::{
-    super::{cargo, runtime::Runtime},
+    super::{
+        cargo::{self, Build},
+        runtime::Runtime,
+    },
     exchange::{decode, encode},
     folder::DataSet,
     glue::{self, glue},
@@ -60,6 +63,8 @@ pub struct Project {
     models: BTreeMap<usize, u64>,
     /// Whether any model needs the image decoders.
     images: bool,
+    /// The program that runs the models, once it is built.
+    runner: PathBuf,
 }
 
 /// A compiled model.
@@ -73,7 +78,14 @@ pub struct Part {
 impl Project {
     /// Creates an empty project in `root`.
     pub fn new(root: PathBuf, runtime: Runtime, release: bool) -> Project {
-        Project { root, runtime, release, models: BTreeMap::new(), images: false }
+        Project {
+            root,
+            runtime,
+            release,
+            models: BTreeMap::new(),
+            images: false,
+            runner: PathBuf::new(),
+        }
     }
 
     /// Compiles the model file at `path` to the files of model `number`, which [`Self::add`] makes
@@ -199,9 +211,7 @@ impl Project {
             }
             let path = place(batch.start, "list");
             fs::write(&path, list)?;
-            let profile = if self.release { "release" } else { "debug" };
-            let program = self.root.join("target").join(profile).join("runner");
-            Command::new(program).arg(&path).stderr(Stdio::null()).status()?;
+            Command::new(&self.runner).arg(&path).stderr(Stdio::null()).status()?;
             for i in open {
                 if let Ok(bytes) = fs::read(place(i, "out")) {
                     results.push(Ok(decode(&bytes)));
@@ -289,10 +299,14 @@ impl Project {
     }
 
     /// Builds the project once, and returns the errors of rustc for models that do not compile.
-    fn cargo_build(&self) -> Result<BTreeMap<usize, String>, Diagnostics> {
+    fn cargo_build(&mut self) -> Result<BTreeMap<usize, String>, Diagnostics> {
         let profile = if self.release { "--profile=release" } else { "--profile=dev" };
-        let Some(text) = cargo::build(&self.root, &["--keep-going", profile])? else {
-            return Ok(BTreeMap::new());
+        let text = match cargo::build(&self.root, "runner", &["--keep-going", profile])? {
+            Build::Program(path) => {
+                self.runner = path;
+                return Ok(BTreeMap::new());
+            }
+            Build::Failed(text) => text,
         };
         let mut found: BTreeMap<usize, String> = BTreeMap::new();
         for message in text.split("\n\n").filter(|message| message.contains("error")) {
