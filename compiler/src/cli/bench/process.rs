@@ -18,16 +18,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program with a file of inputs and a number of threads, and waits for its first
-    /// answer.
-    pub fn start(
-        program: &Path,
-        inputs: &Path,
-        threads: NonZero<usize>,
-    ) -> Result<Process, String> {
+    /// Starts the program in its folder, which has its inputs too, with a number of threads, and
+    /// waits for its first answer.
+    pub fn start(program: &Path, threads: NonZero<usize>) -> Result<Process, String> {
+        let folder = program.parent().ok_or("the program is in no folder")?;
         let start = Instant::now();
         let mut command = Command::new(program);
-        command.arg(inputs).env("ONNXC_THREADS", threads.to_string());
+        command.arg("inputs").current_dir(folder).env("ONNXC_THREADS", threads.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let to = child.stdin.take().ok_or("the program has no standard input")?;

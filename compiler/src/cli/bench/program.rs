@@ -7,15 +7,23 @@
 //! | `w MS` | call the model for this time | `n`, `us` per call |
 //! | `t N` | call the model this many times | `us` per call |
 //! | `c MS LEAST` | time each call, or bursts of short calls | `us`, a list |
+//! | `f MS` | profile calls for this time, and write files as below | `runs`, `nodes` |
 //! | `o DIR` | write the outputs as little-endian elements to `outK.bin` | `outputs` |
 //! | `p` | measure the peak of one core in multiply-adds | `gflops` |
 //! | `s` | report memory | `peak_rss_mb`, `rss_mb` |
 //! | `q` | quit | |
+//!
+//! A profile has three numbers for each node: of executions, their nanoseconds, and those of the
+//! shortest. The files are the table `profile.txt`, the stacks `stacks.folded`, and `trace.json`
+//! with the nodes of one call.
 
 mod model;
 mod runner_io;
 
-use onnxc_runtime::simd::{self, Simd, WithSimd};
+use onnxc_runtime::{
+    observe::{Event, InstantClock, Profile, Times, Trace},
+    simd::{self, Simd, WithSimd},
+};
 use runner_io::Value;
 use std::{
     fmt::Write as _,
@@ -25,8 +33,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A call of the model, which returns the outputs if the argument is true.
-type Call<'c> = dyn FnMut(bool) -> Result<Vec<Value>, String> + 'c;
+/// A call of the model, which returns the outputs if they are its purpose.
+type Call<'c> = dyn FnMut(Purpose<'_>) -> Result<Vec<Value>, String> + 'c;
+
+/// The purpose of a call.
+enum Purpose<'p> {
+    Time,
+    Outputs,
+    Profile(&'p mut Observers),
+}
+
+/// The observers of a call.
+type Observers = (Profile<Vec<Times>, InstantClock>, Trace<Vec<Event>, InstantClock>);
 
 /// The duration of a burst, which makes the cost of reading the clock negligible.
 const BURST: Duration = Duration::from_micros(20);
@@ -38,7 +56,7 @@ fn main() -> Result<(), String> {
     let start = Instant::now();
     model::serve(&inputs, &mut |call| {
         let load = start.elapsed();
-        call(false)?;
+        call(Purpose::Time)?;
         let first = start.elapsed() - load;
         print_line(&format!(
             "\"ready\":true,\"load_ms\":{},\"first_ms\":{},\"rss_before_load_mb\":{before}",
@@ -66,7 +84,7 @@ fn answer(word: &str, rest: &[&str], call: &mut Call) -> Result<String, String> 
         "w" => {
             let (wanted, start, mut n) = (Duration::from_millis(number(0)?), Instant::now(), 0);
             while n == 0 || start.elapsed() < wanted {
-                call(false)?;
+                call(Purpose::Time)?;
                 n += 1;
             }
             Ok(format!("\"n\":{n},\"us\":{}", micros(start.elapsed(), n)))
@@ -81,9 +99,10 @@ fn answer(word: &str, rest: &[&str], call: &mut Call) -> Result<String, String> 
             }
             Ok(format!("\"us\":[{list}]"))
         }
+        "f" => profile(call, Duration::from_millis(number(0)?)),
         "o" => {
             let directory = rest.first().ok_or("a folder is missing")?;
-            let outputs = call(true)?;
+            let outputs = call(Purpose::Outputs)?;
             for (k, output) in outputs.iter().enumerate() {
                 if let Value::Tensor { data, .. } = output {
                     fs::write(format!("{directory}/out{k}.bin"), data).map_err(text)?;
@@ -102,7 +121,7 @@ fn answer(word: &str, rest: &[&str], call: &mut Call) -> Result<String, String> 
 fn times(call: &mut Call, n: u64) -> Result<Duration, String> {
     let start = Instant::now();
     for _ in 0..n {
-        call(false)?;
+        call(Purpose::Time)?;
     }
     Ok(start.elapsed())
 }
@@ -120,6 +139,40 @@ fn samples(call: &mut Call, wanted: Duration, least: u64) -> Result<Vec<f64>, St
 
 fn micros(time: Duration, n: u64) -> f64 {
     time.as_secs_f64() * 1e6 / n as f64
+}
+
+/// Measures the nodes of calls for `wanted`, and records one more call.
+fn profile(call: &mut Call, wanted: Duration) -> Result<String, String> {
+    let mut observers = observers(0);
+    let start = Instant::now();
+    loop {
+        call(Purpose::Profile(&mut observers))?;
+        if start.elapsed() >= wanted {
+            break;
+        }
+    }
+    let profile = observers.0;
+    let executions: u64 = profile.times().iter().map(Times::count).sum();
+    let mut observers = self::observers(executions.div_ceil(profile.runs().max(1)));
+    call(Purpose::Profile(&mut observers))?;
+    let mut stacks = String::new();
+    profile.write_folded(&mut stacks).map_err(text)?;
+    fs::write("profile.txt", profile.to_string()).map_err(text)?;
+    fs::write("stacks.folded", stacks).map_err(text)?;
+    fs::write("trace.json", observers.1.to_string()).map_err(text)?;
+    let times = |node: &Times| format!("[{},{},{}]", node.count(), node.total(), node.least());
+    let nodes: Vec<String> = profile.times().iter().map(times).collect();
+    Ok(format!("\"runs\":{},\"nodes\":[{}]", profile.runs(), nodes.join(",")))
+}
+
+/// Returns observers of which the trace records this many executions of nodes.
+fn observers(events: u64) -> Observers {
+    let (times, events) =
+        (vec![Times::NONE; model::NODES.len()], vec![Event::default(); events as usize]);
+    (
+        Profile::new(model::NODES, times, InstantClock::new()),
+        Trace::new(model::NODES, events, InstantClock::new()),
+    )
 }
 
 /// Multiply-adds without memory accesses. Each lane counts as two operations.

@@ -15,13 +15,20 @@ pub struct Timed<'o> {
     method: (String, Signature),
     /// The code that runs once before.
     begin: String,
+    /// The method that takes an observer, if the module has one.
+    profiled: Option<&'static str>,
 }
 
 impl<'o> Timed<'o> {
     /// Times inference.
     pub fn inference(plan: &'o Plan, style: &Style) -> Timed<'o> {
         let method = ("infer".into(), emit::signature(plan, style));
-        Timed { plan, method, begin: String::new() }
+        Timed { plan, method, begin: String::new(), profiled: None }
+    }
+
+    /// Times inference of a module that was generated with `--profile`.
+    pub fn profiled(plan: &'o Plan, style: &Style) -> Timed<'o> {
+        Timed { profiled: Some("infer_profiled"), ..Timed::inference(plan, style) }
     }
 
     /// Times a step of the algorithm called `name`, or of the only one, starting from initial
@@ -31,19 +38,21 @@ impl<'o> Timed<'o> {
         name: Option<&str>,
         style: &Style,
     ) -> Result<Timed<'o>, Diagnostic> {
-        let training =
-            training.ok_or_else(|| bad_option("the model has no training information".into()))?;
+        let training = training.ok_or_else(|| {
+            bad_option("the model has no training information".into())
+                .help("`onnxc train-prep` adds it")
+        })?;
         let at = position(&training.steps, name)?;
         let mut methods = emit::signatures(training, style);
         let begin = glue::init(&methods[0]);
         // The first two are `init` and `infer`.
         let method = methods.swap_remove(2 + at);
-        Ok(Timed { plan: &training.steps[at].plan, method, begin })
+        Ok(Timed { plan: &training.steps[at].plan, method, begin, profiled: None })
     }
 
     /// The code that calls the method.
     pub fn code(&self) -> String {
-        glue::serve(&self.method, self.plan, &self.begin)
+        glue::serve(&self.method, self.plan, &self.begin, self.profiled)
     }
 }
 
@@ -101,6 +110,10 @@ mod tests {
         assert!(code.contains("model.init();") && code.contains("model.step(a0, a1)"), "{code}");
         let code = Timed::inference(&training.infer, &style).code();
         assert!(!code.contains("model.init") && code.contains("model.infer(a0)"), "{code}");
+        assert!(!code.contains("Profile") && code.contains("Node] = &[];"), "{code}");
+        let code = Timed::profiled(&training.infer, &style).code();
+        assert!(code.contains("model.infer_profiled(a0, observers)"), "{code}");
+        assert!(code.contains("Node] = Model::NODES;"), "{code}");
         assert!(Timed::step(None, None, &style).is_err());
     }
 

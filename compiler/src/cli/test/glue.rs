@@ -44,8 +44,13 @@ pub fn new_model(name: &str, weights: Option<&Path>) -> String {
 }
 
 /// Generates the function that passes to `with` a closure that calls a method of a model. `begin`
-/// runs once before.
-pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str) -> String {
+/// runs once before. `profiled` is the method that takes an observer, if the module has one.
+pub fn serve(
+    (method, signature): &(String, Signature),
+    plan: &Plan,
+    begin: &str,
+    profiled: Option<&str>,
+) -> String {
     let Calls { mut before, arguments, propagate, outputs } =
         Calls::of(signature, &types(plan), &shapes(plan));
     let mut names = Vec::new();
@@ -57,17 +62,32 @@ pub fn serve((method, signature): &(String, Signature), plan: &Plan, begin: &str
     let (model, arguments) = (&signature.model, names.join(", "));
     // A model with state starts from the same state in each call.
     let reset = if signature.keeps_state { "        model.reset();\n" } else { "" };
+    let nodes = profiled.map_or("&[]".to_owned(), |_| format!("{model}::NODES"));
+    let observe = profiled.map(|profiled| {
+        let comma = if names.is_empty() { "" } else { ", " };
+        format!(
+            "        if let super::Purpose::Profile(observers) = purpose {{\n            \
+            let result = model.{profiled}({arguments}{comma}observers){propagate};\n            \
+            std::hint::black_box(result);\n            \
+            return Ok(Vec::new());\n        \
+            }}\n"
+        )
+    });
+    let observe = observe.unwrap_or_default();
     format!(
         "\n\
         use super::runner_io;\n\
         \n\
+        pub const NODES: &[::onnxc_runtime::observe::Node] = {nodes};\n\
+        \n\
         pub fn serve(inputs: &[runner_io::Value], with: &mut dyn FnMut(&mut super::Call) -> \
         Result<(), String>) -> Result<(), String> {{\n\
         {before}    let mut model = {model}::new();\n\
-        {begin}    with(&mut |wanted| {{\n\
-        {reset}        let result = \
+        {begin}    with(&mut |purpose| {{\n\
+        {reset}{observe}        let result = \
         std::hint::black_box(model.{method}({arguments}){propagate});\n        \
-        Ok(if wanted {{ vec![{outputs}] }} else {{ Vec::new() }})\n    \
+        Ok(if let super::Purpose::Outputs = purpose {{ vec![{outputs}] }} else {{ Vec::new() \
+        }})\n    \
         }})\n\
         }}\n"
     )
