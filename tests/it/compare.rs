@@ -58,6 +58,51 @@ fn the_first_node_that_departs_is_named() {
     assert!(same.status.success());
 }
 
+/// Compares two models that have the head of `layers`, and returns the text and the JSON.
+fn compare_two(directory: &Path, [model, other]: [&str; 2]) -> (String, Value) {
+    let write = |name: &str, body: &str| {
+        let path = directory.join(name);
+        fs::write(&path, format!("{HEAD}{body}")).expect("the scratch directory is writable");
+        path
+    };
+    let (model, other) = (write("model.onnxtxt", model), write("other.onnxtxt", other));
+    let with = ["--with", other.to_str().expect("the path is UTF-8")];
+    let text = String::from_utf8_lossy(&compare(&model, &with).stdout).into_owned();
+    (text, json(&compare(&model, &[&with[..], &["--json"]].concat())))
+}
+
+#[test]
+fn a_node_that_computes_several_is_named_with_them() {
+    let body = |weight: &str| {
+        format!(
+            "<float[4, 4] w = {{{weight}, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}>\n\
+             {{ p = MatMul (x, w) s = Add (p, x) y = Relu (s) }}"
+        )
+    };
+    let (text, found) = compare_two(&scratch("compare_fused"), [&body("1"), &body("2")]);
+    let computes = "it computes these nodes of the model: `p` (MatMul), `s` (Add), `y` (Relu)\n";
+    assert!(text.contains(computes), "{text}");
+    assert_eq!(found["computes"], serde_json::json!(["p", "s", "y"]));
+}
+
+#[test]
+fn a_node_that_changes_no_element_is_not_the_cause() {
+    let body = |operator: &str, name: &str| {
+        format!(
+            "<int64[2] shape = {{4, 2}}, int64[2] back = {{2, 4}}>\n\
+             {{ {name} = {operator} (x) b = Reshape ({name}, shape) c = Exp (b) \
+             y = Reshape (c, back) }}"
+        )
+    };
+    let bodies = [body("Sin", "a"), body("Cos", "other")];
+    let (text, found) = compare_two(&scratch("compare_moved"), [&bodies[0], &bodies[1]]);
+    let first =
+        "the first node that departs is `a` (Sin): after it, in `b` (Reshape), its value `b`";
+    assert!(text.starts_with(first), "{text}");
+    assert_eq!(found["first_departing_node"], "a");
+    assert_eq!(found["first_departing_value"], "b");
+}
+
 #[test]
 fn reduced_precision_departs_by_a_little() {
     let model = root().join("examples/models/digits.onnx");

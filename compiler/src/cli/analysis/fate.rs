@@ -1,6 +1,5 @@
 //! The fate of each node: fused, folded or removed by the passes.
 
-use super::Analysis;
 use onnxc::ir::{Graph, Node, NodeId, Uses, ValueId};
 use std::collections::{HashMap, HashSet};
 
@@ -17,8 +16,7 @@ pub enum Fate {
 
 /// Returns the fate of every node of the imported graph. Values are matched by name: a value that
 /// is gone is inside of the node that computes the next value that is still there.
-pub fn fates(analysis: &Analysis) -> HashMap<NodeId, Fate> {
-    let Analysis { imported, optimized, .. } = analysis;
+pub fn fates(imported: &Graph, optimized: &Graph) -> HashMap<NodeId, Fate> {
     let kept = Kept::of(optimized);
     let fixed = fixed_values(imported);
     let uses = Uses::of(imported);

@@ -1,20 +1,18 @@
 //! `onnxc compare MODEL`: compares a compiled model with a reference, node by node.
 
+mod culprit;
 pub mod metrics;
 mod onnxruntime;
 pub mod reference;
 pub mod values;
 
 use super::{message, progress};
+use culprit::Culprit;
 use metrics::Row;
 use onnxc::diag::{Code, Diagnostic, Diagnostics, quoted};
 use reference::Sides;
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    process::ExitCode,
-};
-use values::{Name, Traced, Values};
+use std::{path::PathBuf, process::ExitCode};
+use values::{Traced, Values};
 
 /// The number of rows that are printed.
 const MOST: usize = 20;
@@ -74,28 +72,6 @@ impl Compared {
     pub fn first(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.departs)
     }
-
-    /// Returns the nodes before the first one that departs whose values were not compared. One of
-    /// them may have caused it.
-    fn suspects<'t>(&self, compiled: &'t Traced) -> Vec<&'t Name> {
-        let made: HashMap<&str, &Name> =
-            compiled.names().iter().map(|traced| (traced.value.as_str(), traced)).collect();
-        let compared: HashSet<&str> = self.rows.iter().map(|row| row.value.as_str()).collect();
-        let first = self.first().and_then(|row| made.get(row.value.as_str()));
-        let mut open: Vec<&Name> = first.into_iter().copied().collect();
-        let (mut seen, mut suspects) = (HashSet::new(), Vec::new());
-        while let Some(node) = open.pop() {
-            for operand in &node.operands {
-                let producer =
-                    made.get(operand.as_str()).filter(|_| !compared.contains(&**operand));
-                if let Some(&producer) = producer.filter(|_| seen.insert(operand)) {
-                    suspects.push(producer);
-                    open.push(producer);
-                }
-            }
-        }
-        suspects
-    }
 }
 
 /// Compares the values of both sides.
@@ -132,26 +108,12 @@ fn nothing_in_common(compiled: &Traced, expected: &Values) -> Diagnostic {
 
 fn text(compared: &Compared, compiled: &Traced) {
     let rows = &compared.rows;
-    match compared.first() {
-        Some(row) => outln!(
-            "the first node that departs is {} ({}): {}",
-            quoted(&row.node),
-            row.operator,
-            row.summary()
-        ),
+    match Culprit::of(rows, compiled) {
+        Some(culprit) => outln!("{}", culprit.text()),
         None => outln!("all {} values agree", rows.len()),
     }
     let mut worst: Vec<&Row> = rows.iter().collect();
     worst.sort_by(|a, b| b.relative().total_cmp(&a.relative()));
-    let suspects = compared.suspects(compiled).into_iter().take(SHOWN);
-    let suspects: Vec<String> =
-        suspects.map(|node| format!("{} ({})", quoted(&node.node), node.operator)).collect();
-    if !suspects.is_empty() {
-        let suspects = suspects.join(", ");
-        outln!(
-            "the reference has no value of the nodes before it, which may be the cause: {suspects}"
-        );
-    }
     let skipped = &compared.skipped;
     if let Some(first) = skipped.first() {
         let (count, first) = (skipped.len(), quoted(first));
@@ -180,15 +142,19 @@ fn text(compared: &Compared, compiled: &Traced) {
 
 fn json(compared: &Compared, compiled: &Traced) {
     let rows = &compared.rows;
-    let first = compared.first().map(|row| row.node.clone());
-    let suspects: Vec<&String> =
-        compared.suspects(compiled).into_iter().map(|node| &node.node).collect();
+    let culprit = Culprit::of(rows, compiled);
+    let computes = culprit.iter().flat_map(|culprit| &culprit.node.computes);
+    let computes: Vec<&String> = computes.map(|member| &member.node).collect();
+    let suspects = culprit.iter().flat_map(|culprit| &culprit.others);
+    let suspects: Vec<&String> = suspects.map(|node| &node.node).collect();
     let values: Vec<serde_json::Value> = rows.iter().map(Row::json).collect();
     outln!(
         "{:#}",
         serde_json::json!({
-            "first_departing_node": first,
-        "not_compared_before_it": suspects,
+            "first_departing_node": culprit.as_ref().map(|culprit| &culprit.node.node),
+            "first_departing_value": culprit.as_ref().map(|culprit| &culprit.row.value),
+            "computes": computes,
+            "not_compared_before_it": suspects,
             "values": values,
             "not_compared": compared.skipped,
         })

@@ -1,18 +1,21 @@
 //! Runs a model and keeps the values between its nodes.
 
-use crate::cli::inputs::callable;
+use crate::cli::{
+    analysis::{Fate, fates},
+    inputs::callable,
+};
 use onnxc::{
     Compiler, Options,
     diag::Diagnostics,
     interpreter,
-    ir::{self, Graph, ValueId},
+    ir::{self, Graph, NodeId, ValueId},
     plan::{self, Plan},
     tensor::Tensor,
     ty::Type,
     value::Value,
 };
 use onnxc_proto::Bytes;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The pass after which a graph has not been fused yet.
 pub const BEFORE_FUSION: &str = "simplify";
@@ -37,6 +40,17 @@ pub struct Name {
     pub operator: String,
     /// The values that the node uses.
     pub operands: Vec<String>,
+    /// The nodes of the model that the node computes together.
+    pub computes: Vec<Member>,
+}
+
+/// A node of the model.
+#[derive(Clone)]
+pub struct Member {
+    /// The name.
+    pub node: String,
+    /// The operator.
+    pub operator: String,
 }
 
 impl Traced {
@@ -46,9 +60,10 @@ impl Traced {
     ///
     /// Returns the diagnostics of the options or of the model.
     pub fn of(model: Bytes, options: &Options, after: Option<&str>) -> Result<Traced, Diagnostics> {
-        let mut last = None;
+        let (mut imported, mut last) = (None, None);
         let mut is_done = false;
         let mut compiler = Compiler::new(options).observe(|pass, graph| {
+            imported.get_or_insert_with(|| graph.clone());
             if !is_done {
                 last = Some(graph.clone());
                 is_done = after == Some(pass);
@@ -56,10 +71,11 @@ impl Traced {
         });
         let planned = compiler.plan(model);
         drop(compiler);
-        let Some(mut graph) = last else {
+        let (Some(imported), Some(mut graph)) = (imported, last) else {
             return Err(planned.err().unwrap_or(Diagnostics(Vec::new())));
         };
-        let names = expose(&mut graph);
+        let members = members(&imported, &graph);
+        let names = expose(&mut graph, &members);
         let mut plan = ir::plan(&graph, options.optimize, options.precision, options.free_sizes())?;
         plan::finish(&mut [&mut plan], None)?;
         callable(&plan)?;
@@ -89,8 +105,23 @@ impl Traced {
     }
 }
 
+/// Returns the nodes of the imported graph that each node of a later graph computes, if it computes
+/// several.
+fn members(imported: &Graph, graph: &Graph) -> HashMap<NodeId, Vec<Member>> {
+    let fates = fates(imported, graph);
+    let mut members: HashMap<NodeId, Vec<Member>> = HashMap::new();
+    for (id, node) in imported.walk(imported.body) {
+        if let Some(Fate::Computed(place)) = fates.get(&id) {
+            let member = Member { node: node.name.clone(), operator: node.op.label() };
+            members.entry(*place).or_default().push(member);
+        }
+    }
+    members.retain(|_, members| members.len() > 1);
+    members
+}
+
 /// Makes every tensor that a node of the body computes an output, and returns their names.
-fn expose(graph: &mut Graph) -> Vec<Name> {
+fn expose(graph: &mut Graph, members: &HashMap<NodeId, Vec<Member>>) -> Vec<Name> {
     let mut outputs = graph[graph.body].outputs.clone();
     let before: HashSet<ValueId> = outputs.iter().copied().collect();
     let mut names = Vec::new();
@@ -114,6 +145,7 @@ fn expose(graph: &mut Graph) -> Vec<Name> {
                 node: node.name.clone(),
                 operator: node.op.label(),
                 operands: used(&node.inputs),
+                computes: members.get(&id).cloned().unwrap_or_default(),
             });
         }
     }

@@ -204,7 +204,7 @@ fn fullest(plan: &Plan) -> Option<Fullest> {
 /// folded and removed.
 fn fused(analysis: &Analysis) -> (Vec<(String, Vec<String>)>, [usize; 2]) {
     let Analysis { imported, optimized, .. } = analysis;
-    let fates = fates(analysis);
+    let fates = fates(&analysis.imported, &analysis.optimized);
     let mut groups: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
     let mut gone = [0, 0];
     for (id, node) in imported.walk(imported.body) {

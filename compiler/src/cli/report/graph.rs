@@ -18,7 +18,7 @@ pub fn both(analysis: &Analysis) -> (Value, Value) {
 /// Returns what became of each imported node: the number of the optimized node that computes it,
 /// -1 if it is folded, -2 if it is removed.
 pub fn fates(analysis: &Analysis) -> Vec<i64> {
-    let fates = analysis::fates(analysis);
+    let fates = analysis::fates(&analysis.imported, &analysis.optimized);
     let places = numbers(&analysis.optimized);
     let nodes = analysis.imported.walk(analysis.imported.body);
     let number = |fate: Fate| match fate {
