@@ -75,3 +75,29 @@ fn the_arena_of_free_sizes_is_not_drawn() {
     let fixed = data(&page(&model, &["--dim", "n=4"], &directory.join("fixed.html")));
     assert_eq!(fixed["arena"]["bytes"], fixed["facts"]["arena_bytes"]);
 }
+
+#[test]
+fn a_page_shows_the_ranges_of_values_in_a_run() {
+    let directory = scratch("report_data");
+    let (model, set) = (directory.join("model.onnxtxt"), directory.join("test_data_set_0"));
+    let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[4] x, float[4] b) => (float[4] y) { s = Add (x, b) y = Relu (s) }"#;
+    fs::write(&model, text).expect("the scratch directory is writable");
+    fs::create_dir(&set).expect("the scratch directory is writable");
+    // A TensorProto: the size, the type, and the elements as `raw_data`.
+    let tensor = |elements: [f32; 4]| {
+        let data: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
+        [&[0x08, 4, 0x10, 1, 0x4a, 16][..], &data].concat()
+    };
+    for (file, elements) in [("0", [1.0, -4.0, 0.0, 2.0]), ("1", [1.0, 0.0, 0.0, f32::INFINITY])] {
+        let file = set.join(format!("input_{file}.pb"));
+        fs::write(file, tensor(elements)).expect("the scratch directory is writable");
+    }
+    let folder = directory.to_str().expect("the path is text");
+    let page = page(&model, &["--data", folder], &directory.join("page.html"));
+    let ranges = &data(&page)["ranges"];
+    assert_eq!(ranges["x"], serde_json::json!([-4.0, 2.0, -0.25, 0.25]));
+    assert_eq!(ranges["s"], serde_json::json!([-4.0, null, null, 0.25]));
+    assert_eq!(ranges["y"], serde_json::json!([0.0, null, null, 0.5]));
+    assert_eq!(ranges.as_object().map(serde_json::Map::len), Some(4));
+}

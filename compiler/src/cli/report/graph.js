@@ -216,7 +216,8 @@ function nodeDetails(node) {
   const linked = (other, text) => other ? button(text, () => mark(other, true)) : text;
   const row = (value, others) => element('li', {},
     others.length ? linked(others[0], value.name) : value.name, ' ',
-    element('small', { textContent: value.type + (value.constant ? ', constant' : '') }));
+    element('small', { textContent: value.type + (value.constant ? ', constant' : '') }),
+    rangePart(DATA.ranges?.[value.name]));
   if (node.inputs.length) {
     const rows = node.inputs.map(value => row(value, value.producer ? [value.producer] : []));
     parts.push(part('Inputs', element('ul', {}, ...rows)));
@@ -231,6 +232,7 @@ function nodeDetails(node) {
     parts.push(part('Computes these nodes of the model', element('ul', {}, ...rows)));
   }
   if (node.cost) parts.push(part('Cost', costText(node.cost)));
+  if (node.time) parts.push(part('Measured', timeText(node.time, node.cost)));
   if (node.code) {
     const title = `Generated code, from line ${node.code.line}`;
     parts.push(part(title, element('pre', { textContent: node.code.text })));
@@ -256,6 +258,34 @@ function costText({ macs, operations, bytes, kernels }) {
     element('li', {}, element('code', { textContent: kernels })));
 }
 
+function timeText({ us, leastUs, perRun }, cost) {
+  const share = `${microText(us)} in one run, ${(100 * us / allTime).toFixed(1)} % of the time`;
+  const executions = perRun === 1 ? '' : `, ${digits(perRun)} executions`;
+  const speed = speedText(cost, us);
+  return element('ul', {},
+    element('li', { textContent: share + executions }),
+    element('li', { textContent: `at least ${microText(leastUs)}${speed && `, ${speed} GFLOP/s`}` }));
+}
+
+/** The speed of a node in GFLOP/s, if it has multiply-adds. */
+const speedText = (cost, us) => cost?.macs && us ? digits(2 * cost.macs / us / 1e3) : '';
+
+/** The range of a value in a run, as a line of its own. */
+const rangePart = range =>
+  range ? element('small', { className: 'line', textContent: rangeText(range) }) : null;
+
+function rangeText([least, most, mean, zeros]) {
+  const share = zeros ? `, ${(100 * zeros).toFixed(1)} % zeros` : '';
+  return `${finiteText(least)} … ${finiteText(most)}, mean ${finiteText(mean)}${share}`;
+}
+
+/** A number that may be infinite or no number: null in the data. */
+const finiteText = number => number === null ? 'not finite' : digits(number);
+
+const digits = number => String(Number(number.toPrecision(4)));
+const microText = us => us >= 1000 ? `${digits(us / 1000)} ms` : `${digits(us)} µs`;
+
+const allTime = (DATA.measured?.times ?? []).reduce((sum, time) => sum + time[1], 0) || 1;
 const allOperations = Math.max(1, DATA.costs.reduce((sum, cost) => sum + cost[2], 0));
 
 /** Sets up the view. */

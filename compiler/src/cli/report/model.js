@@ -162,4 +162,7 @@ DATA.fates.forEach((fate, id) => {
 for (const [id, macs, operations, bytes, kernels] of DATA.costs) {
   GRAPHS.after.nodes[id].cost = { macs, operations, bytes, kernels };
 }
+for (const [id, us, leastUs, perRun] of DATA.measured?.times ?? []) {
+  if (id >= 0) GRAPHS.after.nodes[id].time = { us, leastUs, perRun };
+}
 for (const [id, line, text] of DATA.code) GRAPHS.after.nodes[id].code = { line, text };

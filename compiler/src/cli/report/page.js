@@ -1,6 +1,6 @@
 /* The page around the views: tabs, theme, search, keys. */
 
-const VIEWS = { overview: 'Overview', graph: 'Graph', memory: 'Memory', cost: 'Cost', weights: 'Weights' };
+const VIEWS = { overview: 'Overview', graph: 'Graph', memory: 'Memory', cost: 'Cost', weights: 'Ranges' };
 
 const announcer = document.getElementById('announcer');
 const announce = text => { announcer.textContent = text; };
@@ -174,7 +174,7 @@ function initPage() {
   initGraph();
   initMemory();
   initCost();
-  initWeights();
+  initRanges();
   initSearch();
   initKeys();
   if (asked.get('graph') === 'before') graphView.which = 'before';
