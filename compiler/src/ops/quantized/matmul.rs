@@ -56,8 +56,8 @@ static KERNELS: &[(DType, Kernel<(Product, Requantize)>)] =
 
 static DYNAMIC: Kernel<Product> = kernel!(F32_ONLY T,
     quantized::dynamic_matmul { operands: quantized::DynamicMatMulOperands {
-        x: input(0), x_scale: input(1), x_zero: input(2), w: input(3), w_scale: input(4),
-        sums: input(5), bias: optional(6),
+        x: input(0), x_scale: input(1), x_zero: input(2), w: input(3), w_zero: optional(7),
+        w_scale: input(4), sums: input(5), bias: optional(6),
     } }, |f, a, p| f(operands, a.output(0), a.output(1), p));
 
 /// Infers the shape of the product of input 0 and the weights, input `w`.
@@ -178,7 +178,8 @@ impl Op for QuantizedMatMul {
 
 /// The product of a matrix that is quantized at run time, by the scale and the zero point in inputs
 /// 1 and 2, and constant weights, input 3. For each column, inputs 4 and 5 hold the scale and the
-/// sum of the weights, and input 6 the bias.
+/// sum of the weights without their zero point, and input 6 the bias. Input 7 is the zero point of
+/// all weights, unless it is 0.
 pub struct DynamicMatMul;
 
 impl Op for DynamicMatMul {
@@ -191,7 +192,10 @@ impl Op for DynamicMatMul {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        for (i, dtype) in [(0, DType::U8), (1, DType::F32), (2, DType::U8)] {
+        for (i, dtype) in [(0, DType::U8), (1, DType::F32), (2, DType::U8), (7, DType::I8)] {
+            if i == 7 && !cx.has(i) {
+                continue;
+            }
             let len = cx.of(i, &[dtype])?.len();
             if i > 0 {
                 cx.require_equal(&len, &1.into(), "the number of scales and 1")?;
@@ -218,6 +222,7 @@ impl Op for DynamicMatMul {
         }
         inputs[3] = weights.into();
         inputs.push(cx.optional(6)?.into());
+        inputs.push(cx.optional(7)?.into());
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         cx.call_on(&DYNAMIC, DType::F32, inputs, outputs, product)
     }

@@ -87,7 +87,8 @@ pub fn matmul<X: Byte, Y: Byte>(
 ) {
     let Int8Operands { x, w, bias, factor, offset } = operands;
     let channels = Channels::new(bias, factor, offset);
-    let product = Multiply { x: X::bits(x), flip: X::FLIP, w: i8::bits(w), geometry };
+    let (x, flip, w) = (X::bits(x), X::FLIP, i8::bits(w));
+    let product = Multiply { x, flip, w, w_zero: 0, geometry };
     product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
         let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
         dispatch_bytes(Work { product, results, scratch });
@@ -105,16 +106,18 @@ pub struct DynamicMatMulOperands<'a> {
     pub x_zero: &'a [u8],
     /// The packed weights.
     pub w: &'a [i8],
+    /// The zero point of the weights, 0 if there is none.
+    pub w_zero: Option<&'a [i8]>,
     /// The scale of each column.
     pub w_scale: &'a [f32],
-    /// The sum of each column of weights.
+    /// The sum of each column of weights, without their zero point.
     pub sums: &'a [i32],
     /// One element for each column.
     pub bias: Option<&'a [f32]>,
 }
 
-/// `y = (x - x_zero) · w · x_scale · w_scale + bias`, where the quantization of `x` is computed at
-/// run time. The weights are packed by [`pack_columns`]; `sums` are the sums of their columns.
+/// `y = (x - x_zero) · (w - w_zero) · x_scale · w_scale + bias`, where the quantization of `x` is
+/// computed at run time. The weights are packed by [`pack_columns`].
 #[inline(never)]
 pub fn dynamic_matmul(
     operands: DynamicMatMulOperands<'_>,
@@ -122,8 +125,9 @@ pub fn dynamic_matmul(
     scratch: &mut [u8],
     geometry: Product,
 ) {
-    let DynamicMatMulOperands { x, x_scale, x_zero, w, w_scale, sums, bias } = operands;
-    let product = Multiply { x, flip: 0, w: i8::bits(w), geometry };
+    let DynamicMatMulOperands { x, x_scale, x_zero, w, w_zero, w_scale, sums, bias } = operands;
+    let w_zero = w_zero.map_or(0, |zero| i32::from(zero[0]));
+    let product = Multiply { x, flip: 0, w: i8::bits(w), w_zero, geometry };
     product.share(y, scratch, |product, first, y, scratch| {
         let results = ToFloats {
             y,
@@ -142,10 +146,19 @@ struct Multiply<'a> {
     x: &'a [u8],
     flip: u8,
     w: &'a [u8],
+    /// The zero point of the weights.
+    w_zero: i32,
     geometry: Product,
 }
 
 impl<'a> Multiply<'a> {
+    /// Returns the part of a row's accumulators that the zero point of the weights causes, where
+    /// `sum` is the sum of the row: `Σ x · (w - w_zero) = Σ x · w - w_zero · Σ x`.
+    #[inline(always)]
+    fn row_term(&self, sum: i32) -> i32 {
+        self.w_zero.wrapping_mul(sum).wrapping_neg()
+    }
+
     /// Splits the product between threads if that pays: by rows, or by columns if there is one row.
     /// `part` receives the first column of its part.
     fn share<Y: Send>(
@@ -184,8 +197,14 @@ struct Work<'a, R> {
 
 /// The destination of a product's accumulators.
 trait Results {
-    /// Returns the epilogue of the rows from `first` on.
-    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl Int8Epilogue<S>;
+    /// Returns the epilogue of the rows from `first` on. `terms` are added to their accumulators.
+    fn end<S: Bytes>(
+        &mut self,
+        s: S,
+        geometry: Product,
+        first: usize,
+        terms: [i32; ROWS],
+    ) -> impl Int8Epilogue<S>;
     /// The initial accumulator of column `j`.
     fn start(&self, j: usize) -> i32;
     /// Stores the accumulator of column `j` as element `at` of the result.
@@ -196,10 +215,13 @@ impl<R: Results> Work<'_, R> {
     /// Computes four columns at a time, without vectors.
     #[inline(always)]
     fn run_scalar(mut self) {
-        let Multiply { x, flip, w, geometry } = self.product;
+        let Multiply { x, flip, w, geometry, w_zero } = self.product;
         let Product { m, n, k } = geometry;
         let (weights, _) = w.as_chunks::<4>();
         for i in 0..m {
+            let row = &x[i * k..][..k];
+            let bytes = if w_zero == 0 { &[] } else { row };
+            let term = self.product.row_term(bytes.iter().map(|&x| i32::from(x ^ flip)).sum());
             for j in (0..n).step_by(quads::COLUMNS) {
                 let panel = j / PANEL * PANEL;
                 let width = (n - panel).next_multiple_of(COLUMNS).min(PANEL);
@@ -207,9 +229,9 @@ impl<R: Results> Work<'_, R> {
                 let columns = j..n.min(j + quads::COLUMNS);
                 let mut sums = [0; quads::COLUMNS];
                 for (sum, j) in sums.iter_mut().zip(columns.clone()) {
-                    *sum = self.results.start(j);
+                    *sum = self.results.start(j).wrapping_add(term);
                 }
-                add_row_products(&x[i * k..][..k], flip, weights, width, &mut sums);
+                add_row_products(row, flip, weights, width, &mut sums);
                 for (&sum, j) in sums.iter().zip(columns) {
                     self.results.take(i * n + j, j, sum);
                 }
@@ -224,8 +246,9 @@ impl<R: Results> WithBytes for Work<'_, R> {
         if S::IS_SCALAR {
             return self.run_scalar();
         }
-        let Multiply { x, flip, w, geometry } = self.product;
+        let Multiply { x, flip, w, geometry, w_zero } = self.product;
         let Product { m, n, k } = geometry;
+        let mut terms = [0; ROWS];
         let depth = packed_columns_depth(k);
         #[cfg(target_arch = "x86_64")]
         if S::TILES && tiles::pay(self.product) {
@@ -234,10 +257,14 @@ impl<R: Results> WithBytes for Work<'_, R> {
         for i in (0..m).step_by(ROWS) {
             let rows = ROWS.min(m - i);
             let (copy, _) = split_aligned(self.scratch, rows * depth);
-            for (row, to) in (i..i + rows).zip(copy.chunks_exact_mut(depth.max(1))) {
+            let copies = copy.chunks_exact_mut(depth.max(1)).zip(&mut terms);
+            for (row, (to, term)) in (i..i + rows).zip(copies) {
                 fill(s, &x[row * k..][..k], flip, to);
+                if w_zero != 0 {
+                    *term = self.product.row_term(sum(s, to));
+                }
             }
-            let mut end = self.results.end(s, geometry, i);
+            let mut end = self.results.end(s, geometry, i, terms);
             for j in (0..n).step_by(PANEL) {
                 let width = (n - j).next_multiple_of(COLUMNS).min(PANEL);
                 let right = &w[j * depth..][..width * depth];
@@ -258,6 +285,18 @@ fn fill<S: Bytes>(s: S, row: &[u8], flip: u8, to: &mut [u8]) {
     }
 }
 
+/// Returns the sum of unsigned bytes.
+#[inline(always)]
+fn sum<S: Bytes>(s: S, bytes: &[u8]) -> i32 {
+    let (ones, mut sums) = (s.level().splat_i32(quad(1)), s.level().splat_i32(0));
+    for bytes in bytes.chunks(4 * S::LANES) {
+        sums = s.dot(sums, s.load_bytes(bytes), ones);
+    }
+    let mut each = [0; MAX_SUMS];
+    s.store_sums(sums, &mut each);
+    each.iter().sum()
+}
+
 struct ToBytes<'a> {
     y: &'a mut [u8],
     channels: Channels<'a>,
@@ -267,7 +306,13 @@ struct ToBytes<'a> {
 
 impl Results for ToBytes<'_> {
     #[inline(always)]
-    fn end<S: Bytes>(&mut self, s: S, geometry: Product, first: usize) -> impl Int8Epilogue<S> {
+    fn end<S: Bytes>(
+        &mut self,
+        s: S,
+        geometry: Product,
+        first: usize,
+        _: [i32; ROWS],
+    ) -> impl Int8Epilogue<S> {
         let y = &mut self.y[first * geometry.n..];
         let limits = Limits::new(s, self.to, self.flip);
         BytesEpilogue { y, n: geometry.n, channels: self.channels, limits }
@@ -342,9 +387,15 @@ struct ToFloats<'a> {
 
 impl Results for ToFloats<'_> {
     #[inline(always)]
-    fn end<S: Bytes>(&mut self, _: S, geometry: Product, first: usize) -> impl Int8Epilogue<S> {
-        let Product { n, .. } = geometry;
-        FloatsEpilogue { y: &mut self.y[first * n..], n, of: ToFloats { y: &mut [], ..*self } }
+    fn end<S: Bytes>(
+        &mut self,
+        _: S,
+        geometry: Product,
+        first: usize,
+        terms: [i32; ROWS],
+    ) -> impl Int8Epilogue<S> {
+        let (n, of) = (geometry.n, ToFloats { y: &mut [], ..*self });
+        FloatsEpilogue { y: &mut self.y[first * n..], n, terms, of }
     }
 
     #[inline(always)]
@@ -362,17 +413,19 @@ impl Results for ToFloats<'_> {
 struct FloatsEpilogue<'a, 'b> {
     y: &'a mut [f32],
     n: usize,
+    /// The addend of the accumulators of each row.
+    terms: [i32; ROWS],
     of: ToFloats<'b>,
 }
 
 impl<S: Bytes> Int8Epilogue<S> for FloatsEpilogue<'_, '_> {
     #[inline(always)]
-    fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
+    fn start(&self, s: S, i: usize, j: usize) -> Vector<S> {
         let mut start = [0; MAX_SUMS];
         for (start, &sum) in start.iter_mut().zip(from(self.of.sums, j)) {
             *start = self.of.x_zero.wrapping_mul(sum).wrapping_neg();
         }
-        s.load_sums(&start)
+        s.level().add_i32(s.load_sums(&start), s.level().splat_i32(self.terms[i]))
     }
 
     #[inline(always)]
@@ -396,7 +449,7 @@ impl<S: Bytes> Int8Epilogue<S> for FloatsEpilogue<'_, '_> {
 /// Products with AMX tiles.
 #[cfg(target_arch = "x86_64")]
 mod tiles {
-    use super::{COLUMNS, Multiply, PANEL, Product, Results, packed_columns_depth};
+    use super::{COLUMNS, Multiply, PANEL, Product, ROWS, Results, packed_columns_depth};
     use crate::kernels::quantized::quad;
     use crate::microkernel;
     use crate::microkernel::amx::{Quads, Right, Row, TileEpilogue, WIDE, vectors};
@@ -404,10 +457,11 @@ mod tiles {
     use crate::simd::int8::{Bytes, Vector, WithBytes};
     use crate::simd::{Simd, tiles};
 
-    /// Returns whether the processor has tiles and they pay.
+    /// Returns whether the processor has tiles and they pay. They start all rows with the same
+    /// accumulators, which a zero point of the weights does not allow.
     #[inline(always)]
     pub fn pay(of: Multiply<'_>) -> bool {
-        tiles().is_some() && right(of).pays(of.geometry.m)
+        of.w_zero == 0 && tiles().is_some() && right(of).pays(of.geometry.m)
     }
 
     fn right(of: Multiply<'_>) -> Right<'_> {
@@ -427,7 +481,7 @@ mod tiles {
         #[inline(always)]
         fn run<S: Bytes>(mut self, s: S) {
             let (of, Some(amx)) = (self.of, tiles()) else { return };
-            let end = self.results.end(s, of.geometry, 0);
+            let end = self.results.end(s, of.geometry, 0, [0; ROWS]);
             let mut ends = Rows { s, of, flip: s.level().splat_i32(quad(of.flip)), end };
             microkernel::amx::multiply::<Quads>(amx, right(of), of.geometry.m, &mut ends);
         }

@@ -225,7 +225,8 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             assert_eq!(y.to_i64(), expected(sum, factor[j], offset, to), "{product:?} {at}");
         }
         if X::FLIP == 0 {
-            let sums: Vec<i32> = sums.iter().map(|&x| x as i32).collect();
+            let w_zero = [0, -3, 117, -128][seed % 4];
+            let sums: Vec<i32> = sums.iter().map(|&x| x as i32 - k as i32 * w_zero).collect();
             let add: Vec<f32> = (0..n).map(|i| i as f32 / 7.0).collect();
             let mut y = vec![0.0; m * n];
             let (x, zero) = (X::bits(&x), [to.x_zero as u8]);
@@ -236,6 +237,7 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
                     x_scale: &[0.1],
                     x_zero: &zero,
                     w: &packed,
+                    w_zero: (w_zero != 0).then_some(&[w_zero as i8]),
                     w_scale: &factor,
                     sums: &sums,
                     bias: Some(&add),
@@ -246,7 +248,9 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             );
             for (at, &y) in y.iter().enumerate() {
                 let (i, j) = (at / n, at % n);
-                let real = sum(i, j, to.x_zero) as f32 * (0.1 * factor[j]) + add[j];
+                let row = x[i * k..][..k].iter().map(|x| i64::from(*x) - i64::from(to.x_zero));
+                let sum = sum(i, j, to.x_zero) - i64::from(w_zero) * row.sum::<i64>();
+                let real = sum as f32 * (0.1 * factor[j]) + add[j];
                 assert_eq!(y, real, "{product:?} {at}");
             }
         }
