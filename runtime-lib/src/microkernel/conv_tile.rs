@@ -2,8 +2,9 @@
 //! of output channels stay in registers while it iterates over taps and input channels.
 
 use super::conv_layout::{BLOCK, MAX_TILE, Span};
-use super::overlap::Overlap;
-use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
+use super::overlap::{self, Overlap};
+use super::prefetch_schedule::PrefetchSchedule;
+use super::tile_run::{Tile, TileRun, fits};
 pub(super) use super::widths::{next, widths};
 use crate::loops::bounds::reach;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
@@ -290,26 +291,33 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         schedule: PrefetchSchedule,
         block: usize,
     ) {
+        let keeps = self.keeps(block);
         let mut row = 0;
         while row < self.rows {
             let two = S::LANES == BLOCK && row + 1 < self.rows;
-            // SAFETY: the caller guarantees the blocks; the tiles are inside the remaining rows and
-            // columns.
-            unsafe {
-                match self.cols {
-                    10 if two && V == 1 => self.tile::<S, 2, 10, V>(s, schedule, [block, row, 0]),
-                    7 if two => self.tile::<S, 2, 7, V>(s, schedule, [block, row, 0]),
-                    6 if two => self.tile::<S, 2, 6, V>(s, schedule, [block, row, 0]),
-                    5 if two => self.tile::<S, 2, 5, V>(s, schedule, [block, row, 0]),
-                    4 if two => self.tile::<S, 2, 4, V>(s, schedule, [block, row, 0]),
-                    _ => {
-                        self.row::<S, V>(s, schedule, [block, row]);
-                        row += 1;
-                        continue;
-                    }
-                }
+            if !(two && (matches!(self.cols, 4..=7) || self.cols == 10 && V == 1)) {
+                // SAFETY: the caller guarantees the blocks, and the row exists.
+                row += unsafe { self.row::<S, V>(s, schedule, [block, row]) };
+                continue;
             }
-            row += 2;
+            let count = if keeps { 1 } else { (self.rows - row) / 2 };
+            let run = TileRun { at: [block, row, 0], count, step: [2, 0] };
+            // SAFETY: the caller guarantees the blocks; the tiles are inside the remaining rows.
+            self.keep(
+                run,
+                [2, self.cols],
+                #[inline(always)]
+                |conv| unsafe {
+                    match conv.cols {
+                        10 => conv.tile::<S, 2, 10, V>(s, schedule, run),
+                        7 => conv.tile::<S, 2, 7, V>(s, schedule, run),
+                        6 => conv.tile::<S, 2, 6, V>(s, schedule, run),
+                        5 => conv.tile::<S, 2, 5, V>(s, schedule, run),
+                        _ => conv.tile::<S, 2, 4, V>(s, schedule, run),
+                    }
+                },
+            );
+            row += 2 * count;
         }
     }
 
@@ -322,19 +330,26 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// columns.
     #[inline(always)]
     unsafe fn few<S: Simd>(&mut self, s: S, schedule: PrefetchSchedule, block: usize) {
+        let run = TileRun { at: [block, 0, 0], count: 1, step: [0, 0] };
         // SAFETY: the caller guarantees the blocks and the row, and `cols` is the width of the
         // tile.
-        unsafe {
-            match self.cols {
-                4 => self.tile::<S, 1, 4, 4>(s, schedule, [block, 0, 0]),
-                3 => self.tile::<S, 1, 3, 4>(s, schedule, [block, 0, 0]),
-                2 => self.tile::<S, 1, 2, 4>(s, schedule, [block, 0, 0]),
-                _ => self.tile::<S, 1, 1, 4>(s, schedule, [block, 0, 0]),
-            }
-        }
+        self.keep(
+            run,
+            [1, self.cols],
+            #[inline(always)]
+            |conv| unsafe {
+                match conv.cols {
+                    4 => conv.tile::<S, 1, 4, 4>(s, schedule, run),
+                    3 => conv.tile::<S, 1, 3, 4>(s, schedule, run),
+                    2 => conv.tile::<S, 1, 2, 4>(s, schedule, run),
+                    _ => conv.tile::<S, 1, 1, 4>(s, schedule, run),
+                }
+            },
+        );
     }
 
-    /// Computes the tiles of one row.
+    /// Computes the tiles of one row, or of all rows from this one on if each is one tile. Returns
+    /// the number of rows.
     ///
     /// # Safety
     ///
@@ -345,63 +360,116 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         s: S,
         schedule: PrefetchSchedule,
         [block, row]: [usize; 2],
-    ) {
+    ) -> usize {
+        let keeps = self.keeps(block);
+        let mut rows = 1;
         let mut col = 0;
         while col < self.cols {
-            let n = self.cols - col;
-            // With one vector per pixel, more pixels fit in registers.
-            let wider = S::LANES == BLOCK && V == 1 && (n == 16 || n >= 30);
-            let (width, again) = match n {
-                _ if wider => (16, 0),
-                // A remainder below eight pixels recomputes fewer of them.
-                9 | 13 if S::LANES == BLOCK => (9, 0),
-                // Two pixels alone would not hide the latency of additions.
-                10 if S::LANES == BLOCK => (10, 0),
-                _ => widths::<S>(n, col),
-            };
-            let at = [block, row, col - again];
+            let (width, again) = self.width::<S, V>(col);
+            let mut run = TileRun { at: [block, row, col - again], count: 1, step: [0, width] };
+            col += width - again;
+            if width == self.cols && !keeps {
+                rows = self.rows - row;
+                run = TileRun { count: rows, step: [1, 0], ..run };
+            }
+            while col < self.cols && !keeps && self.width::<S, V>(col) == (width, 0) {
+                run.count += 1;
+                col += width;
+            }
             // SAFETY: a tile covers at most the remaining columns and the `again` columns before
             // them.
-            unsafe {
-                match (S::LANES, width) {
-                    (16, 16) if V == 1 => self.tile::<S, 1, 16, V>(s, schedule, at),
-                    (16, 14) => self.tile::<S, 1, 14, V>(s, schedule, at),
-                    (16, 10) => self.tile::<S, 1, 10, V>(s, schedule, at),
-                    (16, 9) => self.tile::<S, 1, 9, V>(s, schedule, at),
-                    (16, 8) => self.tile::<S, 1, 8, V>(s, schedule, at),
-                    (16, 7) => self.tile::<S, 1, 7, V>(s, schedule, at),
-                    (8, 6) => self.tile::<S, 1, 6, V>(s, schedule, at),
-                    (8.., 4) => self.tile::<S, 1, 4, V>(s, schedule, at),
-                    (_, 2) => self.tile::<S, 1, 2, V>(s, schedule, at),
-                    _ => self.tile::<S, 1, 1, V>(s, schedule, at),
-                }
-            }
-            col += width - again;
+            self.keep(
+                run,
+                [1, width],
+                #[inline(always)]
+                |conv| unsafe {
+                    match (S::LANES, width) {
+                        (16, 16) if V == 1 => conv.tile::<S, 1, 16, V>(s, schedule, run),
+                        (16, 14) => conv.tile::<S, 1, 14, V>(s, schedule, run),
+                        (16, 10) => conv.tile::<S, 1, 10, V>(s, schedule, run),
+                        (16, 9) => conv.tile::<S, 1, 9, V>(s, schedule, run),
+                        (16, 8) => conv.tile::<S, 1, 8, V>(s, schedule, run),
+                        (16, 7) => conv.tile::<S, 1, 7, V>(s, schedule, run),
+                        (8, 6) => conv.tile::<S, 1, 6, V>(s, schedule, run),
+                        (8.., 4) => conv.tile::<S, 1, 4, V>(s, schedule, run),
+                        (_, 2) => conv.tile::<S, 1, 2, V>(s, schedule, run),
+                        _ => conv.tile::<S, 1, 1, V>(s, schedule, run),
+                    }
+                },
+            );
+        }
+        rows
+    }
+
+    /// Returns the width of the tile at a column, and the number of columns that it recomputes.
+    #[inline(always)]
+    fn width<S: Simd, const V: usize>(&self, col: usize) -> (usize, usize) {
+        match self.cols - col {
+            // With one vector per pixel, more pixels fit in registers.
+            16 | 30.. if S::LANES == BLOCK && V == 1 => (16, 0),
+            // A remainder below eight pixels recomputes fewer of them.
+            9 | 13 if S::LANES == BLOCK => (9, 0),
+            // Two pixels alone would not hide the latency of additions.
+            10 if S::LANES == BLOCK => (10, 0),
+            n => widths::<S>(n, col),
         }
     }
 
-    /// Computes the tile of `R` rows, `C` columns and `V` vectors of channels at a block, row and
-    /// column.
+    /// Returns whether some channels of a block must not change.
+    #[inline(always)]
+    fn keeps(&self, block: usize) -> bool {
+        block == 0 && self.kept > 0
+    }
+
+    /// Computes tiles of this size by `tile`. Channels that must not change are restored after the
+    /// only tile: a branch in the tile would spill its accumulators.
+    #[inline(always)]
+    fn keep(&mut self, run: TileRun, size: [usize; 2], tile: impl FnOnce(&mut Self)) {
+        let TileRun { at: [block, row, col], .. } = run;
+        let at = row * self.y_row_stride + col * self.y_col_stride;
+        let before = self.keeps(block).then(|| self.pixels(at, size));
+        tile(self);
+        if let Some(before) = before {
+            self.restore(at, size, &before);
+        }
+    }
+
+    /// Computes tiles of `R` rows, `C` columns and `V` vectors of channels, with all channels.
     ///
     /// # Safety
     ///
-    /// `check` has passed, and the tile is inside the output.
+    /// `check` has passed, and the tiles are inside the output.
     #[inline(always)]
     unsafe fn tile<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         s: S,
         schedule: PrefetchSchedule,
-        [block, row, col]: [usize; 3],
+        run: TileRun,
     ) {
-        // Channels that must not change are restored after the store: a branch in the tile would
-        // spill its accumulators.
-        let at = row * self.y_row_stride + col * self.y_col_stride;
-        let before = (block == 0 && self.kept > 0).then(|| self.pixels(at, [R, C]));
-        // SAFETY: the contract is that of this function.
-        unsafe { self.whole_tile::<S, R, C, V>(s, schedule, [block, row, col]) };
-        if let Some(before) = before {
-            self.restore(at, [R, C], &before);
+        // Constants, so that tiles are not compiled for levels, and overlaps not for tiles, that do
+        // not use them.
+        debug_assert!(fits::<S>(R * C * V), "no level has tiles that do not fit in its registers");
+        if const { !fits::<S>(R * C * V) } {
+            return;
         }
+        // One tile at a time where taps overlap: in a loop, its accumulators would spill.
+        if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) } {
+            let tiles = (0..run.count).map(|i| run.tile(i));
+            match schedule.overlap {
+                Some(Overlap::Three) => tiles.for_each(|run| {
+                    s.run(Tile::<_, R, C, V, 3, 1> { conv: &mut *self, schedule, run });
+                }),
+                Some(Overlap::Five) => tiles.for_each(|run| {
+                    s.run(Tile::<_, R, C, V, 5, 1> { conv: &mut *self, schedule, run });
+                }),
+                Some(Overlap::ThreeApart) => tiles.for_each(|run| {
+                    s.run(Tile::<_, R, C, V, 3, 2> { conv: &mut *self, schedule, run });
+                }),
+                None => s.run(Tile::<_, R, C, V, 1, 0> { conv: self, schedule, run }),
+            }
+            return;
+        }
+        s.run(Tile::<_, R, C, V, 1, 0> { conv: self, schedule, run });
     }
 
     /// Returns the first block of the pixels of a tile.
@@ -430,67 +498,5 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     ) -> impl Iterator<Item = usize> + use<UNIT, PAIRED> {
         let (y_row_stride, y_col_stride) = (self.y_row_stride, self.y_col_stride);
         (0..rows * cols).map(move |i| at + i / cols * y_row_stride + i % cols * y_col_stride)
-    }
-
-    /// Computes a tile with all channels.
-    ///
-    /// # Safety
-    ///
-    /// The contract of `tile`.
-    #[inline(always)]
-    unsafe fn whole_tile<S: Simd, const R: usize, const C: usize, const V: usize>(
-        &mut self,
-        s: S,
-        schedule: PrefetchSchedule,
-        [block, row, col]: [usize; 3],
-    ) {
-        let w_block = schedule.w_block;
-        let (y_block, y_row_stride, y_col_stride) =
-            (self.y.apart(), self.y_row_stride, self.y_col_stride);
-        let at = block * y_block + row * y_row_stride + col * y_col_stride;
-        // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
-        unsafe {
-            let mut start = [s.splat(0.0); V];
-            if !self.bias.is_empty() {
-                for (v, start) in start.iter_mut().enumerate() {
-                    *start = s.load_at(self.bias.as_ptr().add(block * BLOCK + v * S::LANES));
-                }
-            }
-            let mut sums = [[start; C]; R];
-            if !self.add.is_empty() {
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    for (c, sums) in sums.iter_mut().enumerate() {
-                        let add = self.add.as_ptr().add(at + r * y_row_stride + c * y_col_stride);
-                        for (v, sum) in sums.iter_mut().enumerate() {
-                            *sum = s.add(*sum, s.load_at(add.add(place::<S>(v, y_block))));
-                        }
-                    }
-                }
-            }
-            let w = self.w.as_ptr().add(block * w_block);
-            // Together, the tiles of these blocks prefetch the weights of the next blocks, also if
-            // those belong to the next convolution.
-            let weights = V * S::LANES * (w_block / BLOCK);
-            let next = w.wrapping_add(weights + schedule.share(row * self.cols + col, weights));
-            let step = schedule.share(R * C, V * S::LANES);
-            // `wrapping_add`, because the input may be empty if there are no channels.
-            let pixel = self.x.as_ptr().wrapping_add(row * self.x_row_stride + col * UNIT);
-            let mut weights = WeightStream { w, next, step };
-            for &span in self.spans {
-                self.add_span(s, &mut sums, &mut weights, (schedule, pixel), span);
-            }
-            if let Some((low, high)) = self.clamp {
-                bound(s, sums.as_flattened_mut().as_flattened_mut(), low, high);
-            }
-            let y = self.y.as_mut_ptr().add(at);
-            for (r, sums) in sums.iter().enumerate() {
-                for (c, sums) in sums.iter().enumerate() {
-                    let y = y.add(r * y_row_stride + c * y_col_stride);
-                    for (v, &sum) in sums.iter().enumerate() {
-                        s.store_at(sum, y.add(place::<S>(v, y_block)));
-                    }
-                }
-            }
-        }
     }
 }

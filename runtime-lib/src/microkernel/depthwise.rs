@@ -76,14 +76,26 @@ impl WithSimd for Depthwise<'_> {
             // SAFETY: `check` has passed, so that every access of every tile is inside its slice.
             return unsafe { self.compute_pixels(s) };
         }
-        // SAFETY: `check` has passed, so that every access of every tile is inside its slice.
-        unsafe {
-            match self.x_strides[1] / BLOCK {
-                1 => self.rows::<S, 1>(s),
-                2 => self.rows::<S, 2>(s),
-                _ => self.rows::<S, 0>(s),
-            }
+        match self.x_strides[1] / BLOCK {
+            1 => s.run(Rows::<1>(&mut self)),
+            2 => s.run(Rows::<2>(&mut self)),
+            _ => s.run(Rows::<0>(&mut self)),
         }
+    }
+}
+
+/// All rows of a convolution for which `check` has passed. The columns of the output are `STEP`
+/// pixels apart in the input, or any number if `STEP` is 0. Each is a function of its own:
+/// together, they would take longer to compile.
+struct Rows<'t, 'a, const STEP: usize>(&'t mut Depthwise<'a>);
+
+impl<const STEP: usize> WithSimd for Rows<'_, '_, STEP> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: `check` has passed, so that every access of every tile is inside its slice.
+        unsafe { self.0.rows::<S, STEP>(s) }
     }
 }
 

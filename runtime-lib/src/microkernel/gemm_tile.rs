@@ -150,18 +150,34 @@ impl<T: SimdElem, R: RowStarts<T>> WithSimd for GemmBlock<'_, T, R> {
         let lanes = S::LANES / T::WIDTH;
         let mut j = 0;
         while j < self.n {
-            // SAFETY: `check` covered all panels, and `j < n`.
-            unsafe {
-                // Without vectors, each element takes a register.
-                if HAS_VECTORS && self.n - j > lanes {
-                    self.columns::<S, 2>(s, j);
-                    j += 2 * lanes;
-                } else {
-                    self.columns::<S, 1>(s, j);
-                    j += lanes;
-                }
+            // Without vectors, each element takes a register.
+            if HAS_VECTORS && self.n - j > lanes {
+                s.run(Columns::<_, 2> { block: &mut self, j });
+                j += 2 * lanes;
+            } else {
+                s.run(Columns::<_, 1> { block: &mut self, j });
+                j += lanes;
             }
         }
+    }
+}
+
+/// All rows of `V` vectors of columns from `j` on, which is below `n`, of a block for which `check`
+/// has passed. Each is a function of its own: together, they would take longer to compile.
+struct Columns<B, const V: usize> {
+    block: B,
+    j: usize,
+}
+
+impl<T: SimdElem, R: RowStarts<T>, const V: usize> WithSimd
+    for Columns<&mut GemmBlock<'_, T, R>, V>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: `check` covered all panels, and `j < n`.
+        unsafe { self.block.columns::<S, V>(s, self.j) }
     }
 }
 
@@ -196,15 +212,17 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
                     (8, 5..=6 | 9..) => 6,
                     _ => 4,
                 };
+                let mut tile = [MaybeUninit::uninit(); MAX_TILE];
                 // SAFETY: `check` has passed, `i < end <= m`, and the heights add up to at most a
-                // panel.
+                // panel. `sums` initializes all rows of the tile.
                 unsafe {
                     match (S::LANES, height) {
-                        (16, 12) => self.tile::<S, 12, V>(s, i, j),
-                        (16, 8) => self.tile::<S, 8, V>(s, i, j),
-                        (16 | 8, 6) => self.tile::<S, 6, V>(s, i, j),
-                        _ => self.tile::<S, 4, V>(s, i, j),
+                        (16, 12) => self.sums::<S, 12, V>(s, i, j, &mut tile),
+                        (16, 8) => self.sums::<S, 8, V>(s, i, j, &mut tile),
+                        (16 | 8, 6) => self.sums::<S, 6, V>(s, i, j, &mut tile),
+                        _ => self.sums::<S, 4, V>(s, i, j, &mut tile),
                     }
+                    self.finish::<S, V>(s, [i, height.min(self.m - i)], j, &tile);
                 }
                 i += height;
             }
@@ -236,23 +254,6 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
             for v in 0..V {
                 s.prefetch(first.wrapping_add(row * self.to.row + v * S::LANES / T::WIDTH), 0);
             }
-        }
-    }
-
-    /// Computes the tile of `H` rows and `V` vectors at row `i` and column `j`, as far as it is
-    /// inside the result.
-    ///
-    /// # Safety
-    ///
-    /// `check` has passed, `i < m`, `j < n`, and the rows are in one panel.
-    #[inline(always)]
-    unsafe fn tile<S: Simd, const H: usize, const V: usize>(&mut self, s: S, i: usize, j: usize) {
-        let mut tile = [MaybeUninit::uninit(); MAX_TILE];
-        // SAFETY: the contract of `sums` is that of this function, and `sums` writes all rows of
-        // the tile.
-        unsafe {
-            self.sums::<S, H, V>(s, i, j, &mut tile);
-            self.finish::<S, V>(s, [i, H.min(self.m - i)], j, &tile);
         }
     }
 

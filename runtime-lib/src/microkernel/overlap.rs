@@ -31,31 +31,6 @@ impl Overlap {
             () => None,
         }
     }
-
-    /// Adds the products of one channel to the accumulators of a tile, one vector for each pixel,
-    /// and advances `w` to the next channel.
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`add_rows`], and `taps` overlap like `self`.
-    #[inline(always)]
-    pub unsafe fn add<S: Simd, const R: usize, const C: usize, const V: usize>(
-        self,
-        s: S,
-        sums: &mut [[[S::F32; V]; C]; R],
-        w: &mut *const f32,
-        x: (*const f32, usize),
-        taps: &[usize],
-    ) {
-        // SAFETY: the contract is that of this function, and the taps overlap as the arm says.
-        unsafe {
-            match self {
-                Overlap::Three => add_rows::<S, R, C, V, 3, 1>(s, sums, w, x, taps),
-                Overlap::Five => add_rows::<S, R, C, V, 5, 1>(s, sums, w, x, taps),
-                Overlap::ThreeApart => add_rows::<S, R, C, V, 3, 2>(s, sums, w, x, taps),
-            }
-        }
-    }
 }
 
 /// Returns whether a tile of `pixels` vectors shares its loads: only a large one, which most pixels
@@ -77,14 +52,14 @@ macro_rules! each_pixel {
 }
 
 /// Adds the products of one channel to the accumulators of a tile of `R` rows and `C` columns, one
-/// vector for each pixel. A row of the window is `K` taps, each one element behind the tap `APART`
-/// before it. `x` is the tile's input and its row stride.
+/// vector for each pixel, and advances `w` to the next channel. A row of the window is `K` taps,
+/// each one element behind the tap `APART` before it. `x` is the tile's input and its row stride.
 ///
 /// # Safety
 ///
 /// Every tap of every pixel can be read from `x` on, and their weights from `w` on.
 #[inline(always)]
-unsafe fn add_rows<
+pub(super) unsafe fn add_rows<
     S: Simd,
     const R: usize,
     const C: usize,

@@ -15,9 +15,17 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     ///
     /// # Safety
     ///
-    /// The contract of a tile, and `weights` is at the span's first weights.
+    /// The contract of a tile, and `weights` is at the span's first weights. The taps overlap as
+    /// `K` and `APART` say, unless `APART` is 0.
     #[inline(always)]
-    pub(super) unsafe fn add_span<S: Simd, const R: usize, const C: usize, const V: usize>(
+    pub(super) unsafe fn add_span<
+        S: Simd,
+        const R: usize,
+        const C: usize,
+        const V: usize,
+        const K: usize,
+        const APART: usize,
+    >(
         &self,
         s: S,
         sums: &mut [[[S::F32; V]; C]; R],
@@ -41,12 +49,15 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
             }
             // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
             unsafe {
-                // A constant, so that the overlap is not compiled into other tiles.
-                if const { UNIT == 1 && !PAIRED && V == 1 && overlap::pays::<S>(R * C) }
-                    && let Some(overlap) = schedule.overlap
-                {
+                if const { APART > 0 } {
                     let x = (x, self.x_row_stride);
-                    overlap.add(s, sums, &mut weights.w, x, self.taps);
+                    overlap::add_rows::<S, R, C, V, K, APART>(
+                        s,
+                        sums,
+                        &mut weights.w,
+                        x,
+                        self.taps,
+                    );
                 } else {
                     self.add_lanes(s, sums, weights, (schedule, x.add(first)), lanes);
                 }

@@ -20,6 +20,7 @@ impl Avx2 {
     }
 }
 
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn compiled<O: WithSimd>(s: Avx2, op: O) -> O::Output {
     op.run(s)

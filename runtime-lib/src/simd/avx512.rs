@@ -32,11 +32,13 @@ impl Avx512 {
     }
 }
 
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 fn compiled<O: WithSimd>(s: impl Simd, op: O) -> O::Output {
     op.run(s)
 }
 
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 fn compiled_with_bf16<O: WithSimd>(s: impl Simd, op: O) -> O::Output {
     op.run(s)

@@ -5,6 +5,10 @@
 //! function, or its vector operations become calls that are fifty times slower. So
 //! [`WithSimd::run`], [`Pointwise::apply`], all functions that take a token, and all closures in
 //! them are `#[inline(always)]`.
+//!
+//! **A level's own functions stay small.** The time to compile a function grows faster than its
+//! length. A kernel with many tiles runs each of them, or a few, with [`Simd::run`]: a call, which
+//! is not inlined, for the work of hundreds of cycles.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
@@ -126,7 +130,7 @@ pub trait Simd: Sealed {
     /// Whether [`mul_add`](Simd::mul_add) is one instruction, which rounds once.
     const FUSES: bool = false;
 
-    /// Runs `op` compiled for this level.
+    /// Runs `op` compiled for this level, on x86-64 in a function of its own.
     fn run<O: WithSimd>(self, op: O) -> O::Output;
 
     /// Returns `x` in every lane.

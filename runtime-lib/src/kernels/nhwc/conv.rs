@@ -211,23 +211,61 @@ impl WithBytes for Part<'_> {
         }
         let filters = of.filters.next_multiple_of(GROUP);
         let quads = of.starts.len() * QUAD;
-        let limits = Limits::new(s, of.to, 0);
         for panel in (0..filters).step_by(BLOCK) {
             let width = BLOCK.min(filters - panel);
             let w = &of.w[panel * quads..][..width * quads];
-            let pixels = Int8Windows::new(of.x, of.starts, w, width);
+            let windows = &Int8Windows::new(of.x, of.starts, w, width);
             let mut column = 0;
             while column < width {
-                let filter = panel + column;
-                let at = Columns { of, pixels: &pixels, column, filter, limits };
-                let places = of.windows.from(first);
-                column += match (width - column) / S::LANES {
-                    4.. => at.pixels::<4>(s, places, y),
-                    3 => at.pixels::<3>(s, places, y),
-                    2 => at.pixels::<2>(s, places, y),
-                    _ => at.pixels::<1>(s, places, y),
-                };
+                let vectors = ((width - column) / S::LANES).clamp(1, 4);
+                let (filter, y) = (panel + column, &mut *y);
+                match vectors {
+                    4 => s.run(Pixels::<4> { of, windows, column, filter, first, y }),
+                    3 => s.run(Pixels::<3> { of, windows, column, filter, first, y }),
+                    2 => s.run(Pixels::<2> { of, windows, column, filter, first, y }),
+                    _ => s.run(Pixels::<1> { of, windows, column, filter, first, y }),
+                }
+                column += vectors * S::LANES;
             }
+        }
+    }
+}
+
+/// All pixels of `V` vectors of filters of a panel.
+struct Pixels<'a, const V: usize> {
+    of: &'a ConvOperands<'a>,
+    windows: &'a Int8Windows<'a>,
+    /// The index of the first filter in the panel.
+    column: usize,
+    /// The index of the first filter.
+    filter: usize,
+    /// The first pixel.
+    first: usize,
+    y: &'a mut [u8],
+}
+
+impl<const V: usize> WithBytes for Pixels<'_, V> {
+    /// Computes the pixels, a few at a time.
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Pixels { of, windows, column, filter, first, y } = self;
+        let at = Columns { of, windows, column, filter, limits: Limits::new(s, of.to, 0) };
+        let pixel = pixel_len(of.filters);
+        let places = &mut of.windows.from(first);
+        let mut rest = y;
+        while !rest.is_empty() {
+            let rows = rows::<S>(V, rest.len() / pixel);
+            let (y, after) = rest.split_at_mut(rows * pixel);
+            match rows {
+                12 if V == 1 && S::LANES == 16 => at.tile::<12, 1>(s, places, y),
+                6 if S::LANES == 16 => at.tile::<6, V>(s, places, y),
+                5 if S::LANES == 16 => at.tile::<5, V>(s, places, y),
+                4 if S::LANES == 16 => at.tile::<4, V>(s, places, y),
+                3 if S::LANES == 16 => at.tile::<3, V>(s, places, y),
+                2 if S::ROWS >= 2 => at.tile::<2, V>(s, places, y),
+                _ => at.tile::<1, V>(s, places, y),
+            }
+            rest = after;
         }
     }
 }
@@ -235,7 +273,7 @@ impl WithBytes for Part<'_> {
 /// Some vectors of filters of a panel.
 struct Columns<'a, S: Bytes> {
     of: &'a ConvOperands<'a>,
-    pixels: &'a Int8Windows<'a>,
+    windows: &'a Int8Windows<'a>,
     /// The index of the first filter in the panel.
     column: usize,
     /// The index of the first filter.
@@ -244,36 +282,12 @@ struct Columns<'a, S: Bytes> {
 }
 
 impl<S: Bytes> Columns<'_, S> {
-    /// Computes all pixels, a few at a time, for `V` vectors of filters. Returns the number of
-    /// these filters.
-    #[inline(always)]
-    fn pixels<const V: usize>(&self, s: S, mut places: Places, y: &mut [u8]) -> usize {
-        let pixel = pixel_len(self.of.filters);
-        let mut rest = y;
-        while !rest.is_empty() {
-            let rows = rows::<S>(V, rest.len() / pixel);
-            let (y, after) = rest.split_at_mut(rows * pixel);
-            let places = &mut places;
-            match rows {
-                12 if V == 1 && S::LANES == 16 => self.tile::<12, 1>(s, places, y),
-                6 if S::LANES == 16 => self.tile::<6, V>(s, places, y),
-                5 if S::LANES == 16 => self.tile::<5, V>(s, places, y),
-                4 if S::LANES == 16 => self.tile::<4, V>(s, places, y),
-                3 if S::LANES == 16 => self.tile::<3, V>(s, places, y),
-                2 if S::ROWS >= 2 => self.tile::<2, V>(s, places, y),
-                _ => self.tile::<1, V>(s, places, y),
-            }
-            rest = after;
-        }
-        V * S::LANES
-    }
-
     /// Computes `R` pixels.
     #[inline(always)]
     fn tile<const R: usize, const V: usize>(&self, s: S, places: &mut Places, y: &mut [u8]) {
         let at = places.take();
         let bias = &self.of.channels.bias[self.filter..];
-        let sums = self.pixels.tile::<S, R, V>(s, at, self.column, bias);
+        let sums = self.windows.tile::<S, R, V>(s, at, self.column, bias);
         let pixel = pixel_len(self.of.filters);
         let channels = &self.of.channels;
         if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {

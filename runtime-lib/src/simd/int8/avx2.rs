@@ -5,6 +5,7 @@ use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, lar
 use crate::simd::{Avx2, instructions};
 use core::arch::x86_64::*;
 
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn compiled<O: WithBytes>(s: Avx2, op: O) {
     op.run(s);

@@ -73,7 +73,7 @@ pub trait Bytes: Sealed {
 
     /// Returns the token of the level's other operations.
     fn level(self) -> Self::Level;
-    /// Runs `op` compiled for this level.
+    /// Runs `op` compiled for this level, on x86-64 in a function of its own.
     fn run<O: WithBytes>(self, op: O);
 
     /// Loads `4 · LANES` bytes from an address.
