@@ -25,12 +25,7 @@ use onnxc::{
 };
 use project::{Part, Project};
 use report::Outcome;
-use std::{
-    collections::BTreeMap,
-    io::{self, ErrorKind},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{collections::BTreeMap, io::ErrorKind, path::PathBuf, process::ExitCode};
 
 /// Compiles models to Rust, builds and runs them, and compares the results with the expected ones
 #[derive(clap::Args)]
@@ -69,8 +64,11 @@ pub struct Options {
 
 /// Runs the command. It fails if a folder does.
 pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
-    for path in options.paths.iter().filter(|path| !path.exists()) {
-        return Err(file::unreadable(path)(io::Error::from(ErrorKind::NotFound)).into());
+    let missing = options.paths.iter().filter(|path| !path.exists());
+    let missing = missing.map(|path| file::unreadable(path)(ErrorKind::NotFound.into()));
+    let missing = Diagnostics(missing.collect());
+    if !missing.0.is_empty() {
+        return Err(missing);
     }
     let tolerance = Tolerance { atol: options.atol, rtol: options.rtol };
     let folders: Vec<Folder> =
