@@ -296,9 +296,8 @@ mod tiny {
 
     const LOGITS_AXIS: Axis = Axis { outer: 1, len: 2, inner: 1 };
 
-    static WEIGHTS: &Aligned<[u8; 512]> = &Aligned::of_file(
-        include_bytes!("tiny.weights"),
-        Tiny::WEIGHT_LAYOUT,
+    static WEIGHTS: &Aligned<[u8; 512]> = ::onnxc_runtime::include_weights!(
+        "tiny.weights", Tiny::WEIGHT_LAYOUT
     );
 
     const _: () = ::onnxc_runtime::check_interface(2);

@@ -76,7 +76,7 @@ fn a_limit_has_a_name_and_a_number() {
     for (limits, message) in [
         (&["node=2"][..], "expected `nodes` or "),
         (&["nodes"], "does not have the form `--limit NAME=N`"),
-        (&["nodes=few"], "`--limit` expects a number"),
+        (&["nodes=few"], "the limit `nodes` is a number, found `few`"),
         (&["nodes=3", "nodes=4"], "the limit `nodes` is given twice"),
     ] {
         let error = compile(CHAIN, limits).err().expect("the option is wrong");

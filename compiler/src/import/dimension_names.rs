@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn a_dimension_has_its_name_in_the_module_too() {
-        let inputs = "float[p2o.DynamicDimension.0, \"Batch Size\", \"?\"] X";
+        let inputs = "float[\"DynamicDimension.0\", \"Batch Size\"] x, float[\"?\"] Z";
         for (dims, expected) in [
-            (&["p2o_dynamic_dimension_0=2", "batch_size=3", "x_2=4"][..], "float[2, 3, 4]"),
-            (&["p2o.DynamicDimension.0=2", "Batch Size=3", "X_2=4"], "float[2, 3, 4]"),
-            (&["p2o_dynamic_dimension_0=batch_size"], "float[batch_size, batch_size, x_2]"),
-            (&["x_2=batch_size", "batch_size=5"], "float[p2o_dynamic_dimension_0, 5, 5]"),
+            (&["dynamic_dimension_0=2", "batch_size=3", "z_0=4"][..], "float[2, 3] float[4]"),
+            (&["DynamicDimension.0=2", "Batch Size=3", "Z_0=4"], "float[2, 3] float[4]"),
+            (&["dynamic_dimension_0=batch_size"], "float[batch_size, batch_size] float[z_0]"),
+            (&["z_0=batch_size", "batch_size=5"], "float[dynamic_dimension_0, 5] float[5]"),
         ] {
             assert_eq!(types(inputs, dims), Ok(expected.to_owned()), "{dims:?}");
         }
