@@ -123,5 +123,9 @@ fn optimize_file(options: &Options, from: &Path, to: &Path) -> Result<(), Diagno
         let same = verify::same_results((original, from), &model, &settings);
         same.map_err(|diagnostics| diagnostics.within(&place))?;
     }
+    // The folder of several models is made; that of one model must exist, as for a module.
+    if let Some(folder) = to.parent().filter(|_| to != options.output) {
+        fs::create_dir_all(folder).map_err(file::refused(folder))?;
+    }
     Ok(export::write(model, to)?)
 }

@@ -7,7 +7,7 @@ use crate::{
     import::{self, print},
 };
 use onnxc_proto::{Message, ModelProto};
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// Writes a model to a file: in ONNX's textual syntax if its name ends in `.onnxtxt`, else in the
 /// binary format. Weights that do not fit into one file go to a second file beside it, with the
@@ -26,9 +26,6 @@ use std::{fs, path::Path};
 /// Returns an error if a file cannot be written, if `to` cannot have a file of weights beside it,
 /// or if the model has no form in the textual syntax.
 pub fn write(mut model: ModelProto, to: &Path) -> Result {
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(file::refused(to))?;
-    }
     if to.extension().is_some_and(|end| end == "onnxtxt") {
         let text = print::model(&model, usize::MAX);
         // What cannot be read again is not written.

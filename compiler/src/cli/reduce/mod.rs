@@ -151,6 +151,7 @@ fn write(reduced: &Reduced, path: &Path) -> Result<(), Diagnostics> {
     if is_model(path) {
         return Ok(export::write(reduced.part.model.clone(), path)?);
     }
+    fs::create_dir_all(path).map_err(file::refused(path))?;
     export::write(reduced.part.model.clone(), &path.join("model.onnx"))?;
     let Some([inputs, outputs]) = &reduced.data else { return Ok(()) };
     let set = path.join("test_data_set_0");
