@@ -14,8 +14,9 @@
 //! processor's SIMD level, `half` the element types `f16` and `bf16`; `threads` runs large kernels
 //! on several threads, `safetensors` writes and reads trained variables, `ndarray` converts views
 //! from and to the arrays of that crate, `image` adds the decoders of image files, and
-//! `link-weights` leaves the weights files of modules to the assembler. `std`, `half` and
-//! `link-weights` are on by default.
+//! `link-weights` leaves the weights files of modules to the assembler. `avx2` adds the kernels of
+//! x86-64 processors with AVX2, and `avx512` those with AVX-512 and AMX. `std`, `half`,
+//! `link-weights` and `avx512`, which implies `avx2`, are on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -63,13 +63,27 @@ impl Runtime {
         diagnostic.note(text.trim_end())
     }
 
-    /// Returns the dependency in a manifest, without features.
-    pub fn dependency(&self) -> String {
-        match self {
+    /// Returns the line of a manifest for a program that runs on this machine: with the kernels that
+    /// its processor can run, and with `features`.
+    pub fn dependency(&self, features: &[&str]) -> String {
+        let of = match self {
             Runtime::Path(path) => sources::dependency_on(path),
             Runtime::Version(version) => format!("version = {version:?}"),
-        }
+        };
+        let mut features = [&["half", "link-weights", "std", level()], features].concat();
+        features.sort_unstable();
+        format!("onnxc-runtime = {{ {of}, default-features = false, features = {features:?} }}")
     }
+}
+
+/// The feature with the best SIMD level of this machine. The kernels of a level that it lacks would
+/// only take time to compile.
+fn level() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        return "avx512";
+    }
+    "avx2"
 }
 
 #[cfg(test)]
@@ -84,6 +98,14 @@ mod tests {
         assert!(missing.message.starts_with("`onnxc-runtime` 0.1.0 is neither"), "{missing:?}");
         let broken = version.diagnose("error[E0308]: …\n\nerror: could not compile `bench`");
         assert_eq!(broken.code, Code::Internal);
+    }
+
+    #[test]
+    fn programs_for_this_machine_have_the_kernels_that_it_can_run() {
+        let version = Runtime::parse("=0.1.0").expect("this is a version");
+        let line = version.dependency(&["threads"]);
+        assert!(line.contains(&format!(r#""{}", "half""#, level())), "{line}");
+        assert!(line.contains(r#""std", "threads"]"#), "{line}");
     }
 
     #[test]

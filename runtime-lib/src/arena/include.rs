@@ -23,18 +23,7 @@ macro_rules! include_weights {
     };
 }
 
-#[cfg(all(
-    feature = "link-weights",
-    not(any(miri, all(windows, target_arch = "x86"))),
-    any(
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "x86",
-        target_arch = "x86_64",
-    )
-))]
+#[cfg(all(linked_weights, not(miri)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __include_weights {
@@ -43,18 +32,7 @@ macro_rules! __include_weights {
     };
 }
 
-#[cfg(not(all(
-    feature = "link-weights",
-    not(any(miri, all(windows, target_arch = "x86"))),
-    any(
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "x86",
-        target_arch = "x86_64",
-    )
-)))]
+#[cfg(not(all(linked_weights, not(miri))))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __include_weights {

@@ -6,7 +6,7 @@
 //! packed. A single row is not: a GEMV is bound by memory bandwidth, so each pair is split to two
 //! `f32` as it is loaded.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 use super::amx::{PairRows, multiply_rows};
 use super::epilogue::{Epilogue, finish};
 use super::gemm_tile::{GemmBlock, PairDistance};
@@ -29,7 +29,7 @@ pub(crate) struct Pairs<'a, T> {
     pub multiply: fn(GemmBlock<'_, T, ()>),
     /// Multiplies unpacked rows with AMX tiles, if the processor has them and they pay; returns
     /// whether it did.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx512)]
     pub multiply_rows: fn(&PairRows<'_, T>, &mut [T]) -> bool,
     /// Multiplies a single row.
     pub multiply_row: fn(PairRow<'_, T>, &mut [T]),
@@ -43,7 +43,7 @@ impl<'a> Pairs<'a, f32> {
             data,
             pack: pack_left,
             multiply,
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(x86_avx512)]
             multiply_rows,
             multiply_row,
         }

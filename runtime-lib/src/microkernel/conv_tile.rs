@@ -64,12 +64,12 @@ pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
 impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
     /// Computes the convolutions at the best SIMD level of the processor.
     #[inline(never)]
-    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "only there are tiles"))]
+    #[cfg_attr(not(x86_avx512), expect(unused_mut, reason = "only there are tiles"))]
     pub fn compute(mut self) {
         if !PAIRED {
             return dispatch(self);
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         if self.compute_with_tiles() {
             return;
         }

@@ -1,6 +1,6 @@
 //! The outer loops of GEMM: blocks that fit in the caches.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 use super::amx::PairRows;
 use super::bf16_pairs::PairRow;
 use super::epilogue::{Addend, Epilogue, Target};
@@ -212,7 +212,7 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// Computes the product on this thread, block by block.
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         if self.run_pair_rows(y, to) {
             return self.finish(y, to, (self.m, (0, self.n)));
         }
@@ -289,7 +289,7 @@ impl<T: GemmElem> Product<'_, T> {
 
     /// Multiplies unpacked rows with pairs by AMX tiles; returns `false` if that is not possible or
     /// does not pay.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx512)]
     fn run_pair_rows(&self, y: &mut [T], to: Target) -> bool {
         let (Operand::Matrix(a), Operand::Pairs(b)) = (self.a, self.b) else { return false };
         let across = self.n.next_multiple_of(panel_cols::<T>()) / PAIR;

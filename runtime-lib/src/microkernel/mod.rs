@@ -7,7 +7,7 @@
 //! read the same panels, so a constant operand is packed once, when a model is compiled, for every
 //! processor.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 pub(crate) mod amx;
 mod bf16_pairs;
 mod conv_layout;

@@ -1,11 +1,13 @@
 //! Detects the SIMD level of the processor, and runs code at it.
 
+#[cfg(x86_avx2)]
+use super::Avx2;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::Neon;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use super::Simd128;
-#[cfg(target_arch = "x86_64")]
-use super::{Amx, Avx2, Avx512};
+#[cfg(x86_avx512)]
+use super::{Amx, Avx512};
 use super::{Portable, Simd, WithSimd};
 
 /// A level, with its token.
@@ -14,13 +16,13 @@ pub enum Level {
     /// Any processor.
     Portable(Portable),
     /// AVX2 with FMA.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx2)]
     Avx2(Avx2),
     /// AVX-512.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx512)]
     Avx512(Avx512),
     /// AVX-512, with AMX for products of int8 and `bfloat16` numbers.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx512)]
     Amx(Amx),
     /// NEON.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
@@ -39,9 +41,9 @@ pub enum Level {
 pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
     match level() {
         Level::Portable(s) => s.run(op),
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx2)]
         Level::Avx2(s) => s.run(op),
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         Level::Avx512(s) | Level::Amx(Amx(s)) => s.run(op),
         #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
         Level::Neon(s) => s.run(op),
@@ -54,7 +56,7 @@ pub fn dispatch<O: WithSimd>(op: O) -> O::Output {
 #[inline(always)]
 pub(crate) fn has_pairs() -> bool {
     match level() {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         Level::Avx512(s) | Level::Amx(Amx(s)) => s.with_bf16().is_some(),
         _ => false,
     }
@@ -64,7 +66,7 @@ pub(crate) fn has_pairs() -> bool {
 #[inline(always)]
 pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
     match level() {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         Level::Avx512(s) | Level::Amx(Amx(s)) => match s.with_bf16() {
             Some(s) => s.run(op),
             None => Portable.run(op),
@@ -74,7 +76,7 @@ pub(crate) fn dispatch_pairs<O: WithSimd>(op: O) -> O::Output {
 }
 
 /// Returns the token of the processor's tiles, if the level has them.
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 #[inline(always)]
 pub(crate) fn tiles() -> Option<Amx> {
     #[cfg(all(test, feature = "std"))]
@@ -112,11 +114,9 @@ fn of_rank(rank: u8) -> Level {
 }
 
 /// The levels of x86-64.
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 mod native {
     use super::*;
-    #[cfg(feature = "std")]
-    use crate::simd::amx::is_granted;
     #[cfg(feature = "std")]
     use std::is_x86_feature_detected as has;
 
@@ -134,33 +134,44 @@ mod native {
         match rank {
             // SAFETY: by this function's contract, the processor has the level.
             1 => Some(Level::Avx2(unsafe { Avx2::assume() })),
+            #[cfg(x86_avx512)]
             // SAFETY: by this function's contract, the processor has the level.
             2 => Some(Level::Avx512(unsafe { Avx512::assume() })),
+            #[cfg(x86_avx512)]
             // SAFETY: by this function's contract, the processor has the level.
             3 => Some(Level::Amx(unsafe { Amx::assume() })),
             _ => None,
         }
     }
 
-    /// Returns the rank of the best level that the processor has.
+    /// Returns the rank of the best level that the processor and this build have.
     #[cfg(feature = "std")]
     pub fn best_rank() -> u8 {
-        if !(has!("avx2") && has!("fma")) {
+        if has!("avx2") && has!("fma") { 1 + ranks_above_avx2() } else { 0 }
+    }
+
+    /// Returns the number of levels above AVX2 that the processor has.
+    #[cfg(all(feature = "std", x86_avx512))]
+    fn ranks_above_avx2() -> u8 {
+        if !(has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl")) {
             0
-        } else if !(has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl")) {
-            1
-        } else if has!("avx512vnni") && has!("avx512bf16") && is_granted() {
-            3
-        } else {
+        } else if has!("avx512vnni") && has!("avx512bf16") && crate::simd::amx::is_granted() {
             2
+        } else {
+            1
         }
+    }
+
+    #[cfg(all(feature = "std", not(x86_avx512)))]
+    fn ranks_above_avx2() -> u8 {
+        0
     }
 
     /// Returns the rank of the level with tiles if the processor lacks only their instructions,
     /// which are emulated then.
     #[cfg(all(test, feature = "std"))]
     pub fn emulated_rank() -> Option<u8> {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", x86_avx512))]
         if best_rank() == 2 && has!("avx512vnni") && has!("avx512bf16") {
             crate::simd::amx::emulated::install();
             return Some(3);
@@ -175,6 +186,7 @@ mod native {
         if cfg!(not(all(target_feature = "avx2", target_feature = "fma"))) {
             0
         } else if cfg!(all(
+            x86_avx512,
             target_feature = "avx512f",
             target_feature = "avx512bw",
             target_feature = "avx512dq",
@@ -187,8 +199,9 @@ mod native {
     }
 }
 
-/// The level of a target that has one kind of vectors, on all of its processors, or none.
-#[cfg(not(target_arch = "x86_64"))]
+/// The level of a target that has one kind of vectors, on all of its processors, or none; or of
+/// x86-64 without the levels that need detection.
+#[cfg(not(x86_avx2))]
 mod native {
     use super::*;
 

@@ -10,11 +10,11 @@
 //! length. A kernel with many tiles runs each of them, or a few, with [`Simd::run`]: a call, which
 //! is not inlined, for the work of hundreds of cycles.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 pub(crate) mod amx;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 mod avx512;
 pub(crate) mod bf16_pair;
 pub(crate) mod dot;
@@ -25,7 +25,7 @@ pub mod math;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
 mod portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 mod prefetch;
 pub(crate) mod scalar_tile;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -33,17 +33,17 @@ mod simd128;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 pub use amx::Amx;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 pub use avx2::Avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 pub use avx512::Avx512;
 #[cfg(all(test, feature = "std"))]
 pub(crate) use level::each_level;
 #[cfg(feature = "portable-scope")]
 pub use level::run_portably;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 pub(crate) use level::tiles;
 pub use level::{Level, dispatch, level};
 #[cfg(all(any(test, feature = "portable-scope"), feature = "threads"))]

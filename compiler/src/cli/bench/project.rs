@@ -144,9 +144,10 @@ impl<'s> Subject<'s> {
 
     /// Returns the manifest of the project. `images` enables the image decoders.
     fn manifest(&self, runtime: &Runtime, images: bool) -> String {
-        let runtime = runtime.dependency();
-        let images = if images { ", \"image\"" } else { "" };
-        let threads = if self.threads.get() > 1 { ", \"threads\"" } else { "" };
+        let images = images.then_some("image");
+        let threads = (self.threads.get() > 1).then_some("threads");
+        let features: Vec<&str> = images.into_iter().chain(threads).collect();
+        let runtime = runtime.dependency(&features);
         format!(
             "[package]\n\
             name = \"bench\"\n\
@@ -156,7 +157,7 @@ impl<'s> Subject<'s> {
             [workspace]\n\
             \n\
             [dependencies]\n\
-            onnxc-runtime = {{ {runtime}, features = [\"half\", \"std\"{images}{threads}] }}\n\
+            {runtime}\n\
             \n\
             [profile.release]\n\
             strip = true\n\

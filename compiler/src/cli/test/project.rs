@@ -236,10 +236,8 @@ impl Project {
         for &number in self.models.keys() {
             crates.entry(number / PER_CRATE).or_default().push(number);
         }
-        let runtime = self.runtime.dependency();
-        let images = if self.images { ", \"image\"" } else { "" };
-        let features = format!("features = [\"half\", \"std\"{images}]");
-        let runtime = format!("onnxc-runtime = {{ {runtime}, {features} }}");
+        let images: &[&str] = if self.images { &["image"] } else { &[] };
+        let runtime = self.runtime.dependency(images);
         let members: Vec<String> = crates.keys().map(|n| format!("\"models_{n}\"")).collect();
         let members = members.join(", ");
         let workspace = format!(

@@ -2,7 +2,7 @@
 //! time.
 
 use super::operands::ConvOperands;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 use super::tiles::ByTiles;
 use super::windows::{Places, Windows};
 use super::{BLOCK, QUAD, pixel_len};
@@ -205,7 +205,7 @@ impl WithBytes for Part<'_> {
         if S::IS_SCALAR {
             return of.run_scalar(first, y, scratch);
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         if S::TILES && of.has_tiles(y) {
             return s.run(ByTiles { of, first, y });
         }

@@ -15,7 +15,7 @@ mod pool;
 mod scalar;
 #[cfg(all(test, feature = "std"))]
 mod tests;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 mod tiles;
 mod windows;
 

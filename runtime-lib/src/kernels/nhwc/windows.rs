@@ -67,7 +67,7 @@ impl Windows {
     }
 
     /// Returns the stride of windows in bytes if each is one pixel and none is skipped.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx512)]
     pub fn pixels_apart(&self) -> Option<usize> {
         let is_whole = |axis: &Axis| axis.kernel == 1 && axis.stride == 1 && axis.out == axis.size;
         (self.is_inside && self.axes.iter().all(is_whole)).then_some(self.pixel)

@@ -250,7 +250,7 @@ impl<R: Results> WithBytes for Work<'_, R> {
         let Product { m, n, k } = geometry;
         let mut terms = [0; ROWS];
         let depth = packed_columns_depth(k);
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         if S::TILES && tiles::pay(self.product) {
             return s.run(tiles::ByTiles { of: self.product, results: self.results });
         }
@@ -447,7 +447,7 @@ impl<S: Bytes> Int8Epilogue<S> for FloatsEpilogue<'_, '_> {
 }
 
 /// Products with AMX tiles.
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 mod tiles {
     use super::{COLUMNS, Multiply, PANEL, Product, ROWS, Results, packed_columns_depth};
     use crate::kernels::quantized::quad;

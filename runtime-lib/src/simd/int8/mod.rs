@@ -2,7 +2,7 @@
 //! accumulated at once. As in [`simd`](crate::simd), code must be inlined into the level's own
 //! function.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 mod avx2;
 mod channels;
 mod limits;
@@ -14,12 +14,12 @@ mod row;
 mod simd128;
 #[cfg(all(test, feature = "std"))]
 mod tests;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 mod vnni;
 
-#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
+#[cfg(any(x86_avx2, all(target_arch = "wasm32", target_feature = "simd128")))]
 use super::Level;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 use super::{Amx, Avx2};
 use super::{Portable, Sealed, Simd, level};
 use crate::Integer;
@@ -28,7 +28,7 @@ pub(crate) use limits::{Bounds, Factors, scale, scale_pixels, scale_rows};
 pub(crate) use multiplier::{Multiplier, scaled};
 pub(crate) use quad::{COLUMNS, Quad, Quads, add_products, dot, set, sums_memory, transpose};
 pub(crate) use row::add_row_products;
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx512)]
 pub use vnni::Vnni;
 
 /// The largest number of bytes of a vector at any level.
@@ -68,7 +68,7 @@ pub trait Bytes: Sealed {
     /// Whether the level implements [`Bytes::whole_products`].
     const ROUNDS: bool = false;
     /// Whether some processors of the level have tiles.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(x86_avx512)]
     const TILES: bool = false;
 
     /// Returns the token of the level's other operations.
@@ -209,7 +209,7 @@ pub(crate) fn near_bytes<S: Bytes>(s: S, x: <S::Level as Simd>::F32, zero: Vecto
 }
 
 /// Returns the largest absolute value of the accumulators, per lane.
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 #[inline(always)]
 fn largest<S: Bytes>(s: S, sums: &[Vector<S>]) -> <S::Level as Simd>::F32 {
     let l = s.level();
@@ -222,7 +222,7 @@ fn largest<S: Bytes>(s: S, sums: &[Vector<S>]) -> <S::Level as Simd>::F32 {
 
 /// Computes [`Bytes::whole_products`] by adding [`STEADY`], if no accumulator has too many bits:
 /// the fused multiply-add rounds once.
-#[cfg(target_arch = "x86_64")]
+#[cfg(x86_avx2)]
 #[inline(always)]
 fn fused_products<S: Bytes, const V: usize>(
     s: S,
@@ -254,13 +254,13 @@ const EXACT: f32 = 16_777_216.0;
 #[inline(always)]
 pub fn dispatch_bytes<O: WithBytes>(op: O) {
     match level() {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx512)]
         Level::Avx512(s) | Level::Amx(Amx(s)) => match Vnni::of(s) {
             Some(s) => s.run(op),
             // SAFETY: processors with the AVX-512 level have AVX2 and FMA.
             None => Bytes::run(unsafe { Avx2::assume() }, op),
         },
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(x86_avx2)]
         Level::Avx2(s) => Bytes::run(s, op),
         #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
         Level::Simd128(s) => Bytes::run(s, op),
