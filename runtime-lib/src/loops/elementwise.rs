@@ -3,8 +3,10 @@
 use crate::simd::HAS_VECTORS;
 use crate::{Elem, Float, Number};
 
-/// Elements that are copied or converted together, so that they stay in the cache.
+/// Elements that are converted together, so that they stay in the cache.
 const BLOCK: usize = 256;
+/// Elements that are copied together. Each call of a function costs as much as several vectors.
+const COPIED: usize = if HAS_VECTORS { 1024 } else { BLOCK };
 
 /// Writes `f` of each element of `x`.
 #[inline(always)]
@@ -34,7 +36,7 @@ pub(crate) fn map_fast<T: Number>(
     if T::as_f32(x).is_none() {
         return map(x, y, f);
     }
-    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+    for (x, y) in x.chunks(COPIED).zip(y.chunks_mut(COPIED)) {
         y.copy_from_slice(x);
         T::as_f32_mut(y).map(&vectors);
     }
@@ -61,7 +63,7 @@ pub(crate) fn map_float<T: Float>(
     vectors: impl Fn(&mut [f32]),
     f: impl Fn(T) -> T,
 ) {
-    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+    for (x, y) in x.chunks(COPIED).zip(y.chunks_mut(COPIED)) {
         y.copy_from_slice(x);
         map_float_in_place(y, &vectors, &f);
     }

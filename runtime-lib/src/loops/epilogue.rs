@@ -278,7 +278,7 @@ impl Rows<'_> {
         for row in self.y.chunks_mut(self.stride).take(self.rows) {
             let mut vectors = row[..self.cols].chunks_exact_mut(S::LANES);
             for y in &mut vectors {
-                s.store(f(s.load(y)), y);
+                s.store(f(s.load_for_update(y)), y);
             }
             let tail = vectors.into_remainder();
             if !tail.is_empty() {

@@ -2,6 +2,8 @@
 
 use super::{Sealed, Simd, WithSimd, instructions};
 use crate::loops::bounds::reach;
+#[cfg(not(miri))]
+use core::arch::asm;
 use core::arch::x86_64::*;
 
 /// The token of AVX2 and FMA: vectors of eight `f32`.
@@ -92,6 +94,43 @@ fn head(n: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
+/// Returns `x`, without the compiler knowing that.
+#[target_feature(enable = "avx2")]
+#[inline]
+#[cfg_attr(miri, expect(unused_mut, reason = "Miri runs no assembly"))]
+fn opaque(mut x: __m256) -> __m256 {
+    // SAFETY: no instruction is executed.
+    #[cfg(not(miri))]
+    unsafe {
+        asm!("/* {0} */", inout(ymm_reg) x, options(pure, nomem, nostack, preserves_flags));
+    }
+    x
+}
+
+/// Stores the first lanes, up to the length of the slice, which is less than a vector. The parts
+/// are stored one by one, because a masked store takes much longer on AMD's processors.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn store_part(x: __m256, to: &mut [f32]) {
+    let (fours, rest) = to.split_at_mut(to.len() & 4);
+    let mut x = _mm256_castps256_ps128(if fours.is_empty() {
+        x
+    } else {
+        // SAFETY: `fours` has four elements.
+        unsafe { _mm_storeu_ps(fours.as_mut_ptr(), _mm256_castps256_ps128(x)) };
+        _mm256_permute2f128_ps::<0x81>(x, x)
+    });
+    let (twos, one) = rest.split_at_mut(rest.len() & 2);
+    if !twos.is_empty() {
+        // SAFETY: `twos` has two elements.
+        unsafe { _mm_storel_pd(twos.as_mut_ptr().cast(), _mm_castps_pd(x)) };
+        x = _mm_movehl_ps(x, x);
+    }
+    if let Some(one) = one.first_mut() {
+        *one = _mm_cvtss_f32(x);
+    }
+}
+
 impl Sealed for Avx2 {}
 
 impl Simd for Avx2 {
@@ -116,6 +155,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_for_update(self, from: &[f32]) -> __m256 {
+        // SAFETY: `self` is a token.
+        unsafe { opaque(self.load(from)) }
+    }
+
+    #[inline(always)]
     fn store(self, x: __m256, to: &mut [f32]) {
         let to: &mut [f32; 8] = to.first_chunk_mut().expect("the slice has `LANES` elements");
         // SAFETY: the array has eight elements.
@@ -124,12 +169,18 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn load_head(self, from: &[f32]) -> __m256 {
+        if from.len() >= Self::LANES {
+            return self.load(from);
+        }
         // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm256_maskload_ps(from.as_ptr(), head(from.len())) }
     }
 
     #[inline(always)]
     fn load_head_or(self, from: &[f32], fill: f32) -> __m256 {
+        if from.len() >= Self::LANES {
+            return self.load(from);
+        }
         // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe {
             let mask = head(from.len());
@@ -140,8 +191,11 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn store_head(self, x: __m256, to: &mut [f32]) {
-        // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
-        unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), head(to.len()), x) }
+        if to.len() >= Self::LANES {
+            return self.store(x, to);
+        }
+        // SAFETY: `self` is a token.
+        unsafe { store_part(x, to) }
     }
 
     #[inline(always)]

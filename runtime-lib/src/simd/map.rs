@@ -46,7 +46,7 @@ pub fn map_at<S: Simd, F: Pointwise>(s: S, x: &[f32], y: &mut [f32], f: F) {
 pub fn map_in_place_at<S: Simd, F: Pointwise>(s: S, y: &mut [f32], f: F) {
     let mut ys = y.chunks_exact_mut(S::LANES);
     for y in &mut ys {
-        s.store(f.apply(s, s.load(y)), y);
+        s.store(f.apply(s, s.load_for_update(y)), y);
     }
     let y = ys.into_remainder();
     if !y.is_empty() {

@@ -137,6 +137,13 @@ pub trait Simd: Sealed {
     fn splat(self, x: f32) -> Self::F32;
     /// Loads the first `LANES` elements of a slice, which must have as many.
     fn load(self, from: &[f32]) -> Self::F32;
+    /// [`load`](Simd::load) for a function whose value replaces the elements. The compiler does not
+    /// see where the vector comes from. Otherwise it stores only the lanes that a function changes,
+    /// by a masked store, which takes ten times as long at AVX2 on AMD's processors.
+    #[inline(always)]
+    fn load_for_update(self, from: &[f32]) -> Self::F32 {
+        self.load(from)
+    }
     /// Stores to the first `LANES` elements of a slice, which must have as many.
     fn store(self, x: Self::F32, to: &mut [f32]);
     /// Loads `LANES` elements from an address.
