@@ -33,8 +33,8 @@ pub fn layer_normalization<T: Float>(
     epsilon: f32,
 ) {
     let LayerNormOutputs { y, mean, inv_std_dev } = outputs;
-    y.copy_from_slice(x);
-    layer_normalization_in_place(y, mean, inv_std_dev, scale, bias, geometry, epsilon);
+    let statistics = Statistics { mean, inv_std_dev };
+    layer_of(x, y, [scale, bias], statistics, geometry, epsilon);
 }
 
 /// [`layer_normalization`] in place.
@@ -47,14 +47,25 @@ pub fn layer_normalization_in_place<T: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    debug_assert_eq!(geometry.inner, 1, "a layer is a row");
-    let (scale, bias) = (scale.unwrap_or_default(), bias.unwrap_or_default());
     let statistics = Statistics { mean, inv_std_dev };
-    match (T::as_f32(scale), T::as_f32(bias), T::as_f32_mut(y)) {
-        (Some(scale), Some(bias), Some(y)) => {
-            layer_f32(Layer { y, scale, bias, geometry, epsilon, statistics });
+    layer_of(&[], y, [scale, bias], statistics, geometry, epsilon);
+}
+
+fn layer_of<T: Float>(
+    x: &[T],
+    y: &mut [T],
+    operands: [Option<&[T]>; 2],
+    statistics: Statistics<'_>,
+    geometry: Axis,
+    epsilon: f32,
+) {
+    debug_assert_eq!(geometry.inner, 1, "a layer is a row");
+    let [scale, bias] = operands.map(Option::unwrap_or_default);
+    match ([x, scale, bias].map(T::as_f32), T::as_f32_mut(y)) {
+        ([Some(x), Some(scale), Some(bias)], Some(y)) => {
+            layer_f32(Layer { x, y, scale, bias, geometry, epsilon, statistics });
         }
-        _ => dispatch(Layer::<T, true> { y, scale, bias, geometry, epsilon, statistics }),
+        _ => dispatch(Layer::<T, true> { x, y, scale, bias, geometry, epsilon, statistics }),
     }
 }
 
@@ -67,8 +78,7 @@ pub fn rms_normalization<T: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    y.copy_from_slice(x);
-    rms_normalization_in_place(y, scale, geometry, epsilon);
+    rms_of(x, y, scale, geometry, epsilon);
 }
 
 /// [`rms_normalization`] in place.
@@ -78,14 +88,18 @@ pub fn rms_normalization_in_place<T: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
+    rms_of(&[], y, scale, geometry, epsilon);
+}
+
+fn rms_of<T: Float>(x: &[T], y: &mut [T], scale: Option<&[T]>, geometry: Axis, epsilon: f32) {
     debug_assert_eq!(geometry.inner, 1, "a layer is a row");
-    let scale = scale.unwrap_or_default();
+    let (scale, bias) = (scale.unwrap_or_default(), &[]);
     let statistics = Statistics { mean: None, inv_std_dev: None };
-    match (T::as_f32(scale), T::as_f32_mut(y)) {
-        (Some(scale), Some(y)) => {
-            rms_f32(Layer { y, scale, bias: &[], geometry, epsilon, statistics });
+    match ([x, scale].map(T::as_f32), T::as_f32_mut(y)) {
+        ([Some(x), Some(scale)], Some(y)) => {
+            rms_f32(Layer { x, y, scale, bias: &[], geometry, epsilon, statistics });
         }
-        _ => dispatch(Layer::<T, false> { y, scale, bias: &[], geometry, epsilon, statistics }),
+        _ => dispatch(Layer::<T, false> { x, y, scale, bias, geometry, epsilon, statistics }),
     }
 }
 
@@ -107,12 +121,14 @@ fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {
     if layer.statistics.is_wanted() {
         return dispatch(LayerRows(layer));
     }
-    let Layer { y, scale, bias, geometry, epsilon, statistics: _ } = layer;
+    let Layer { x, y, scale, bias, geometry, epsilon, statistics: _ } = layer;
     let (len, cost) = (geometry.len, READS * y.len());
-    threads::share(y, len, cost, |_, y| {
+    threads::share(y, len, cost, |first, y| {
+        let x = x.get(first * len..).unwrap_or_default();
         let geometry = Axis { outer: y.len().checked_div(len).unwrap_or(0), ..geometry };
         let statistics = Statistics { mean: None, inv_std_dev: None };
-        dispatch(LayerRows::<CENTERED>(Layer { y, scale, bias, geometry, epsilon, statistics }));
+        let part = Layer { x, y, scale, bias, geometry, epsilon, statistics };
+        dispatch(LayerRows::<CENTERED>(part));
     });
 }
 
@@ -121,12 +137,12 @@ impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Layer { y, scale, bias, geometry, epsilon, mut statistics } = self;
-        let Axis { outer, len, inner: _ } = geometry;
-        let count: T::Wide = number(len);
+        let mut layer = self;
+        let Layer { scale, bias, geometry, epsilon, .. } = layer;
+        let count: T::Wide = number(geometry.len);
         let epsilon = T::Wide::from_f64(f64::from(epsilon));
-        for i in 0..outer {
-            let y = &mut y[i * len..][..len];
+        for i in 0..geometry.outer {
+            let y = layer.row(i);
             let (mean, squares) = if CENTERED {
                 let mean = take_all_at(s, Sum, y).div(count);
                 (mean, take_all_at(s, Deviation { mean }, y))
@@ -134,7 +150,6 @@ impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
                 (T::Wide::ZERO, take_all_at(s, SumSquare, y))
             };
             let factor = T::Wide::ONE.div(squares.div(count).add(epsilon).sqrt());
-            statistics.write(i, mean, factor);
             let normal = |y: T| y.widen().sub(mean).mul(factor);
             let scaled = |y: T, scale: &T| normal(y).mul(scale.widen());
             if scale.is_empty() {
@@ -148,6 +163,7 @@ impl<T: Float, const CENTERED: bool> WithSimd for Layer<'_, T, CENTERED> {
                     *y = T::narrow(scaled(*y, scale).add(bias.widen()));
                 }
             }
+            layer.statistics.write(i, mean, factor);
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::{Float, Number};
 
 /// The operands of a normalization of rows; `CENTERED` subtracts the mean.
 pub(super) struct Layer<'a, T, const CENTERED: bool> {
+    /// The elements, or empty if they are those of `y`.
+    pub(super) x: &'a [T],
     pub(super) y: &'a mut [T],
     /// As long as a row, or empty.
     pub(super) scale: &'a [T],
@@ -13,6 +15,20 @@ pub(super) struct Layer<'a, T, const CENTERED: bool> {
     pub(super) geometry: Axis,
     pub(super) epsilon: f32,
     pub(super) statistics: Statistics<'a>,
+}
+
+impl<'a, T: Copy, const CENTERED: bool> Layer<'a, T, CENTERED> {
+    /// Returns row `i` of `y`, with the elements of `x`. Rows are copied one by one, so that each
+    /// is in the cache when it is normalized.
+    #[inline(always)]
+    pub(super) fn row(&mut self, i: usize) -> &mut [T] {
+        let len = self.geometry.len;
+        let y = &mut self.y[i * len..][..len];
+        if !self.x.is_empty() {
+            y.copy_from_slice(&self.x[i * len..][..len]);
+        }
+        y
+    }
 }
 
 /// The destinations of the statistics of the rows.

@@ -69,11 +69,11 @@ impl<const CENTERED: bool> WithSimd for LayerRows<'_, CENTERED> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Layer { y, scale, bias, geometry, epsilon, mut statistics } = self.0;
+        let mut layer = self.0;
+        let Layer { scale, bias, geometry, epsilon, .. } = layer;
         for i in 0..geometry.outer {
-            let y = &mut y[i * geometry.len..][..geometry.len];
+            let y = layer.row(i);
             let normal = normal::<S, CENTERED>(s, y, epsilon);
-            statistics.write(i, normal.mean, normal.factor);
             for at in vectors(s, geometry.len) {
                 let y = &mut y[at.clone()];
                 let mut x = normal.apply(s, s.load_head(y));
@@ -85,6 +85,7 @@ impl<const CENTERED: bool> WithSimd for LayerRows<'_, CENTERED> {
                 }
                 s.store_head(x, y);
             }
+            layer.statistics.write(i, normal.mean, normal.factor);
         }
     }
 }
