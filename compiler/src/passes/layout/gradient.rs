@@ -22,7 +22,7 @@ use crate::{
     tensor::Tensor,
 };
 use onnxc_runtime::kernels::{
-    conv::{has_blocks, has_nchwc_conv_transpose},
+    conv::{has_flat_blocks, has_nchwc_conv_transpose},
     epilogue::Activation,
 };
 use std::rc::Rc;
@@ -36,7 +36,7 @@ pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
         conv_weight_grad.window.sizes().iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
     let kernel: Vec<usize> = sizes.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
     let gains = blocked.is_some() || nchwc(site, dy).is_some();
-    if !gains || !has_blocks(&kernel) || kernel.len() < sizes.len() {
+    if !gains || !has_flat_blocks(&kernel) || kernel.len() < sizes.len() {
         return None;
     }
     let (channels, filters) = (channels_of(site, x)?, channels_of(site, dy)?);
@@ -73,7 +73,7 @@ pub fn conv_transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
         && (transpose.group == 1 || depthwise)
         && node.input(2).is_none()
         && transpose.activation == Activation::Identity
-        && has_blocks(kernel)
+        && has_flat_blocks(kernel)
         && channels * filters * kernel.iter().product::<usize>() > 0
         && transpose.window.auto_pad == AutoPad::NotSet
         && transpose.output_shape.is_empty()

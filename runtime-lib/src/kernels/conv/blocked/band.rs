@@ -12,6 +12,12 @@ pub(super) const LARGE: usize = 64 * 1024;
 const PAGE: usize = 1024;
 /// The number of pages whose addresses a processor has at hand.
 const PAGES: usize = 64;
+/// The distance in elements after which addresses are in the same set of an L2 cache.
+const WAY: usize = 16 * 1024;
+/// The number of blocks in one set that leave space for weights.
+const WAYS: usize = 4;
+/// The size of a cache line, in elements.
+const LINE: usize = 16;
 /// The size of an input, in elements, that leaves space for the output in an L1 cache.
 pub(super) const SMALL: usize = 5 * 1024;
 
@@ -36,9 +42,11 @@ impl Unit {
     }
 }
 
-/// The two last axes of a convolution, and the layout of its input.
+/// The axes of a convolution, and the layout of its input. A plane of the output, at one depth, is
+/// computed from several planes of the input.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
+    pub d: Axis,
     pub h: Axis,
     pub w: Axis,
     /// The number of channels.
@@ -57,6 +65,8 @@ pub(super) struct Band {
     cols: usize,
     /// The stride of blocks of channels.
     pub block: usize,
+    /// The stride of the planes of a block that neighboring taps read.
+    pub depth: usize,
     /// The input stride of a row of the output.
     pub row: usize,
     /// The strides of the phases of rows, and of columns.
@@ -68,19 +78,27 @@ pub(super) struct Band {
 }
 
 impl Plane {
-    /// Returns the plane of a convolution, as one row if it has one axis or is pointwise.
+    /// Returns the plane of a convolution of at most three axes, as one row if it has one axis or
+    /// is pointwise.
     pub const fn of(conv: &Conv<'_>, channels: usize, unit: Unit, limit: usize) -> Plane {
-        let [mut h, mut w] = Axis::last_two(conv);
-        if conv.is_pointwise() {
+        let [h, mut w] = Axis::last_two(conv);
+        let axes = if conv.is_pointwise() {
             (w.size, w.out) = (product(conv.size), product(conv.size));
-            h = Axis::NONE;
-        }
-        Plane::over([h, w], channels, unit, limit)
+            [Axis::NONE, Axis::NONE, w]
+        } else {
+            let rank = conv.size.len();
+            [if rank > 2 { Axis::of(conv, rank - 3) } else { Axis::NONE }, h, w]
+        };
+        Plane::over_all(axes, channels, unit, limit)
     }
 
     /// Returns the plane of windows over rows and columns.
     pub const fn over([h, w]: [Axis; 2], channels: usize, unit: Unit, limit: usize) -> Plane {
-        let plane = Plane { h, w, channels, unit, limit };
+        Plane::over_all([Axis::NONE, h, w], channels, unit, limit)
+    }
+
+    const fn over_all([d, h, w]: [Axis; 3], channels: usize, unit: Unit, limit: usize) -> Plane {
+        let plane = Plane { d, h, w, channels, unit, limit };
         // Longer rows need fewer pages for the same number of elements.
         if plane.is_scattered() { Plane { limit: 2 * limit, ..plane } } else { plane }
     }
@@ -97,21 +115,56 @@ impl Plane {
 
     /// Returns the number of elements of an input image.
     pub const fn image(&self) -> usize {
-        self.blocks() * self.h.size * self.w.size * self.unit.from
+        self.blocks() * self.apart()
     }
 
-    /// Returns whether the input is read in place. Padding, a stride of columns, and a conversion
-    /// to pairs require a copy. Channels in more pages than the processor has at hand are copied,
-    /// too, because every block of filters reads them all.
+    /// Returns the number of elements of a plane of a block of the input.
+    pub const fn input_plane(&self) -> usize {
+        self.h.size * self.w.size * self.unit.from
+    }
+
+    /// Returns whether the input is best read in place. Channels in more pages than the processor
+    /// has at hand, or in too few sets of the cache, are copied, because every block of filters
+    /// reads them all.
     const fn is_direct(&self) -> bool {
-        let (h, w) = (&self.h, &self.w);
-        let is_inside = h.pad == 0 && w.pad == 0 && h.fits() && w.fits();
-        w.stride == 1 && is_inside && !self.is_scattered() && self.unit.from == self.unit.to
+        self.is_readable() && !self.is_scattered() && !self.is_crowded()
+    }
+
+    /// Returns whether the input can be read in place. Padding, a stride of columns, and a
+    /// conversion to pairs require a copy.
+    const fn is_readable(&self) -> bool {
+        let Plane { d, h, w, .. } = self;
+        let is_padded = d.pad > 0 || h.pad > 0 || w.pad > 0;
+        let is_inside = !is_padded && d.fits() && h.fits() && w.fits();
+        w.stride == 1 && is_inside && self.unit.from == self.unit.to
     }
 
     /// Returns whether the blocks are in more pages than the processor has at hand.
     const fn is_scattered(&self) -> bool {
-        self.blocks() > PAGES && self.h.size * self.w.size * self.unit.from >= PAGE
+        self.blocks() > PAGES && self.apart() >= PAGE
+    }
+
+    /// Returns whether the same pixel of many blocks is in the same set of the cache, as in images
+    /// of 64 by 64 pixels.
+    const fn is_crowded(&self) -> bool {
+        let sets = match self.apart().trailing_zeros() {
+            zeros if zeros < WAY.trailing_zeros() => WAY >> zeros,
+            _ => 1,
+        };
+        self.blocks().div_ceil(sets) > WAYS
+    }
+
+    /// Returns the stride of the blocks of an image.
+    const fn apart(&self) -> usize {
+        self.d.size * self.input_plane()
+    }
+
+    /// Returns the stride of blocks in a copy of `rows` rows and `cols` columns. It is no multiple
+    /// of a page, so that the blocks are in different sets of an L1 cache.
+    const fn copied_apart(&self, [rows, cols]: [usize; 2]) -> usize {
+        let plane = self.h.phases() * (rows + self.h.extra()) * self.pitch(cols);
+        let apart = self.d.kernel * plane;
+        if apart.is_multiple_of(PAGE) { apart + LINE } else { apart }
     }
 
     /// Returns the elements of a row of the band, in all phases, for `cols` columns of the output.
@@ -123,7 +176,8 @@ impl Plane {
     /// or a part of one.
     const fn fitting(&self, limit: usize) -> [usize; 2] {
         let (h, w) = (&self.h, &self.w);
-        let each = self.blocks() * h.phases();
+        let limit = limit.saturating_sub(self.blocks() * LINE);
+        let each = self.blocks() * self.d.kernel * h.phases();
         let rows = match limit.checked_div(each * self.pitch(w.out)) {
             Some(rows) => rows.saturating_sub(h.extra()),
             None => h.out,
@@ -142,25 +196,27 @@ impl Plane {
         if self.is_direct() {
             return 0;
         }
-        let [rows, cols] = self.fitting(self.limit);
-        self.blocks() * self.h.phases() * (rows + self.h.extra()) * self.pitch(cols)
+        self.blocks() * self.copied_apart(self.fitting(self.limit))
     }
 
-    /// Returns the band for this size of the scratch memory.
+    /// Returns the band for this size of the scratch memory. An input that can be read in place is
+    /// not copied to less memory than the best size.
     pub fn band(&self, scratch: usize) -> Band {
         let (h, w, unit) = (&self.h, &self.w, self.unit.to);
-        if self.is_direct() {
+        if self.is_direct() || self.is_readable() && scratch < self.scratch() {
             let pitch = w.size * unit;
             // Limits the rows to those that stay in the cache until the next block reads them.
-            let rows = self.limit.checked_div(self.blocks() * h.stride * pitch).unwrap_or(h.out);
+            let blocks = self.blocks() * self.d.kernel;
+            let rows = self.limit.checked_div(blocks * h.stride * pitch).unwrap_or(h.out);
             let cols = match h.out {
-                1 => part(w.out, self.limit / (self.blocks() * unit).max(1)),
+                1 => part(w.out, self.limit / (blocks * unit).max(1)),
                 _ => w.out,
             };
             return Band {
                 rows: part(h.out, rows),
                 cols,
-                block: h.size * pitch,
+                block: self.d.size * h.size * pitch,
+                depth: self.d.dilation * h.size * pitch,
                 row: h.stride * pitch,
                 phases: [pitch, unit],
                 pitch: 0,
@@ -170,10 +226,14 @@ impl Plane {
         let [rows, cols] = self.fitting(scratch.min(self.limit));
         let pitch = self.pitch(cols);
         let phase = (rows + h.extra()) * pitch;
+        let apart = self.copied_apart([rows, cols]);
+        let has_space = self.blocks() * apart <= scratch;
+        let depth = h.phases() * phase;
         Band {
             rows,
             cols,
-            block: h.phases() * phase,
+            block: if has_space { apart } else { self.d.kernel * depth },
+            depth,
             row: pitch,
             phases: [phase, (cols + w.extra()) * unit],
             pitch,
@@ -196,12 +256,19 @@ impl Plane {
         [0..height, 0..width]
     }
 
-    /// Returns the rows and columns of a range of these parts.
-    pub fn window(&self, of: Range<usize>) -> [Range<usize>; 2] {
-        match self.out() {
-            [1, _] => [0..1, of],
-            [_, width] => [of, 0..width],
-        }
+    /// Returns the depths of the output that a range of these parts is in, each with its rows and
+    /// columns.
+    pub fn windows(
+        &self,
+        of: Range<usize>,
+    ) -> impl Iterator<Item = (usize, [Range<usize>; 2])> + use<> {
+        let out = self.out();
+        let each = if out[0] == 1 { out[1] } else { out[0] };
+        (of.start / each..of.end.div_ceil(each)).map(move |depth| {
+            let inside = |at: usize| at.saturating_sub(depth * each).min(each);
+            let of = inside(of.start)..inside(of.end);
+            (depth, if out[0] == 1 { [0..1, of] } else { [of, 0..out[1]] })
+        })
     }
 
     /// Returns the bands of some rows and columns of the output: the first row and the number of
@@ -223,11 +290,13 @@ impl Plane {
 impl Band {
     /// Writes and returns the offset of each element of the window.
     pub fn taps<'t>(&self, plane: &Plane, taps: &'t mut [usize]) -> &'t [usize] {
-        let Plane { h, w, unit: Unit { to: unit, .. }, .. } = plane;
-        let count = h.kernel * w.kernel;
+        let Plane { d, h, w, unit: Unit { to: unit, .. }, .. } = plane;
+        let count = d.kernel * h.kernel * w.kernel;
         for (i, tap) in taps.iter_mut().take(count).enumerate() {
-            let (row, col) = (i / w.kernel, i % w.kernel);
-            *tap = if self.copied {
+            let (row, col) = (i / w.kernel % h.kernel, i % w.kernel);
+            let depth = i / w.kernel / h.kernel;
+            *tap = depth * self.depth;
+            *tap += if self.copied {
                 let ((row_phase, row), (col_phase, col)) = (h.tap(row), w.tap(col));
                 row_phase * self.phases[0]
                     + row * self.pitch

@@ -13,6 +13,8 @@ pub(super) struct Copy<'a> {
     pub plane: &'a Plane,
     /// The image.
     pub x: &'a [f32],
+    /// The depth of the output.
+    pub depth: usize,
     /// The first row, the number of rows, and the first column.
     pub at: [usize; 3],
     /// The destination.
@@ -20,19 +22,22 @@ pub(super) struct Copy<'a> {
 }
 
 impl Band {
-    /// Returns the input of the outputs of `rows` rows from `row` on, from column `col` on: a part
-    /// of `x`, or a copy in `scratch`.
+    /// Returns the input of the outputs at a depth, of `rows` rows from `row` on, from column `col`
+    /// on: a part of `x`, or a copy in `scratch`.
     pub fn input<'x>(
         &self,
         plane: &Plane,
         x: &'x [f32],
+        depth: usize,
         [row, rows, col]: [usize; 3],
         scratch: &'x mut [f32],
     ) -> &'x [f32] {
         if !self.copied {
-            return x.get(row * self.row + col * plane.unit.to..).unwrap_or(&[]);
+            let start = depth * plane.d.stride * plane.input_plane();
+            return x.get(start + row * self.row + col * plane.unit.to..).unwrap_or(&[]);
         }
-        let copy = Copy { band: self, plane, x, at: [row, rows, col], to: &mut *scratch };
+        let at = [row, rows, col];
+        let copy = Copy { band: self, plane, x, depth, at, to: &mut *scratch };
         match plane.unit {
             Unit { to: BLOCK, .. } => dispatch(copy.of(Nchwc)),
             Unit { to: PAIRS, .. } => dispatch_pairs(copy.of(Rounded)),
@@ -60,6 +65,36 @@ pub(super) trait Pixel: core::marker::Copy {
 
     /// Copies the pixels of a row, which have the stride `apart` in the image.
     fn copy_row<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]);
+
+    /// Copies the rows and columns of a plane of one block.
+    #[inline(always)]
+    fn copy_plane<S: Simd>(
+        self,
+        s: S,
+        (Plane { h, w, .. }, band): (&Plane, &Band),
+        x: &[f32],
+        [row, rows, col]: [usize; 3],
+        to: &mut [f32],
+    ) {
+        let (cols, [from, unit]) = (band.phases[1], Self::SIZES);
+        for (row_phase, to) in to.chunks_exact_mut(band.phases[0]).enumerate() {
+            for col_phase in 0..w.phases() {
+                let line = Line::of(w, col, col_phase, cols / unit);
+                let rows = to.chunks_exact_mut(band.pitch).take(rows + h.extra());
+                for (i, to) in rows.enumerate() {
+                    let to = &mut to[col_phase * cols..][..cols];
+                    let Some(row) = h.input(row + i, row_phase) else {
+                        to.fill(0.0);
+                        continue;
+                    };
+                    let x = &x[row * w.size * from..][..w.size * from];
+                    line.copy_padded([from, unit], x, to, |x, to| {
+                        self.copy_row(s, x, w.stride * from, to);
+                    });
+                }
+            }
+        }
+    }
 }
 
 impl<P: Pixel> WithSimd for CopyOf<'_, P> {
@@ -67,26 +102,13 @@ impl<P: Pixel> WithSimd for CopyOf<'_, P> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let CopyOf(Copy { band, plane: Plane { h, w, .. }, x, at: [row, rows, col], to }, pixel) =
-            self;
-        let (cols, [from, unit]) = (band.phases[1], P::SIZES);
-        let images = x.chunks_exact((h.size * w.size * from).max(1));
-        for (x, to) in images.zip(to.chunks_exact_mut(band.block)) {
-            for (row_phase, to) in to.chunks_exact_mut(band.phases[0]).enumerate() {
-                for col_phase in 0..w.phases() {
-                    let line = Line::of(w, col, col_phase, cols / unit);
-                    let rows = to.chunks_exact_mut(band.pitch).take(rows + h.extra());
-                    for (i, to) in rows.enumerate() {
-                        let to = &mut to[col_phase * cols..][..cols];
-                        let Some(row) = h.input(row + i, row_phase) else {
-                            to.fill(0.0);
-                            continue;
-                        };
-                        let x = &x[row * w.size * from..][..w.size * from];
-                        line.copy_padded([from, unit], x, to, |x, to| {
-                            pixel.copy_row(s, x, w.stride * from, to);
-                        });
-                    }
+        let CopyOf(Copy { band, plane, x, depth, at, to }, pixel) = self;
+        let (Plane { d, .. }, each) = (plane, plane.input_plane());
+        for (x, to) in x.chunks_exact((d.size * each).max(1)).zip(to.chunks_exact_mut(band.block)) {
+            for (tap, to) in to.chunks_exact_mut(band.depth).take(d.kernel).enumerate() {
+                match d.input(depth, tap * d.dilation) {
+                    Some(place) => pixel.copy_plane(s, (plane, band), &x[place * each..], at, to),
+                    None => to.fill(0.0),
                 }
             }
         }

@@ -62,11 +62,16 @@ pub const fn conv_nchw_to_nchwc_scratch(geometry: &Conv<'_>) -> usize {
     Plane::of(geometry, geometry.channels, Unit::of(1), LARGE).scratch()
 }
 
-/// Returns whether this module has kernels for a window: whether it has one or two axes, and at
-/// most `MAX_TAPS` taps.
+/// Returns whether [`conv_nchwc`] and [`conv_nchw_to_nchwc`] take a window: whether it has one to
+/// three axes, and at most `MAX_TAPS` taps.
 pub const fn has_blocks(kernel: &[usize]) -> bool {
     let axes = kernel.len();
-    axes > 0 && axes <= 2 && product(kernel) <= MAX_TAPS
+    axes > 0 && axes <= 3 && product(kernel) <= MAX_TAPS
+}
+
+/// Returns whether the other kernels of this module take a window: whether it has no third axis.
+pub const fn has_flat_blocks(kernel: &[usize]) -> bool {
+    kernel.len() <= 2 && has_blocks(kernel)
 }
 
 /// Returns the number of elements that [`pack_blocks`] and [`pack_depthwise_blocks`] write.
@@ -249,11 +254,14 @@ impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
     /// Computes the rows and blocks of `piece`.
     fn convolve(&self, plane: &Plane, band: &Band, piece: Piece<'_, f32>, scratch: &mut [f32]) {
         let Piece { planes: blocks, rows: of, mut y } = piece;
-        let (width, start) = (plane.out()[1], of.start * plane.cut());
-        for [row, rows, col, cols] in plane.places(band, plane.window(of)) {
-            let at = (row * width + col) * BLOCK;
+        let ([height, width], start) = (plane.out(), of.start * plane.cut());
+        let places = plane.windows(of).flat_map(|(depth, window)| {
+            plane.places(band, window).map(move |place| (depth, place))
+        });
+        for (depth, [row, rows, col, cols]) in places {
+            let at = ((depth * height + row) * width + col) * BLOCK;
             let pixels = at - start..at - start + ((rows - 1) * width + cols) * BLOCK;
-            let x = band.input(plane, self.x, [row, rows, col], scratch);
+            let x = band.input(plane, self.x, depth, [row, rows, col], scratch);
             self.groups.parts(blocks.start, blocks.len(), |part| {
                 let block = blocks.start + part.block;
                 NchwcConv::<UNIT, PAIRED> {

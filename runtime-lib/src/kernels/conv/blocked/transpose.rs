@@ -305,7 +305,7 @@ impl Phase {
         let taps = band.taps(&plane, &mut taps);
         for [row, rows, col, cols] in plane.places(&band, plane.all()) {
             compute(Part {
-                x: band.input(&plane, x, [row, rows, col], scratch),
+                x: band.input(&plane, x, 0, [row, rows, col], scratch),
                 band: &band,
                 taps,
                 y: self.start + row * self.y_row_stride + col * self.y_col_stride,

@@ -91,7 +91,7 @@ fn add_image(
     let dy_block_stride = height * width * BLOCK;
     for [row, rows, col, cols] in plane.places(band, plane.all()) {
         NchwcWeightGrad {
-            x: band.input(plane, x, [row, rows, col], scratch),
+            x: band.input(plane, x, 0, [row, rows, col], scratch),
             x_block_stride: band.block,
             x_row_stride: band.row,
             unit,
@@ -160,7 +160,7 @@ fn add_block(
     let [_, width] = plane.out();
     for [row, rows, col, cols] in plane.places(band, plane.all()) {
         DepthwiseWeightGrad {
-            x: band.input(plane, x, [row, rows, col], scratch),
+            x: band.input(plane, x, 0, [row, rows, col], scratch),
             x_row_stride: band.row,
             taps,
             dy: &dy[(row * width + col) * BLOCK..],

@@ -1,5 +1,6 @@
 //! Compares NCHWc convolutions with NCHW ones.
 
+mod bands;
 mod tiles;
 
 use super::*;
@@ -51,6 +52,8 @@ const NCHWC: Way = Way {
     is_shared: false,
     pack: |w, y, geometry| pack_blocks(w, y, geometry, BLOCK),
 };
+/// [`NCHWC`] for sums of many products, whose rounding errors do not cancel as their terms do.
+const DEEP: Way = Way { is_shared: true, ..NCHWC };
 const TO_BLOCKS: Way = Way {
     unit: 1,
     run: conv_nchw_to_nchwc,
