@@ -1,4 +1,5 @@
-//! Algebraic simplification: `x · 1`, `x / 1`, powers, sums of two, needless broadcasts.
+//! Algebraic simplification: `x · 1`, `x / 1`, powers, sums of two, needless broadcasts, a
+//! permutation of axes and its inverse.
 //!
 //! Gradients are full of such arithmetic: they start with ones, which are broadcast to the shapes
 //! of the reduced tensors.
@@ -10,6 +11,7 @@ use crate::{
     ops::{
         binary::{ADD, Binary, DIV, MUL, Pow, SUB},
         expand::Expand,
+        transpose::Transpose,
         unary::RECIPROCAL,
         variadic::{SUM, Variadic},
     },
@@ -111,6 +113,19 @@ fn uniform_value(g: &Graph, id: ValueId) -> Option<f64> {
     let elements = g[id].constant.as_ref()?.floats()?;
     let (&first, rest) = elements.split_first()?;
     rest.iter().all(|element| element.to_bits() == first.to_bits()).then_some(first)
+}
+
+/// Removes a `Transpose` that undoes the one before it.
+pub fn remove_inverse(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+    let outer = node.op.downcast::<Transpose>()?;
+    let before = site.producer(node.input(0)?)?;
+    let inner = before.op.downcast::<Transpose>()?;
+    let (outer, inner) = (outer.perm.as_ref()?, inner.perm.as_ref()?);
+    let is_inverse = outer.len() == inner.len()
+        && (0..).zip(outer).all(|(axis, &from)| {
+            usize::try_from(from).ok().and_then(|from| inner.get(from)) == Some(&axis)
+        });
+    is_inverse.then(|| Some(vec![Some(before.input(0)?)]))?
 }
 
 /// Removes a broadcast before arithmetic that broadcasts anyway: an `Expand`, or a constant whose

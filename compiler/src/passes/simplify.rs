@@ -64,6 +64,7 @@ fn simplify(graph: &Graph, fold: Fold) -> Result<Graph, Diagnostics> {
             &algebra::replace_power,
             &algebra::remove_one,
             &algebra::remove_broadcast,
+            &algebra::remove_inverse,
         ],
     )
 }

@@ -14,16 +14,18 @@ use crate::{
         concat::Concat,
         conv::{Conv, blocked::BlockedConv},
         pool::blocked::BlockedPool,
+        transpose::Transpose,
     },
     passes::fuse::{
         Replaced,
         affine::{self, ChannelAxis},
         function, is, tensor,
     },
+    passes::layout::channels_last,
     tensor::Tensor,
 };
 use onnxc_runtime::kernels::{
-    conv::{MAX_SHUFFLED, has_blocks},
+    conv::{MAX_SHUFFLED, has_blocks, has_flat_blocks},
     epilogue::Activation,
 };
 use std::rc::Rc;
@@ -34,6 +36,9 @@ const MIN_FILTERS: usize = 8;
 const MIN_FILTERS_OF_GROUP: usize = 4;
 /// The depth of a dot product below which a convolution gains less than `Unblock` costs.
 const MIN_DEPTH: usize = 128;
+/// The input channels from which on `Block` costs less than it gains: a tile reads a line of the
+/// cache for a few pixels of one channel in NCHW, and for one pixel of a whole block in NCHWc.
+const MIN_CHANNELS: i64 = 2 * BLOCK as i64;
 
 /// The blocked value that `Unblock` converts to `value`.
 pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
@@ -41,12 +46,11 @@ pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
     unblock.input(0)
 }
 
-/// `value` in NCHWc. Adds a `Block` if no such value exists yet.
+/// `value` in NCHWc. Adds a conversion if no such value exists yet.
 pub fn to_nchwc(site: &mut Site<'_>, node: &Node, value: ValueId) -> Option<ValueId> {
-    match nchwc(site, value) {
-        Some(value) => Some(value),
-        None => site.before(node, Rc::new(Block), vec![Some(value)]),
-    }
+    nchwc(site, value)
+        .or_else(|| channels_last::to_blocks(site, node, value))
+        .or_else(|| site.before(node, Rc::new(Block), vec![Some(value)]))
 }
 
 /// The number of channels of a value in NCHW.
@@ -80,6 +84,9 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
         channels_of(site, x)?;
         blocked = Some(to_nchwc(site, node, x)?);
     }
+    if blocked.is_none() && is_deep(site, x, weights, conv) {
+        blocked = Some(to_nchwc(site, node, x)?);
+    }
     if let Some((before, groups)) = blocked.and_then(|x| absorbed_shuffle(site, x)) {
         (blocked, shuffled) = (Some(before), groups);
     }
@@ -98,6 +105,17 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     site.replace(node, Rc::new(Unblock { channels: filters }), vec![Some(result)])
 }
 
+/// Returns whether a convolution of an NCHW input gains by a `Block` before it. It does not if its
+/// windows skip pixels, which `Block` would convert.
+fn is_deep(site: &Site<'_>, x: ValueId, weights: ValueId, conv: &Conv) -> bool {
+    let weights = tensor(site.graph, weights).and_then(|ty| ty.known_shape());
+    let Some([_, depth, kernel @ ..]) = weights.as_deref() else { return false };
+    let skips = kernel.iter().enumerate().any(|(axis, &taps)| conv.window.stride(axis) > taps);
+    !skips
+        && depth * kernel.iter().product::<usize>() >= MIN_DEPTH
+        && channels_of(site, x).is_some_and(|channels| channels >= MIN_CHANNELS)
+}
+
 /// The input of the shuffle that makes `x`, and its number of groups, if a convolution can read the
 /// channels from there.
 fn absorbed_shuffle(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
@@ -114,7 +132,7 @@ pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
     let [filters, depth, kernel @ ..] = &shape[..] else { return false };
     let group = usize::try_from(conv.group).unwrap_or(0);
     let fits = if is_depthwise(graph, node, conv) {
-        nchwc
+        nchwc && has_flat_blocks(kernel)
     } else {
         group == 1 || is_constant(graph, node, 1) && *filters >= MIN_FILTERS_OF_GROUP * group
     };
@@ -255,6 +273,13 @@ pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(Concat { axis: 1 }), inputs, channels)
 }
 
+/// Converts a `Transpose` that moves the channels to the end.
+pub fn transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
+    node.op.downcast::<Transpose>()?;
+    let x = nchwc(site, node.input(0)?)?;
+    channels_last::from_blocks(site, node, x)
+}
+
 /// Restores a small convolution whose neighbors are in NCHW.
 pub fn restore(site: &mut Site<'_>, node: &Node) -> Replaced {
     let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
@@ -281,11 +306,15 @@ mod tests {
         ty::Type,
     };
 
-    fn conv(
+    fn conv(graph: &mut Graph, x: ValueId, filters: [usize; 2], kernel: usize) -> ValueId {
+        conv_over(graph, x, filters, &[kernel; 2])
+    }
+
+    fn conv_over(
         graph: &mut Graph,
         x: ValueId,
         [filters, channels]: [usize; 2],
-        kernel: usize,
+        kernel: &[usize],
     ) -> ValueId {
         let window = Window {
             auto_pad: AutoPad::SameUpper,
@@ -295,7 +324,7 @@ mod tests {
             dilations: Vec::new(),
         };
         let op = Conv { window, group: 1, activation: Activation::Identity, fused: false };
-        let shape = vec![filters, channels, kernel, kernel];
+        let shape = [&[filters, channels], kernel].concat();
         let numbers = vec![1.0; shape.iter().product()];
         let weights =
             Tensor::from_numbers(DType::F32, shape, &numbers).expect("the numbers fill the shape");
@@ -307,9 +336,15 @@ mod tests {
 
     /// The operators left of a graph with one input of this many channels.
     fn after_layout(channels: usize, build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
+        after_layout_of(&[channels, 9, 9], build)
+    }
+
+    /// The operators left of a graph with one input of these channels and sizes.
+    fn after_layout_of(sizes: &[usize], build: impl Fn(&mut Graph, ValueId) -> ValueId) -> String {
         let mut graph = Graph::new(Rc::default());
-        let sizes = [Dim::symbol("n"), channels.into(), 9.into(), 9.into()];
-        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, sizes));
+        let sizes = sizes.iter().map(|&size| Dim::from(size));
+        let shape: Vec<Dim> = [Dim::symbol("n")].into_iter().chain(sizes).collect();
+        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, shape));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
         let graph = spread(&graph, BLOCKED, RESTORE_NCHW).expect("the rules keep the graph valid");
@@ -334,6 +369,23 @@ mod tests {
         assert_eq!(after_layout(3, |graph, x| conv(graph, x, [16, 3], 3)), "Conv");
         assert_eq!(after_layout(16, |graph, x| conv(graph, x, [16, 16], 3)), "BlockedConv Unblock");
         assert_eq!(after_layout(16, |graph, x| conv(graph, x, [4, 16], 3)), "Conv");
+    }
+
+    #[test]
+    fn many_channels_are_blocked_before_a_convolution() {
+        let deep = |channels| after_layout(channels, |graph, x| conv(graph, x, [16, channels], 3));
+        assert_eq!(deep(31), "BlockedConv Unblock");
+        assert_eq!(deep(32), "Block BlockedConv Unblock");
+    }
+
+    #[test]
+    fn convolutions_over_one_to_three_axes_are_blocked() {
+        for axes in 1..=4 {
+            let sizes = [&[64], &[5; 4][..axes]].concat();
+            let found =
+                after_layout_of(&sizes, |graph, x| conv_over(graph, x, [16, 64], &[3; 4][..axes]));
+            assert_eq!(found, if axes < 4 { "Block BlockedConv Unblock" } else { "Conv" });
+        }
     }
 
     #[test]

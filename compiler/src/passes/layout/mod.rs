@@ -3,6 +3,7 @@
 //! Both layouts spread through a network. They are converted back to NCHW only where they end.
 
 mod blocked;
+mod channels_last;
 mod gradient;
 mod nhwc;
 mod normalization;
@@ -28,6 +29,7 @@ const BLOCKED: &[Rule<'_>] = &[
     &blocked::binary,
     &blocked::pool,
     &blocked::concat,
+    &blocked::transpose,
     &gradient::conv_weight_grad,
     &gradient::conv_transpose,
     &gradient::max_pool,

@@ -181,11 +181,11 @@ mod tests {
         let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             last(graph, norm(false), &[x, scale, bias, mean, variance], 1);
         });
-        assert_eq!(found, "BlockedConv ChannelFactors Affine Unblock");
+        assert_eq!(found, "Block BlockedConv ChannelFactors Affine Unblock");
         let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             last(graph, norm(true), &[x, scale, bias, mean, variance], 3);
         });
-        let statistics = "BlockedConv ChannelMoments ChannelFactors Affine";
+        let statistics = "Block BlockedConv ChannelMoments ChannelFactors Affine";
         assert_eq!(found, format!("{statistics} Unblock RunningMean RunningMean"));
     }
 
@@ -194,14 +194,14 @@ mod tests {
         let found = after_layout(|graph, x, [mean, ..]| {
             last(graph, ChannelSums { blocked: None }, &[x, x, mean], 2);
         });
-        assert_eq!(found, "BlockedConv ChannelSums");
+        assert_eq!(found, "Block BlockedConv ChannelSums");
         let found = after_layout(|graph, x, [scale, bias, mean, variance]| {
             let op = ChannelGrad { epsilon: 1e-5, blocked: None };
             last(graph, op, &[x, x, scale, bias, mean, variance, mean], 2);
         });
-        assert_eq!(found, "BlockedConv ChannelGrad Unblock");
+        assert_eq!(found, "Block BlockedConv ChannelGrad Unblock");
         let found =
             after_layout(|graph, x, _| last(graph, ChannelMoments { blocked: None }, &[x], 2));
-        assert_eq!(found, "BlockedConv ChannelMoments");
+        assert_eq!(found, "Block BlockedConv ChannelMoments");
     }
 }
