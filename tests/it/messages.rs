@@ -71,6 +71,7 @@ fn wrong_names() -> Vec<Case> {
         case("missing_model", "cnn.onx", &[("cnn.onnx", b"")]),
         case("missing_folder", "models/cnn.onnx", &[]),
         relu("missing_output_folder", "model.onnxtxt -o nosuchdir/o.rs"),
+        relu("missing_folder_of_optimized", "optimize model.onnxtxt -o nosuchdir/o.onnx"),
         case("folder_as_model", ".", &[]),
         relu("unknown_dimension", "model.onnxtxt --dim batch_sice=1"),
         relu("unknown_pass", "model.onnxtxt --print-after fuze"),

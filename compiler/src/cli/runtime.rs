@@ -63,8 +63,8 @@ impl Runtime {
         diagnostic.note(text.trim_end())
     }
 
-    /// Returns the line of a manifest for a program that runs on this machine: with the kernels that
-    /// its processor can run, and with `features`.
+    /// Returns the line of a manifest for a program that runs on this machine: with the kernels
+    /// that its processor can run, and with `features`.
     pub fn dependency(&self, features: &[&str]) -> String {
         let of = match self {
             Runtime::Path(path) => sources::dependency_on(path),
