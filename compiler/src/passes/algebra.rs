@@ -151,3 +151,31 @@ pub fn remove_broadcast(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
     inputs[i] = Some(source);
     site.replace(node, Rc::clone(&node.op), inputs.to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Options;
+
+    #[test]
+    fn a_permutation_and_its_inverse_are_removed() {
+        let transposes = |second: &str| {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]>
+                 g (float[2, 3, 4] x) => (float[4, 2, 3] a, float[i, j, k] y)
+                 {{
+                     a = Transpose<perm = [2, 0, 1]>(x)
+                     b = Transpose<perm = [{second}]>(a)
+                     y = Relu(b)
+                 }}"
+            );
+            let mut after = String::new();
+            crate::Compiler::new(&Options::default())
+                .observe(|_, graph| after = graph.to_string())
+                .plan(text.into())
+                .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            after.matches("Transpose").count()
+        };
+        assert_eq!(transposes("1, 2, 0"), 1);
+        assert_eq!(transposes("2, 0, 1"), 2);
+    }
+}
