@@ -1,9 +1,11 @@
 //! Diagnostics: errors and warnings about a model, with location and help.
 
 mod code;
+mod excerpt;
 mod text;
 
 pub use code::Code;
+pub use excerpt::Excerpt;
 pub use text::{Colors, Text};
 
 use std::{fmt, rc::Rc};
@@ -28,6 +30,8 @@ pub struct Diagnostic {
     pub message: String,
     /// The location, outermost first: file, graph, node, attribute or value.
     pub at: Vec<String>,
+    /// The line of the model at the location.
+    pub excerpt: Option<Excerpt>,
     /// Facts that help to find the cause.
     pub notes: Vec<String>,
     /// A way to fix it.
@@ -49,6 +53,7 @@ impl Diagnostic {
             code,
             message: message.into(),
             at: Vec::new(),
+            excerpt: None,
             notes: Vec::new(),
             help: None,
         }
@@ -67,6 +72,14 @@ impl Diagnostic {
     /// Adds `place` as the outermost part of the location.
     pub fn within(mut self, place: impl Into<String>) -> Diagnostic {
         self.at.insert(0, place.into());
+        self
+    }
+
+    /// Sets the line of the model, unless a more exact one is set.
+    pub fn excerpt(mut self, excerpt: impl FnOnce(&Diagnostic) -> Excerpt) -> Diagnostic {
+        if self.excerpt.is_none() {
+            self.excerpt = Some(excerpt(&self));
+        }
         self
     }
 

@@ -84,6 +84,7 @@ fn wrong_names() -> Vec<Case> {
         relu("bad_bytes", "model.onnxtxt --max-arena 200Q"),
         relu("bad_dimension", "model.onnxtxt --dim batch_size=2x"),
         relu("negative_dimension", "model.onnxtxt --dim batch_size=-1"),
+        relu("empty_outputs", "model.onnxtxt --dim batch_size=0 --deny-warnings"),
         relu("empty_name", "model.onnxtxt --name=-"),
         relu("unknown_choice", "model.onnxtxt --optimize sise"),
         relu("no_threads", "bench model.onnxtxt --threads 0"),
@@ -126,6 +127,15 @@ fn faulty_models() -> Vec<Case> {
             "no_broadcast",
             COMPILE,
             "g (float[2, 10] a, float[2, 11] b) => (float[2, 10] y)\n{ y = Add (a, b) }",
+        ),
+        model(
+            "shape_origin",
+            COMPILE,
+            "g (float[1, 3, 32, 32] image, float[4, 3, 3, 3] w, float[784, 10] weight)\n\
+            => (float[1, 10] y)\n\
+            {\n    c = Conv (image, w)\n    r = Relu (c)\n    \
+            p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)\n    \
+            f = Flatten (p)\n    y = MatMul (f, weight)\n}",
         ),
         model("unknown_operator", COMPILE, "g (float[2] x) => (float[2] y)\n{ y = Sofmax (x) }"),
         model(

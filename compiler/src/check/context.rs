@@ -1,5 +1,6 @@
 //! The location of the checker, and the diagnostics that it collects.
 
+use super::node_location::{node_place, show_node};
 use crate::diag::{Code, Diagnostic, Severity, quoted};
 use onnxc_proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto,
@@ -112,7 +113,7 @@ impl<'p> Context<'p> {
         counts.kept += 1;
         let located = self.places.iter().rev();
         self.diagnostics
-            .push(located.fold(diagnostic, |diagnostic, place| diagnostic.within(place.text())));
+            .push(located.fold(diagnostic, |diagnostic, place| place.locate(diagnostic)));
     }
 
     /// Adds an error.
@@ -189,6 +190,15 @@ impl<'p> Context<'p> {
 }
 
 impl Place<'_> {
+    /// Adds the place to the location of a diagnostic.
+    fn locate(self, diagnostic: Diagnostic) -> Diagnostic {
+        let diagnostic = match self {
+            Place::Node(node, _) => show_node(diagnostic, node),
+            _ => diagnostic,
+        };
+        diagnostic.within(self.text())
+    }
+
     fn text(self) -> String {
         match self {
             Place::Graph(graph) => format!("graph {}", quoted(graph.name())),
@@ -220,18 +230,6 @@ impl Place<'_> {
             Place::Graph(_) | Place::Attribute(_) | Place::Field(_) | Place::Item(..) => None,
         }
     }
-}
-
-/// Returns the location of a node, for messages.
-pub fn node_place(node: &NodeProto, i: usize) -> String {
-    format!("{}, number {i}", node_name(node))
-}
-
-/// Returns the name of a node for messages: its own, or that of its first output.
-pub fn node_name(node: &NodeProto) -> String {
-    let named = [node.name(), node.output.first().map_or("", String::as_str)];
-    let name = named.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-    format!("node {} ({})", quoted(name), node.op_type())
 }
 
 /// Returns the identity of a message. The model does not change while it is checked and imported,

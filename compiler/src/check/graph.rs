@@ -1,9 +1,11 @@
 //! Checks graphs: names, single assignment, order, and nested scopes.
 
 use super::{
-    context::{Context, Place, node_place},
+    context::{Context, Place},
     metadata::metadata,
-    node, order,
+    node,
+    node_location::node_place,
+    order,
     scope::{Definition, Kind, Scope},
     sparse, tensor,
     training::gradient,

@@ -42,6 +42,7 @@ mod graph;
 mod metadata;
 mod model;
 mod node;
+mod node_location;
 mod opsets;
 mod order;
 mod scope;
@@ -54,7 +55,8 @@ mod unit;
 mod value;
 
 pub use attribute::kind as attribute_kind;
-pub use context::{Checked, node_place};
+pub use context::Checked;
+pub use node_location::at_node;
 pub use order::{sort, used_values};
 pub use tensor::ensure_booleans;
 pub use training::gradient::{Names as GradientNames, is_flat};

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, quoted},
     domain::{canonical, shown},
+    ident,
 };
 use onnxc_proto::{FunctionProto, NodeProto};
 use std::collections::HashSet;
@@ -125,7 +126,9 @@ fn attributes(cx: &mut Context<'_>, node: &NodeProto, form: &Form, version: i64)
             let message = format!("{} is not an attribute of this operator", quoted(name));
             let names: Vec<&str> = form.attributes.iter().map(|known| known.name).collect();
             let all = if names.is_empty() { "none".into() } else { names.join(", ") };
-            let diagnostic = Diagnostic::new(Code::UnknownAttribute, message);
+            let mut diagnostic = Diagnostic::new(Code::UnknownAttribute, message);
+            let near = ident::nearest(name, names);
+            diagnostic.help = near.map(|near| format!("did you mean {}?", quoted(near)));
             cx.report(note(diagnostic.note(format!("its attributes: {all}"))));
             continue;
         };

@@ -8,6 +8,7 @@ use onnxc::{
 use std::{
     env,
     io::{self, IsTerminal},
+    ops::Range,
     process::{ExitCode, Termination},
     sync::OnceLock,
 };
@@ -26,7 +27,7 @@ pub struct Options {
 enum Format {
     /// For readers
     Text,
-    /// A line of JSON for each: `code`, `severity`, `message`, `at`, `notes`, `help`
+    /// A line of JSON for each: `code`, `severity`, `message`, `at`, `excerpt`, `notes`, `help`
     Json,
 }
 
@@ -65,11 +66,16 @@ pub fn print(diagnostics: &Diagnostics) {
 
 /// Returns a diagnostic as JSON.
 pub fn json(diagnostic: &Diagnostic) -> serde_json::Value {
+    let excerpt = diagnostic.excerpt.as_ref().map(|excerpt| {
+        let Range { start, end } = excerpt.underlined;
+        serde_json::json!({ "line": excerpt.line, "underlined": [start, end] })
+    });
     serde_json::json!({
         "code": diagnostic.code.to_string(),
         "severity": if diagnostic.is_error() { "error" } else { "warning" },
         "message": diagnostic.message,
         "at": diagnostic.at,
+        "excerpt": excerpt,
         "notes": diagnostic.notes,
         "help": diagnostic.help,
     })

@@ -139,7 +139,7 @@ impl<'d> Entry<'d> {
     }
 
     fn write(&self, severity: Severity, colors: Colors, f: &mut dyn fmt::Write) -> fmt::Result {
-        let Diagnostic { code, notes, help, .. } = self.first;
+        let Diagnostic { code, excerpt, notes, help, .. } = self.first;
         let (label, color) = label(severity);
         let label = colors.paint(color, &title(label, *code));
         write!(f, "{label}{}", colors.paint(BOLD, &format!(": {}", cut(&self.message()))))?;
@@ -150,6 +150,10 @@ impl<'d> Entry<'d> {
             }
             let arrow = colors.paint(BLUE, if i == 0 { "-->" } else { ":::" });
             write!(f, "\n  {arrow} {}", cut(&place.join(" › ")))?;
+        }
+        if let Some(excerpt) = excerpt {
+            let (bar, marks) = (colors.paint(BLUE, "|"), colors.paint(color, &excerpt.marks()));
+            write!(f, "\n   {bar}\n   {bar} {}\n   {bar} {marks}", excerpt.line)?;
         }
         let remark = |f: &mut dyn fmt::Write, label: &str, text: &str| {
             let (equals, label) = (colors.paint(BLUE, "="), colors.paint(BOLD, label));

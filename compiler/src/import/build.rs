@@ -13,7 +13,7 @@ use super::{
     training_types, zeros,
 };
 use crate::{
-    check::{Checked, node_place, signature},
+    check::{Checked, signature},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{canonical, shown},
     ir::{Attribute, Domain, NewNode, Notes, Op, Reader, ValueId},
@@ -39,7 +39,7 @@ pub fn graph(
     settings: &Settings,
 ) -> std::result::Result<Imported, Diagnostics> {
     let Some(main) = &proto.graph else { return Err(not_a_model("it has no graph").into()) };
-    let built = zeros::import(main, |zeros| model(proto, main, settings, checked, zeros));
+    let built = zeros::import(main, settings, |zeros| model(proto, main, settings, checked, zeros));
     let mut found = checked.diagnostics.clone();
     match built {
         Ok(mut imported) => {
@@ -208,7 +208,7 @@ impl GraphBuilder<'_> {
         self.found.keep(added);
         self.define_missing_outputs(node, scope);
         let found = mem::replace(&mut self.found, around);
-        self.found.extend(found.within(|| node_place(node, i)));
+        self.found.extend(found.at_node(node, i));
     }
 
     /// Defines the missing outputs of a faulty node with unknown types, so that the nodes that

@@ -1,6 +1,10 @@
 //! Collects the diagnostics of graph construction.
 
-use crate::diag::{Code, Diagnostic, Diagnostics, Result};
+use crate::{
+    check,
+    diag::{Code, Diagnostic, Diagnostics, Result},
+};
+use onnxc_proto::NodeProto;
 use std::{collections::HashMap, mem};
 
 /// Diagnostics, in the order in which they were found.
@@ -52,6 +56,14 @@ impl Found {
             for found in &mut self.0 {
                 found.diagnostic.at.insert(0, place.clone());
             }
+        }
+        self
+    }
+
+    /// Locates every diagnostic at node number `i`.
+    pub fn at_node(mut self, node: &NodeProto, i: usize) -> Found {
+        for found in &mut self.0 {
+            found.diagnostic = check::at_node(found.diagnostic.clone(), node, i);
         }
         self
     }

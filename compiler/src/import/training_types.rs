@@ -8,7 +8,7 @@ use super::{
     topological_sort,
 };
 use crate::{
-    check::{Checked, GradientNames, node_place},
+    check::{self, Checked, GradientNames},
     diag::{Code, Diagnostic, quoted},
     dtype::F32_AND_F64,
     ty::Type,
@@ -95,7 +95,7 @@ impl Training<'_> {
             if let Some(diagnostic) =
                 GradientNames::of(node).and_then(|n| check_gradient_types(node, &n, &types))
             {
-                found.push(diagnostic.within(node_place(node, i)).within("`algorithm`"));
+                found.push(check::at_node(diagnostic, node, i).within("`algorithm`"));
             }
         }
         (types, found)

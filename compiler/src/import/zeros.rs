@@ -5,7 +5,11 @@
 //! then: it has an error, or each of its outputs is empty. A free size may be 0 when the model
 //! runs, so a model that means 0 works too.
 
-use super::{context::Imported, dimension_names::GivenNames, settings::Zeros};
+use super::{
+    context::{Imported, place},
+    dimension_names::GivenNames,
+    settings::{Settings, Size, Zeros},
+};
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     ir::Graph,
@@ -17,13 +21,14 @@ use onnxc_proto::{
 /// Imports the graph `proto` by `import`, which gets the meaning of zeros.
 pub(super) fn import(
     proto: &GraphProto,
+    settings: &Settings,
     import: impl Fn(Zeros) -> Result<Imported, Diagnostics>,
 ) -> Result<Imported, Diagnostics> {
     let literal = import(Zeros::Empty);
     let names = GivenNames::of(proto);
     let zeros: Vec<_> = proto.input.iter().flat_map(|input| axes(&names, input)).collect();
     let reason = match &literal {
-        _ if zeros.is_empty() => return literal,
+        _ if zeros.is_empty() => return literal.map(|imported| warn(proto, settings, imported)),
         Ok(imported) if !is_empty(&imported.graph) => return literal,
         Ok(_) => "every output of the model would be empty",
         Err(_) => "the model does not compile with an empty input",
@@ -35,10 +40,23 @@ pub(super) fn import(
             .note(reason)
             .help(format!("set the size with `--dim {name}=N`, which may be 0"))
             .within(format!("input {}", quoted(input.name())))
-            .within(super::context::place(proto));
+            .within(place(proto));
         imported.warnings.push(warning);
     }
     Ok(imported)
+}
+
+/// Adds a warning if sizes of 0 in the settings leave a model that computes nothing.
+fn warn(proto: &GraphProto, settings: &Settings, mut imported: Imported) -> Imported {
+    let zeros = settings.dims.iter().filter(|(_, size)| **size == Size::Fixed(0));
+    let zeros: Vec<_> = zeros.map(|(name, _)| format!("`--dim {name}=0`")).collect();
+    if !zeros.is_empty() && is_empty(&imported.graph) {
+        let warning = Diagnostic::warning(Code::EmptyOutputs, "every output of the model is empty")
+            .note(format!("the size 0 is that of {}", zeros.join(", ")))
+            .help("give the size that the model runs with, or leave it out to keep it free");
+        imported.warnings.push(warning.within(place(proto)));
+    }
+    imported
 }
 
 /// Returns whether all outputs are empty tensors.

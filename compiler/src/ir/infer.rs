@@ -1,6 +1,6 @@
 //! The context in which an operator infers the types of its outputs.
 
-use super::{Graph, NewNode, RegionId, ValueId};
+use super::{Graph, NewNode, RegionId, ValueId, shape_origin::shape_origin};
 use crate::{
     diag::{Code, Diagnostic, quoted},
     dim::{Dim, Known, Symbol},
@@ -499,11 +499,11 @@ impl<'a> Infer<'a> {
     /// Returns an error with the types of the inputs.
     pub fn diagnostic(&self, code: Code, message: impl Into<String>) -> Stop {
         let mut diagnostic = Diagnostic::new(code, message);
-        for (i, id) in self.inputs.iter().enumerate() {
-            if let Some(id) = id {
-                let value = &self.graph[*id];
-                diagnostic =
-                    diagnostic.note(format!("input {i}: {} {}", value.ty, quoted(&value.name)));
+        for (i, id) in self.inputs.iter().enumerate().filter_map(|(i, id)| Some((i, (*id)?))) {
+            let value = &self.graph[id];
+            diagnostic.notes.push(format!("input {i}: {} {}", value.ty, quoted(&value.name)));
+            if code == Code::ShapeMismatch {
+                diagnostic.notes.extend(shape_origin(self.graph, id));
             }
         }
         Stop::Found(diagnostic)

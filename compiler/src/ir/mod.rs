@@ -28,6 +28,7 @@ mod op;
 mod reader;
 mod rewrite;
 mod rewrite_context;
+mod shape_origin;
 mod state;
 mod symbol_renaming;
 mod text;

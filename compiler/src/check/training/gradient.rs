@@ -1,7 +1,8 @@
 //! Checks `Gradient` nodes, whose attributes name tensors of the enclosing graph.
 
 use super::super::{
-    context::{Context, Place, node_name},
+    context::{Context, Place},
+    node_location::node_name,
     scope::Scope,
 };
 use crate::{

@@ -1,6 +1,6 @@
 //! Splits ONNX's textual syntax into tokens.
 
-use crate::diag::{Code, Diagnostic, Result, quoted};
+use crate::diag::{Code, Diagnostic, Excerpt, Result, quoted};
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,10 +71,13 @@ impl<'t> Lexer<'t> {
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         let line = before.matches('\n').count() + 1;
         let column = before[line_start..].chars().count() + 1;
-        let source = self.text[line_start..].lines().next().unwrap_or_default().trim();
+        let source = self.text[line_start..].lines().next().unwrap_or_default();
+        let start = (place.0 - line_start).min(source.len());
+        let rest = &source[start..];
+        let length = rest.find(|c| !(is_letter(c) || c.is_ascii_digit())).unwrap_or(rest.len());
         Diagnostic::new(Code::BadSyntax, message)
             .within(format!("line {line}, column {column}"))
-            .note(format!("the line: {}", quoted(source)))
+            .excerpt(|_| Excerpt::new(source, start..start + length))
     }
 
     fn peek(&self) -> Option<char> {
