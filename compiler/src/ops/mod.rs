@@ -173,6 +173,7 @@ const FAMILIES: &[&[Entry]] = &[
     quantize::OPS,
     quantized::binary::OPS,
     quantized::conv::OPS,
+    quantized::dynamic_conv::OPS,
     quantized::matmul::OPS,
     quantized::pool::OPS,
     quantized::table::OPS,

@@ -67,7 +67,7 @@ static SMALL: &Kernels = &[
 pub const MAX_AXES: usize = 3;
 
 /// Returns the number of products in an accumulator, rounded up to a multiple of four.
-fn depth(conv: &Conv) -> Dim {
+pub(super) fn depth(conv: &Conv) -> Dim {
     let depth = &conv.channels * conv.kernel.iter().product::<Dim>();
     depth.ceil_div(&4.into()) * 4
 }
@@ -77,7 +77,33 @@ const MIN_COLUMNS: i64 = 128;
 
 /// Returns the bytes of scratch memory: the padded input, and some of its columns.
 fn scratch(conv: &Conv) -> Dim {
-    let (mut planes, mut columns, mut is_input) = (conv.channels.clone(), Dim::from(1), true);
+    let bytes = MAX_BYTES as i64;
+    let rest = match conv.channels.known() {
+        Some(1) => {
+            // Without vectors: the accumulators of a few lines, or four columns of all quads.
+            let sums = conv.out[conv.out.len() - 1].at_least(&MIN_COLUMNS.into()) * 4;
+            columns(conv).at_least(&sums).at_least(&(depth(conv) * 8)) + bytes
+        }
+        _ => depth(conv) * bytes,
+    };
+    input_scratch(conv) + rest + 2 * bytes
+}
+
+/// Returns the number of columns of the planes of one depth: those of the outputs, and of windows
+/// that reach beyond them.
+fn columns(conv: &Conv) -> Dim {
+    let axes = conv.size.len();
+    let first = usize::from(axes == MAX_AXES);
+    let plane = |i: usize| {
+        let reach = (conv.kernel[i].clone() - 1) * conv.dilations[i] as i64;
+        &conv.out[i] + reach.floor_div(&(conv.strides[i] as i64).into())
+    };
+    (first..axes).map(plane).product()
+}
+
+/// Returns the bytes of the padded input; none if the input is used as it is.
+pub(super) fn input_scratch(conv: &Conv) -> Dim {
+    let (mut planes, mut is_input) = (conv.channels.clone(), true);
     let axes = conv.size.len();
     for i in 0..axes {
         let stride = conv.strides[i];
@@ -87,23 +113,12 @@ fn scratch(conv: &Conv) -> Dim {
         } else {
             let phases = (reach.clone() + 1).at_most(&(stride as i64).into());
             let plane = &conv.out[i] + reach.floor_div(&(stride as i64).into());
-            columns = columns * &plane;
             planes = planes * phases * plane;
         }
         let plain = conv.kernel[i].known() == Some(1) && stride == 1;
         is_input &= plain && conv.pads[i].known() == Some(0) && conv.size[i] == conv.out[i];
     }
-    let bytes = MAX_BYTES as i64;
-    let input = if is_input { 0.into() } else { planes + bytes };
-    let rest = match conv.channels.known() {
-        Some(1) => {
-            // Without vectors: the accumulators of a few lines, or four columns of all quads.
-            let sums = conv.out[axes - 1].at_least(&MIN_COLUMNS.into()) * 4;
-            columns.at_least(&sums).at_least(&(depth(conv) * 8)) + bytes
-        }
-        _ => depth(conv) * bytes,
-    };
-    input + rest + 2 * bytes
+    if is_input { 0.into() } else { planes + MAX_BYTES as i64 }
 }
 
 impl Op for QuantizedConv {

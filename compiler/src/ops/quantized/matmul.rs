@@ -178,8 +178,8 @@ impl Op for QuantizedMatMul {
 
 /// The product of a matrix that is quantized at run time, by the scale and the zero point in inputs
 /// 1 and 2, and constant weights, input 3. For each column, inputs 4 and 5 hold the scale and the
-/// sum of the weights without their zero point, and input 6 the bias. Input 7 is the zero point of
-/// all weights, unless it is 0.
+/// sum of the weights without their zero point, input 6 the bias, and input 7 the zero point of the
+/// weights, unless all are 0.
 pub struct DynamicMatMul;
 
 impl Op for DynamicMatMul {
@@ -192,23 +192,8 @@ impl Op for DynamicMatMul {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        for (i, dtype) in [(0, DType::U8), (1, DType::F32), (2, DType::U8), (7, DType::I8)] {
-            if i == 7 && !cx.has(i) {
-                continue;
-            }
-            let len = cx.of(i, &[dtype])?.len();
-            if i > 0 {
-                cx.require_equal(&len, &1.into(), "the number of scales and 1")?;
-            }
-        }
         let shape = shape(cx, 3, false)?;
-        let columns = &shape[shape.len() - 1];
-        for (i, dtype) in [(4, DType::F32), (5, DType::I32), (6, DType::F32)] {
-            if i < 6 || cx.has(i) {
-                let len = cx.of(i, &[dtype])?.len();
-                cx.require_equal(&len, columns, "the numbers of scales and of columns")?;
-            }
-        }
+        super::check_dynamic(cx, &shape[shape.len() - 1])?;
         Ok(vec![Type::tensor(DType::F32, shape)])
     }
 
@@ -216,13 +201,7 @@ impl Op for DynamicMatMul {
         let product = sizes(cx, 3, false)?;
         let weights = pack_weights(cx, 3, false, &product, columns)?;
         let scratch = scratch(cx, &product);
-        let mut inputs = Vec::new();
-        for i in 0..6 {
-            inputs.push(cx.input(i)?.into());
-        }
-        inputs[3] = weights.into();
-        inputs.push(cx.optional(6)?.into());
-        inputs.push(cx.optional(7)?.into());
+        let inputs = super::dynamic_inputs(cx, weights)?;
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
         cx.call_on(&DYNAMIC, DType::F32, inputs, outputs, product)
     }

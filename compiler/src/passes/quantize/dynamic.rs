@@ -1,48 +1,68 @@
-//! Fuses `MatMulInteger` of a dynamically quantized operand with the nodes that scale its result:
-//! the form that ONNX Runtime's dynamic quantization writes.
+//! Fuses `MatMulInteger` and `ConvInteger` of a dynamically quantized operand with the nodes that
+//! scale the result: the form that ONNX Runtime's dynamic quantization writes.
 
 use super::{
     super::recognize::either,
     Replaced,
     operand::{numbers, signed_bytes},
-    sums::broadcasts_along_rows,
 };
 use crate::{
     dtype::DType,
-    ir::{Node, Site},
+    ir::{Node, Op, Site, ValueId},
     ops::{
         binary::{ADD, MUL},
         cast::Cast,
+        conv::integer::ConvInteger,
         matmul::integer::MatMulInteger,
-        quantized::matmul::DynamicMatMul,
+        quantized::{conv::MAX_AXES, dynamic_conv::DynamicConv, matmul::DynamicMatMul},
     },
     passes::fuse::is,
     tensor::Tensor,
+    ty::count,
 };
 use std::rc::Rc;
 
-/// Replaces `Cast(MatMulInteger(x, w)) · (x_scale · w_scale)`, and a bias added to it.
+/// Replaces `Cast(product(x, w)) · (x_scale · w_scale)`, and a bias added to it.
 pub fn replace_dynamic_product(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace_scaled_product(site, node).or_else(|| fuse_bias(site, node))
 }
 
-/// Fuses the addition of a bias into a `DynamicMatMul` that nothing else uses.
+/// Returns the axis of the channels in the weights, and in a result of `rank` axes; `None` if the
+/// operator is no product.
+fn channel_axes(op: &dyn Op, rank: usize) -> Option<[usize; 2]> {
+    if op.is::<MatMulInteger>() || op.is::<DynamicMatMul>() {
+        return Some([1, rank.checked_sub(1)?]);
+    }
+    (op.is::<ConvInteger>() || op.is::<DynamicConv>()).then_some([0, 1])
+}
+
+/// Returns whether a value that is broadcast to `rank` axes has all its elements along `axis`.
+fn runs_along(site: &Site<'_>, value: ValueId, axis: usize, rank: usize) -> bool {
+    let Some(ty) = site.graph[value].ty.as_tensor() else { return false };
+    let mut axes = ty.shape.iter().zip(rank.saturating_sub(ty.rank())..);
+    ty.rank() <= rank && axes.all(|(size, at)| at == axis || size.known() == Some(1))
+}
+
+/// Fuses the addition of a bias into a product that nothing else uses.
 fn fuse_bias(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !is(node, &ADD) {
         return None;
     }
-    let inputs = either([node.input(0)?, node.input(1)?], |product, bias| {
-        let producer = site.producer(product).filter(|node| node.op.is::<DynamicMatMul>())?;
-        let columns = site.graph[product].ty.as_tensor()?.shape.last()?.known()?;
+    let (producer, bias) = either([node.input(0)?, node.input(1)?], |product, bias| {
+        let producer = site.producer(product)?;
+        let is_dynamic = producer.op.is::<DynamicMatMul>() || producer.op.is::<DynamicConv>();
+        let shape = &site.graph[product].ty.as_tensor().filter(|_| is_dynamic)?.shape;
+        let [_, axis] = channel_axes(&*producer.op, shape.len())?;
         let ty = site.graph[bias].ty.as_tensor()?;
-        let is_row = ty.shape.last()?.known()? == columns && ty.len().known()? == columns;
-        let fits = ty.dtype == DType::F32 && producer.input(6).is_none();
-        let (before, after) = producer.inputs.split_at(6);
-        let after = after.get(1..).unwrap_or_default();
-        (is_row && fits).then(|| [before, &[Some(bias)], after].concat())
+        let is_whole = ty.len().known()? == shape[axis].known()? && ty.dtype == DType::F32;
+        let fits = is_whole && runs_along(site, bias, axis, shape.len());
+        (fits && producer.input(6).is_none()).then(|| (producer.clone(), bias))
     })?;
-    let is_only_use = (0..2).filter(|&i| node.input(i) != inputs[6]).all(|i| site.uses(i) == 1);
-    if is_only_use { site.replace(node, Rc::new(DynamicMatMul), inputs) } else { None }
+    let is_only_use = (0..2).filter(|&i| node.input(i) != Some(bias)).all(|i| site.uses(i) == 1);
+    let mut inputs = producer.inputs;
+    inputs.resize(inputs.len().max(7), None);
+    inputs[6] = Some(bias);
+    if is_only_use { site.replace(node, producer.op, inputs) } else { None }
 }
 
 fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
@@ -53,24 +73,28 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
         let cast = site.producer(sums)?;
         cast.op.downcast::<Cast>().filter(|cast| cast.to == DType::F32)?;
         let product = site.producer(cast.input(0)?)?;
-        product.op.downcast::<MatMulInteger>()?;
+        let rank = site.graph[sums].ty.as_tensor()?.rank();
+        let [_, axis] = channel_axes(&*product.op, rank)?;
         let scales = site.producer(scales).filter(|scales| is(scales, &MUL))?;
         let (x_scale, w_scale) = either([scales.input(0)?, scales.input(1)?], |x, w| {
             let one = site.graph[x].ty.as_tensor()?.len().known()? == 1;
-            (one && broadcasts_along_rows(site, w)).then(|| Some((x, numbers(site.graph, w)?)))?
+            let fits = one && runs_along(site, w, axis, rank);
+            fits.then(|| Some((x, numbers(site.graph, w)?)))?
         })?;
         Some((product.clone(), x_scale, w_scale))
     })?;
+    let op = dynamic(&*product.op)?;
     let (x, x_zero) = (product.input(0)?, product.input(2)?);
     let one = site.graph[x_zero].ty.as_tensor()?.len().known()? == 1;
-    let bytes = site.graph[x].ty.as_tensor().filter(|ty| ty.dtype == DType::U8 && ty.rank() > 1);
-    if !one || bytes.is_none() {
+    let ty = site.graph[x].ty.as_tensor().filter(|ty| ty.dtype == DType::U8 && ty.rank() > 1)?;
+    if !one || op.is::<DynamicConv>() && ty.rank() > 2 + MAX_AXES {
         return None;
     }
-    let SignedWeights { shape, bytes, zero, sums } = SignedWeights::of(site, &product)?;
+    let [axis, _] = channel_axes(&*product.op, ty.rank())?;
+    let SignedWeights { shape, bytes, zeros, sums } = SignedWeights::of(site, &product, axis)?;
     let scales = match w_scale.as_slice() {
-        &[scale] => vec![scale; shape[1]],
-        _ => (w_scale.len() == shape[1]).then_some(w_scale)?,
+        &[scale] => vec![scale; shape[axis]],
+        _ => (w_scale.len() == shape[axis]).then_some(w_scale)?,
     };
     let named = |part: &str| format!("{}_{part}", node.name);
     let g = &mut *site.graph;
@@ -82,52 +106,64 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
         Some(g.constant(&named("scales"), Tensor::from_floats(&scales))),
         Some(g.constant(&named("sums"), Tensor::from_i32s(&sums))),
     ];
-    if zero != 0 {
-        let zero = g.constant(&named("zero_point"), signed_bytes(vec![], &[zero]));
-        inputs.extend([None, Some(zero)]);
+    if zeros.iter().any(|&zero| zero != 0) {
+        let zeros = g.constant(&named("zero_points"), Tensor::from_i32s(&zeros));
+        inputs.extend([None, Some(zeros)]);
     }
-    site.replace(node, Rc::new(DynamicMatMul), inputs)
+    site.replace(node, op, inputs)
+}
+
+/// Returns the operator that scales the results of an integer product.
+fn dynamic(op: &dyn Op) -> Option<Rc<dyn Op>> {
+    match op.downcast::<ConvInteger>() {
+        Some(conv) => Some(Rc::new(DynamicConv { window: conv.window.clone(), group: conv.group })),
+        None => Some(Rc::new(DynamicMatMul)),
+    }
 }
 
 /// Constant weights as signed bytes.
 struct SignedWeights {
     shape: Vec<usize>,
     bytes: Vec<i8>,
-    /// The zero point of the bytes.
-    zero: i8,
-    /// The sum of each column, without the zero point.
+    /// The zero point of the bytes of each channel.
+    zeros: Vec<i64>,
+    /// The sum of the weights of each channel without its zero point.
     sums: Vec<i64>,
 }
 
 impl SignedWeights {
-    fn of(site: &Site<'_>, product: &Node) -> Option<SignedWeights> {
+    /// Returns the weights of a product, whose channels lie along `axis`.
+    fn of(site: &Site<'_>, product: &Node, axis: usize) -> Option<SignedWeights> {
         let constant = site.graph[product.input(1)?].constant.as_ref()?;
-        let &[rows, columns] = constant.shape.as_slice() else { return None };
+        let shape = constant.shape.clone();
+        let is_matrix = shape.len() == 2 || product.op.is::<ConvInteger>();
+        let (&channels, inner) = (shape.get(axis)?, count(&shape[axis + 1..]));
         let zeros = match product.input(3) {
             Some(zero) => site.graph[zero].constant.as_ref()?.ints()?,
             None => vec![0],
         };
-        if zeros.len() != 1 && zeros.len() != columns || rows == 0 {
+        let zeros = match zeros.as_slice() {
+            &[zero] => vec![zero; channels],
+            _ => zeros,
+        };
+        if !is_matrix || zeros.len() != channels || constant.is_empty() {
             return None;
         }
         let ints = constant.ints()?;
-        let centered = |(i, &x): (usize, &i64)| x - zeros[i % columns.min(zeros.len())];
-        let mut sums = vec![0; columns];
-        for (i, x) in ints.iter().enumerate().map(|at| (at.0, centered(at))) {
-            sums[i % columns] += x;
+        let channel = |i: usize| i / inner % channels;
+        let mut sums = vec![0; channels];
+        for (i, x) in ints.iter().enumerate() {
+            sums[channel(i)] += x - zeros[channel(i)];
         }
         // With the zero point subtracted, they need none. But a difference of two `u8` may not fit.
-        let whole = ints.iter().enumerate().map(|at| i8::try_from(centered(at)).ok()).collect();
+        let centered = ints.iter().enumerate().map(|(i, x)| x - zeros[channel(i)]);
+        if let Some(bytes) = centered.map(|x| i8::try_from(x).ok()).collect() {
+            return Some(SignedWeights { shape, bytes, zeros: vec![0; channels], sums });
+        }
         let shift = if constant.dtype == DType::U8 { 128 } else { 0 };
-        let shifted = |&x: &i64| i8::try_from(x - shift).ok();
-        let (bytes, zero) = match whole {
-            Some(bytes) => (bytes, 0),
-            None if zeros.iter().all(|zero| *zero == zeros[0]) => {
-                (ints.iter().map(shifted).collect::<Option<_>>()?, shifted(&zeros[0])?)
-            }
-            None => return None,
-        };
-        Some(SignedWeights { shape: constant.shape.clone(), bytes, zero, sums })
+        let bytes = ints.iter().map(|x| i8::try_from(x - shift).ok()).collect::<Option<_>>()?;
+        let zeros = zeros.iter().map(|zero| zero - shift).collect();
+        Some(SignedWeights { shape, bytes, zeros, sums })
     }
 }
 
@@ -157,6 +193,48 @@ mod tests {
         };
         assert_eq!(found("float[1, 2] scales"), [255.0, 2550.0, 51.0, 510.0]);
         assert_eq!(found("float[2, 1] scales"), [255.0, 255.0, 510.0, 510.0]);
+    }
+
+    #[test]
+    fn filters_keep_zero_points_of_their_own() {
+        let run = |zeros: &str, bias: &str| {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]>
+                 g (float[1, 1, 2, 2] x) => (float[1, 2, 2, 2] y)
+                 <uint8[2, 1, 1, 2] w = {{255, 0, 130, 7}}, uint8[2] z = {{{zeros}}},
+                  float[{bias}] bias = {{1.0, 2.0}}>
+                 {{
+                     q, s, x_zero = DynamicQuantizeLinear(x)
+                     sums = ConvInteger<pads = [0, 0, 0, 1]>(q, w, x_zero, z)
+                     real = Cast<to = 1>(sums)
+                     w_scale = Constant<value = float {{2.0}}>()
+                     scale = Mul(s, w_scale)
+                     product = Mul(real, scale)
+                     y = Add(product, bias)
+                 }}"
+            );
+            let planned = crate::Compiler::new(&Options::default()).plan(text.into());
+            let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let x = Tensor::from_floats(&[0.0, 255.0, 51.0, 102.0]);
+            let x = Tensor { shape: vec![1, 1, 2, 2], ..x };
+            let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+            (made[0].tensor().and_then(Tensor::floats).expect("floats"), plan.to_string())
+        };
+        let lines = [[0.0, 255.0], [255.0, 0.0], [51.0, 102.0], [102.0, 0.0]];
+        for zeros in [[100.0, 3.0], [0.0, 255.0], [128.0, 128.0]] {
+            let of = |[a, b]: [f64; 2], zero: f64, bias: f64| {
+                lines.map(|[x, y]| 2.0 * (x * (a - zero) + y * (b - zero)) + bias)
+            };
+            let wanted =
+                [of([255.0, 0.0], zeros[0], 1.0), of([130.0, 7.0], zeros[1], 2.0)].concat();
+            let (found, plan) = run(&zeros.map(|zero| zero.to_string()).join(", "), "1, 2, 1, 1");
+            assert_eq!(found, wanted);
+            assert!(plan.contains("dynamic_conv") && !plan.contains("binary"), "{plan}");
+        }
+        // A bias along the columns of the image is no bias of filters.
+        let (found, plan) = run("128, 128", "1, 1, 1, 2");
+        assert_eq!(found[0], 2.0 * 255.0 * -128.0 + 1.0);
+        assert!(plan.contains("binary"), "{plan}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use crate::{
     ir::{Graph, Node, Rule, Site, copy_node, rewrite},
     ops::{
         blockwise::DequantizeBlocks,
-        conv::integer::QLinearConv,
+        conv::integer::{ConvInteger, QLinearConv},
         matmul::integer::{MatMulInteger, QLinearMatMul},
         quantize::DequantizeLinear,
     },
@@ -57,6 +57,7 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
         let op = &node.op;
         op.is::<DequantizeLinear>()
             || op.is::<DequantizeBlocks>()
+            || op.is::<ConvInteger>()
             || op.is::<MatMulInteger>()
             || op.is::<QLinearConv>()
             || op.is::<QLinearMatMul>()

@@ -88,7 +88,7 @@ pub fn matmul<X: Byte, Y: Byte>(
     let Int8Operands { x, w, bias, factor, offset } = operands;
     let channels = Channels::new(bias, factor, offset);
     let (x, flip, w) = (X::bits(x), X::FLIP, i8::bits(w));
-    let product = Multiply { x, flip, w, w_zero: 0, geometry };
+    let product = Multiply { x, flip, w, needs_sums: false, geometry };
     product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
         let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
         dispatch_bytes(Work { product, results, scratch });
@@ -106,11 +106,11 @@ pub struct DynamicMatMulOperands<'a> {
     pub x_zero: &'a [u8],
     /// The packed weights.
     pub w: &'a [i8],
-    /// The zero point of the weights, 0 if there is none.
-    pub w_zero: Option<&'a [i8]>,
+    /// The zero point of each column of weights, 0 if there are none.
+    pub w_zero: Option<&'a [i32]>,
     /// The scale of each column.
     pub w_scale: &'a [f32],
-    /// The sum of each column of weights, without their zero point.
+    /// The sum of each column of weights without their zero point.
     pub sums: &'a [i32],
     /// One element for each column.
     pub bias: Option<&'a [f32]>,
@@ -126,13 +126,14 @@ pub fn dynamic_matmul(
     geometry: Product,
 ) {
     let DynamicMatMulOperands { x, x_scale, x_zero, w, w_zero, w_scale, sums, bias } = operands;
-    let w_zero = w_zero.map_or(0, |zero| i32::from(zero[0]));
-    let product = Multiply { x, flip: 0, w: i8::bits(w), w_zero, geometry };
+    let needs_sums = w_zero.is_some();
+    let product = Multiply { x, flip: 0, w: i8::bits(w), needs_sums, geometry };
     product.share(y, scratch, |product, first, y, scratch| {
         let results = ToFloats {
             y,
             x_scale: x_scale[0],
             x_zero: i32::from(x_zero[0]),
+            w_zero: w_zero.map_or(&[], |zero| from(zero, first)),
             w_scale: from(w_scale, first),
             sums: from(sums, first),
             bias: bias.map_or(&[], |bias| from(bias, first)),
@@ -146,19 +147,13 @@ struct Multiply<'a> {
     x: &'a [u8],
     flip: u8,
     w: &'a [u8],
-    /// The zero point of the weights.
-    w_zero: i32,
+    /// Whether the results depend on the sums of the rows of `x`: with zero points of the weights,
+    /// `Σ x · (w - w_zero) = Σ x · w - w_zero · Σ x`.
+    needs_sums: bool,
     geometry: Product,
 }
 
 impl<'a> Multiply<'a> {
-    /// Returns the part of a row's accumulators that the zero point of the weights causes, where
-    /// `sum` is the sum of the row: `Σ x · (w - w_zero) = Σ x · w - w_zero · Σ x`.
-    #[inline(always)]
-    fn row_term(&self, sum: i32) -> i32 {
-        self.w_zero.wrapping_mul(sum).wrapping_neg()
-    }
-
     /// Splits the product between threads if that pays: by rows, or by columns if there is one row.
     /// `part` receives the first column of its part.
     fn share<Y: Send>(
@@ -197,16 +192,16 @@ struct Work<'a, R> {
 
 /// The destination of a product's accumulators.
 trait Results {
-    /// Returns the epilogue of the rows from `first` on. `terms` are added to their accumulators.
+    /// Returns the epilogue of the rows from `first` on, whose sums are `rows`, if they are needed.
     fn end<S: Bytes>(
         &mut self,
         s: S,
         geometry: Product,
         first: usize,
-        terms: [i32; ROWS],
+        rows: [i32; ROWS],
     ) -> impl Int8Epilogue<S>;
-    /// The initial accumulator of column `j`.
-    fn start(&self, j: usize) -> i32;
+    /// The initial accumulator of column `j` in a row with the sum `row`.
+    fn start(&self, j: usize, row: i32) -> i32;
     /// Stores the accumulator of column `j` as element `at` of the result.
     fn take(&mut self, at: usize, j: usize, sum: i32);
 }
@@ -215,13 +210,13 @@ impl<R: Results> Work<'_, R> {
     /// Computes four columns at a time, without vectors.
     #[inline(always)]
     fn run_scalar(mut self) {
-        let Multiply { x, flip, w, geometry, w_zero } = self.product;
+        let Multiply { x, flip, w, geometry, needs_sums } = self.product;
         let Product { m, n, k } = geometry;
         let (weights, _) = w.as_chunks::<4>();
         for i in 0..m {
             let row = &x[i * k..][..k];
-            let bytes = if w_zero == 0 { &[] } else { row };
-            let term = self.product.row_term(bytes.iter().map(|&x| i32::from(x ^ flip)).sum());
+            let summed = if needs_sums { row } else { &[] };
+            let row_sum = summed.iter().map(|&x| i32::from(x ^ flip)).sum();
             for j in (0..n).step_by(quads::COLUMNS) {
                 let panel = j / PANEL * PANEL;
                 let width = (n - panel).next_multiple_of(COLUMNS).min(PANEL);
@@ -229,7 +224,7 @@ impl<R: Results> Work<'_, R> {
                 let columns = j..n.min(j + quads::COLUMNS);
                 let mut sums = [0; quads::COLUMNS];
                 for (sum, j) in sums.iter_mut().zip(columns.clone()) {
-                    *sum = self.results.start(j).wrapping_add(term);
+                    *sum = self.results.start(j, row_sum);
                 }
                 add_row_products(row, flip, weights, width, &mut sums);
                 for (&sum, j) in sums.iter().zip(columns) {
@@ -246,9 +241,9 @@ impl<R: Results> WithBytes for Work<'_, R> {
         if S::IS_SCALAR {
             return self.run_scalar();
         }
-        let Multiply { x, flip, w, geometry, w_zero } = self.product;
+        let Multiply { x, flip, w, geometry, needs_sums } = self.product;
         let Product { m, n, k } = geometry;
-        let mut terms = [0; ROWS];
+        let mut sums = [0; ROWS];
         let depth = packed_columns_depth(k);
         #[cfg(x86_avx512)]
         if S::TILES && tiles::pay(self.product) {
@@ -257,14 +252,14 @@ impl<R: Results> WithBytes for Work<'_, R> {
         for i in (0..m).step_by(ROWS) {
             let rows = ROWS.min(m - i);
             let (copy, _) = split_aligned(self.scratch, rows * depth);
-            let copies = copy.chunks_exact_mut(depth.max(1)).zip(&mut terms);
-            for (row, (to, term)) in (i..i + rows).zip(copies) {
+            let copies = copy.chunks_exact_mut(depth.max(1)).zip(&mut sums);
+            for (row, (to, row_sum)) in (i..i + rows).zip(copies) {
                 fill(s, &x[row * k..][..k], flip, to);
-                if w_zero != 0 {
-                    *term = self.product.row_term(sum(s, to));
+                if needs_sums {
+                    *row_sum = sum(s, to);
                 }
             }
-            let mut end = self.results.end(s, geometry, i, terms);
+            let mut end = self.results.end(s, geometry, i, sums);
             for j in (0..n).step_by(PANEL) {
                 let width = (n - j).next_multiple_of(COLUMNS).min(PANEL);
                 let right = &w[j * depth..][..width * depth];
@@ -319,7 +314,7 @@ impl Results for ToBytes<'_> {
     }
 
     #[inline(always)]
-    fn start(&self, j: usize) -> i32 {
+    fn start(&self, j: usize, _: i32) -> i32 {
         self.channels.bias[j]
     }
 
@@ -380,9 +375,25 @@ struct ToFloats<'a> {
     y: &'a mut [f32],
     x_scale: f32,
     x_zero: i32,
+    w_zero: &'a [i32],
     w_scale: &'a [f32],
     sums: &'a [i32],
     bias: &'a [f32],
+}
+
+impl ToFloats<'_> {
+    /// The initial accumulators of the columns from `j` on in a row with the sum `row`.
+    #[inline(always)]
+    fn starts<const N: usize>(&self, j: usize, row: i32) -> [i32; N] {
+        let mut starts = [0; N];
+        for (start, &sum) in starts.iter_mut().zip(from(self.sums, j)) {
+            *start = self.x_zero.wrapping_mul(sum).wrapping_neg();
+        }
+        for (start, &zero) in starts.iter_mut().zip(from(self.w_zero, j)) {
+            *start = start.wrapping_sub(zero.wrapping_mul(row));
+        }
+        starts
+    }
 }
 
 impl Results for ToFloats<'_> {
@@ -392,15 +403,16 @@ impl Results for ToFloats<'_> {
         _: S,
         geometry: Product,
         first: usize,
-        terms: [i32; ROWS],
+        rows: [i32; ROWS],
     ) -> impl Int8Epilogue<S> {
         let (n, of) = (geometry.n, ToFloats { y: &mut [], ..*self });
-        FloatsEpilogue { y: &mut self.y[first * n..], n, terms, of }
+        FloatsEpilogue { y: &mut self.y[first * n..], n, rows, of }
     }
 
     #[inline(always)]
-    fn start(&self, j: usize) -> i32 {
-        self.x_zero.wrapping_mul(self.sums[j]).wrapping_neg()
+    fn start(&self, j: usize, row: i32) -> i32 {
+        let [start] = self.starts(j, row);
+        start
     }
 
     #[inline(always)]
@@ -413,19 +425,15 @@ impl Results for ToFloats<'_> {
 struct FloatsEpilogue<'a, 'b> {
     y: &'a mut [f32],
     n: usize,
-    /// The addend of the accumulators of each row.
-    terms: [i32; ROWS],
+    /// The sums of the rows.
+    rows: [i32; ROWS],
     of: ToFloats<'b>,
 }
 
 impl<S: Bytes> Int8Epilogue<S> for FloatsEpilogue<'_, '_> {
     #[inline(always)]
     fn start(&self, s: S, i: usize, j: usize) -> Vector<S> {
-        let mut start = [0; MAX_SUMS];
-        for (start, &sum) in start.iter_mut().zip(from(self.of.sums, j)) {
-            *start = self.of.x_zero.wrapping_mul(sum).wrapping_neg();
-        }
-        s.level().add_i32(s.load_sums(&start), s.level().splat_i32(self.terms[i]))
+        s.load_sums(&self.of.starts::<MAX_SUMS>(j, self.rows[i]))
     }
 
     #[inline(always)]
@@ -461,7 +469,7 @@ mod tiles {
     /// accumulators, which a zero point of the weights does not allow.
     #[inline(always)]
     pub fn pay(of: Multiply<'_>) -> bool {
-        of.w_zero == 0 && tiles().is_some() && right(of).pays(of.geometry.m)
+        !of.needs_sums && tiles().is_some() && right(of).pays(of.geometry.m)
     }
 
     fn right(of: Multiply<'_>) -> Right<'_> {

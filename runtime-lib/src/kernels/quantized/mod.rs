@@ -22,7 +22,10 @@ mod tests;
 
 pub(crate) use binary::add_to;
 pub use binary::{Blend, add, mul, sum_factors};
-pub use conv::{conv_scratch, conv_starts, int8_conv_nchw, pack_weights, packed_weights_len};
+pub use conv::{
+    DynamicConvOperands, conv_scratch, conv_starts, dynamic_conv_nchw, dynamic_conv_scratch,
+    int8_conv_nchw, pack_weights, packed_weights_len,
+};
 pub use matmul::{
     DynamicMatMulOperands, MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch,
     pack_columns, packed_columns_depth, packed_columns_len,

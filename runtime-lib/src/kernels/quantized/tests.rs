@@ -32,6 +32,17 @@ fn starts<X: Byte>(bias: &[i32], sums: &[i64], zero: i32) -> Vec<i32> {
     bias.iter().zip(sums).map(|(&bias, sum)| (i64::from(bias) - zero * sum) as i32).collect()
 }
 
+/// Zero points of weights, some of which do not fit in a byte with the weights.
+fn zero_points(n: usize, seed: usize) -> Vec<i32> {
+    let zero = [|_| 0, |_| -3, |i| 117 - (i as i32 * 83) % 245, |_| -128][seed % 4];
+    (0..n).map(zero).collect()
+}
+
+/// The sums of the `k` weights of each channel without its zero point.
+fn centered(sums: &[i64], zeros: &[i32], k: usize) -> Vec<i32> {
+    sums.iter().zip(zeros).map(|(&sum, zero)| sum as i32 - k as i32 * zero).collect()
+}
+
 fn limits<X: Byte, Y: Byte>(seed: usize) -> Requantize {
     let (x, y) = (-i32::from(X::FLIP), -i32::from(Y::FLIP));
     let narrow = if seed.is_multiple_of(2) { 30 } else { 0 };
@@ -90,18 +101,46 @@ fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
     );
     let small = small::<X, Y>((&x, &w), (&start, &factor, offset), y.len(), *conv_, to);
     assert!(y == small, "{conv_:?} {seed}");
-    for (at, y) in y.iter().enumerate() {
+    // The sum of the products, without the zero point of the weights.
+    let sum = |at: usize, zero: i32| -> i64 {
         let (image, filter, place) = (at / places / all, at / places % all, at % places);
         let terms = (0..k).map(|i| {
             let channel = filter / filters * channels + i / taps;
             let Some(from) = window.input(place, i % taps) else { return 0 };
             let x = x[(image * groups * channels + channel) * size + from].to_i64();
-            (x - i64::from(to.x_zero)) * i64::from(w[filter * k + i])
+            (x - i64::from(to.x_zero)) * i64::from(i32::from(w[filter * k + i]) - zero)
         });
-        let sum = terms.sum::<i64>() + i64::from(bias[filter]);
+        terms.sum()
+    };
+    for (at, y) in y.iter().enumerate() {
+        let filter = at / places % all;
+        let sum = sum(at, 0) + i64::from(bias[filter]);
         let offset = offset.map(|offset| offset[filter]);
         let wanted = expected(sum, factor[filter], offset, to);
         assert_eq!(y.to_i64(), wanted, "{conv_:?} {seed} {at}");
+    }
+    if X::FLIP != 0 {
+        return;
+    }
+    let w_zero = zero_points(all, seed / 4);
+    let mut scratch = vec![9; dynamic_conv_scratch(conv_)];
+    let mut y = vec![0.0; y.len()];
+    let operands = DynamicConvOperands {
+        x: X::bits(&x),
+        x_scale: &[0.1],
+        x_zero: &[to.x_zero as u8],
+        w: &packed,
+        w_zero: (seed / 4 % 4 > 0).then_some(&w_zero),
+        w_scale: &factor,
+        sums: &centered(&sums, &w_zero, k),
+        bias: offset,
+    };
+    dynamic_conv_nchw(operands, &mut y, &mut at, &mut scratch, *conv_);
+    for (at, &y) in y.iter().enumerate() {
+        let filter = at / places % all;
+        let real = sum(at, w_zero[filter]) as f32 * (0.1 * factor[filter]);
+        let wanted = offset.map_or(real, |offset| real + offset[filter]);
+        assert_eq!(y, wanted, "{conv_:?} {seed} {at}");
     }
 }
 
@@ -225,8 +264,8 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             assert_eq!(y.to_i64(), expected(sum, factor[j], offset, to), "{product:?} {at}");
         }
         if X::FLIP == 0 {
-            let w_zero = [0, -3, 117, -128][seed % 4];
-            let sums: Vec<i32> = sums.iter().map(|&x| x as i32 - k as i32 * w_zero).collect();
+            let w_zero = zero_points(n, seed);
+            let sums = centered(&sums, &w_zero, k);
             let add: Vec<f32> = (0..n).map(|i| i as f32 / 7.0).collect();
             let mut y = vec![0.0; m * n];
             let (x, zero) = (X::bits(&x), [to.x_zero as u8]);
@@ -237,7 +276,7 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
                     x_scale: &[0.1],
                     x_zero: &zero,
                     w: &packed,
-                    w_zero: (w_zero != 0).then_some(&[w_zero as i8]),
+                    w_zero: (seed % 4 > 0).then_some(&w_zero),
                     w_scale: &factor,
                     sums: &sums,
                     bias: Some(&add),
@@ -249,7 +288,7 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             for (at, &y) in y.iter().enumerate() {
                 let (i, j) = (at / n, at % n);
                 let row = x[i * k..][..k].iter().map(|x| i64::from(*x) - i64::from(to.x_zero));
-                let sum = sum(i, j, to.x_zero) - i64::from(w_zero) * row.sum::<i64>();
+                let sum = sum(i, j, to.x_zero) - i64::from(w_zero[j]) * row.sum::<i64>();
                 let real = sum as f32 * (0.1 * factor[j]) + add[j];
                 assert_eq!(y, real, "{product:?} {at}");
             }

@@ -44,6 +44,17 @@ fn collect([a, b, c, d]: [__m256i; 4]) -> __m256i {
 
 #[target_feature(enable = "avx2")]
 #[inline]
+fn in_order([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
+    [
+        _mm256_permute2x128_si256::<0x20>(a, b),
+        _mm256_permute2x128_si256::<0x20>(c, d),
+        _mm256_permute2x128_si256::<0x31>(a, b),
+        _mm256_permute2x128_si256::<0x31>(c, d),
+    ]
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
 fn join(vectors: [__m256i; 4]) -> __m256i {
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_permutevar8x32_epi32(collect(vectors), order)
@@ -142,6 +153,7 @@ impl Bytes for Avx2 {
         shr_each(a: __m256i, n: __m256i) -> __m256i = _mm256_srav_epi32(a, n);
         interleave(rows: [__m256i; 4]) -> [__m256i; 4] = interleave(rows);
         collect(columns: [__m256i; 4]) -> __m256i = collect(columns);
+        in_order(columns: [__m256i; 4]) -> [__m256i; 4] = in_order(columns);
         join(vectors: [__m256i; 4]) -> __m256i = join(vectors);
         interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m256i = interleave_few(rows);
     }

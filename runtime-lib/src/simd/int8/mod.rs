@@ -112,6 +112,12 @@ pub trait Bytes: Sealed {
     /// Saturates the numbers of four vectors to bytes, in the order of columns before
     /// [`Bytes::interleave`].
     fn collect(self, columns: [Vector<Self>; 4]) -> Vector<Self>;
+    /// Returns the lanes of four vectors in the order of columns before [`Bytes::interleave`]. With
+    /// vectors of 128 bits they are in this order.
+    #[inline(always)]
+    fn in_order(self, columns: [Vector<Self>; 4]) -> [Vector<Self>; 4] {
+        columns
+    }
     /// Requantizes accumulators: multiplies each by its factor exactly, rounds to the nearest
     /// integer, ties to even, and adds the zero point. A result outside the bytes may be any number
     /// outside on the same side, or the next byte.

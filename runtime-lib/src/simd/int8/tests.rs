@@ -57,6 +57,12 @@ impl Agree {
         let sums = [0, 1, 2, 3].map(|i| low(s.dot(s.level().splat_i32(0), columns[i], ones)));
         s.store_bytes(s.collect(sums), &mut found);
         let sum = |j: usize| rows.iter().fold(0u8, |sum, row| sum.wrapping_add(row[j]));
+        for (v, sums) in s.in_order(sums).into_iter().enumerate() {
+            let mut found = [0; MAX_SUMS];
+            s.store_sums(sums, &mut found[..S::LANES]);
+            let wanted = |i: usize| i32::from(sum(v * S::LANES + i));
+            assert!((0..S::LANES).all(|i| found[i] == wanted(i)));
+        }
         assert!((0..4 * S::LANES).all(|j| found[j] == sum(j)));
         let capped = [-70000, -1, 256, 70000].map(|x| s.level().splat_i32(x));
         s.store_bytes(s.collect(capped), &mut found);

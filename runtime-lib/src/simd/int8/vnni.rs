@@ -46,6 +46,20 @@ fn collect([a, b, c, d]: [__m512i; 4]) -> __m512i {
     _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d))
 }
 
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn in_order([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    // The four parts of a vector are columns that lie sixteen apart.
+    let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
+    let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];
+    [
+        _mm512_shuffle_i32x4::<0x88>(low[0], low[1]),
+        _mm512_shuffle_i32x4::<0xdd>(low[0], low[1]),
+        _mm512_shuffle_i32x4::<0x88>(high[0], high[1]),
+        _mm512_shuffle_i32x4::<0xdd>(high[0], high[1]),
+    ]
+}
+
 /// Returns whether all numbers are below a limit.
 #[target_feature(enable = "avx512f")]
 #[inline]
@@ -171,6 +185,7 @@ impl Bytes for Vnni {
         shr_each(a: __m512i, n: __m512i) -> __m512i = _mm512_srav_epi32(a, n);
         interleave(rows: [__m512i; 4]) -> [__m512i; 4] = interleave(rows);
         collect(columns: [__m512i; 4]) -> __m512i = collect(columns);
+        in_order(columns: [__m512i; 4]) -> [__m512i; 4] = in_order(columns);
         join(vectors: [__m512i; 4]) -> __m512i = join(vectors);
         interleave_few(rows: [&[u8; MAX_SUMS]; 4]) -> __m512i = interleave_few(rows);
     }

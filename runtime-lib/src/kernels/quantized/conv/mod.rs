@@ -1,7 +1,10 @@
 //! Int8 convolutions of NCHW images, as products of the weights with a reordered input, or as
 //! depthwise convolutions.
 
+mod dynamic;
 mod scalar;
+
+pub use dynamic::{DynamicConvOperands, dynamic_conv_nchw, dynamic_conv_scratch};
 
 use super::planes::Planes;
 use super::{
@@ -88,34 +91,43 @@ pub fn int8_conv_nchw<X: Byte, Y: Byte>(
 ) {
     let Int8Operands { x, w, bias, factor, offset } = operands;
     let planes = Planes::of(&geometry);
-    let Conv { batch, groups, filters, .. } = geometry;
     let (depths, pixels) = planes.depths();
     if y.is_empty() || depths * pixels == 0 {
         return;
     }
     planes.starts(starts);
-    let (starts, scratch, y) = (&*starts, Scratch::new(scratch), Y::bits_mut(y));
-    let each = Convolution {
+    let of = Convolution {
         x: X::bits(x),
         w: i8::bits(w),
-        channels: Channels::new(bias, factor, offset),
         starts,
         geometry,
         first: 0,
-        to,
-        flips: [X::FLIP, Y::FLIP],
+        x_zero: to.x_zero as u8,
+        flip: X::FLIP,
     };
-    let cost = y.len() * depth(&geometry) / MACS_PER_ELEMENT;
+    let channels = Channels::new(bias, factor, offset);
+    share(of, ToBytes { channels, to, flip: Y::FLIP }, Y::bits_mut(y), scratch);
+}
+
+/// Computes a convolution, on several threads where that pays.
+#[inline(always)]
+fn share<R: Results>(of: Convolution<'_>, results: R, y: &mut [R::Element], scratch: &mut [u8]) {
+    let Conv { batch, groups, filters, .. } = of.geometry;
+    let (depths, pixels) = Planes::of(&of.geometry).depths();
+    let scratch = Scratch::new(scratch);
+    let cost = y.len() * depth(&of.geometry) / MACS_PER_ELEMENT;
     // A single part is compiled into the same loop.
     if batch * groups > 1 || !cfg!(feature = "threads") {
         return threads::share(y, filters * depths * pixels, cost, |first, y| {
-            let part = Convolution { first, ..each };
-            scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
+            let of = Convolution { first, ..of };
+            scratch.with(|scratch| dispatch_bytes(Work { of, results, y, scratch }));
         });
     }
     threads::share(y, PANEL_ROWS * depths * pixels, cost, |first, y| {
-        let part = each.filters(first * PANEL_ROWS, y.len() / (depths * pixels));
-        scratch.with(|scratch| dispatch_bytes(Work { of: part, y, scratch }));
+        let first = first * PANEL_ROWS;
+        let of = of.filters(first, y.len() / (depths * pixels));
+        let results = results.from(first);
+        scratch.with(|scratch| dispatch_bytes(Work { of, results, y, scratch }));
     });
 }
 
@@ -126,13 +138,14 @@ const MACS_PER_ELEMENT: usize = 4 * threads::MACS_PER_ELEMENT;
 struct Convolution<'a> {
     x: &'a [u8],
     w: &'a [u8],
-    channels: Channels<'a>,
     starts: &'a [u32],
     geometry: Conv<'a>,
     /// The first group of the output, counted over all images.
     first: usize,
-    to: Requantize,
-    flips: [u8; 2],
+    /// The bits of the input's zero point, which is the padding.
+    x_zero: u8,
+    /// What makes the bits of the input unsigned, by an XOR.
+    flip: u8,
 }
 
 impl Convolution<'_> {
@@ -140,31 +153,47 @@ impl Convolution<'_> {
     fn filters(self, first: usize, filters: usize) -> Self {
         Convolution {
             w: &self.w[first * depth(&self.geometry)..],
-            channels: self.channels.from(first),
             geometry: Conv { filters, ..self.geometry },
             ..self
         }
     }
 }
 
+/// The form of the results.
+trait Results: Copy + Sync {
+    /// The element type of the output.
+    type Element: Send;
+
+    /// Returns the results of the channels from `first` on.
+    fn from(self, first: usize) -> Self;
+    /// Computes the output of one group at one depth.
+    fn compute<S: Bytes>(
+        self,
+        s: S,
+        image: &Image<'_>,
+        to: Plane<'_, Self::Element>,
+        scratch: &mut [u8],
+    );
+}
+
 /// The output of whole groups.
-struct Work<'a> {
+struct Work<'a, R: Results> {
     of: Convolution<'a>,
-    y: &'a mut [u8],
+    results: R,
+    y: &'a mut [R::Element],
     scratch: &'a mut [u8],
 }
 
-impl WithBytes for Work<'_> {
+impl<R: Results> WithBytes for Work<'_, R> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
-        let Work { of, y, scratch } = self;
+        let Work { of, results, y, scratch } = self;
         let planes = Planes::of(&of.geometry);
         let Conv { groups, channels, filters, .. } = of.geometry;
         let (depths, pixels) = planes.depths();
-        let limits = Limits::new(s, of.to, of.flips[1]);
         let len = if planes.is_input() { 0 } else { planes.len() + MAX_BYTES };
         let (copy, rest) = split_aligned(scratch, len);
-        copy.fill(of.to.x_zero as u8);
+        copy.fill(of.x_zero);
         let (_, rest) = split_aligned(rest, 0);
         let size = channels * planes.channel();
         let rows = filters * depth(&of.geometry);
@@ -175,33 +204,55 @@ impl WithBytes for Work<'_> {
                 planes.fill(x, copy);
                 x = copy;
             }
-            let ends = of.channels.from(group * filters);
+            let results = results.from(group * filters);
             for depth in 0..depths {
                 let image = Image {
                     x: &x[depth * planes.depth_step()..],
                     w: &of.w[group * rows..][..rows],
                     starts: of.starts,
-                    flip: quad(of.flips[0]),
+                    flip: quad(of.flip),
                     planes,
                     filters,
-                    ends,
                 };
                 let to = Plane { y: &mut y[depth * pixels..], row: depths * pixels };
-                if S::IS_SCALAR {
-                    image.run_scalar(of.to, to, rest);
-                } else if channels == 1 {
-                    image.channel(s, limits, to, rest);
-                } else {
-                    image.product(s, limits, to, rest);
-                }
+                results.compute(s, &image, to, rest);
             }
         }
     }
 }
 
+/// Requantized bytes.
+#[derive(Clone, Copy)]
+struct ToBytes<'a> {
+    channels: Channels<'a>,
+    to: Requantize,
+    flip: u8,
+}
+
+impl Results for ToBytes<'_> {
+    type Element = u8;
+
+    #[inline(always)]
+    fn from(self, first: usize) -> Self {
+        ToBytes { channels: self.channels.from(first), ..self }
+    }
+
+    #[inline(always)]
+    fn compute<S: Bytes>(self, s: S, image: &Image<'_>, to: Plane<'_, u8>, scratch: &mut [u8]) {
+        if S::IS_SCALAR {
+            return image.run_scalar(self.channels, self.to, to, scratch);
+        }
+        let row = RowEpilogue { ends: self.channels, limits: Limits::new(s, self.to, self.flip) };
+        match image.planes.channels() {
+            1 => image.channel(s, row, to, scratch),
+            _ => image.product(s, row, to, scratch),
+        }
+    }
+}
+
 /// The output at one depth.
-struct Plane<'a> {
-    y: &'a mut [u8],
+struct Plane<'a, T> {
+    y: &'a mut [T],
     /// The channel stride.
     row: usize,
 }
@@ -214,7 +265,6 @@ struct Image<'a> {
     flip: i32,
     planes: Planes,
     filters: usize,
-    ends: Channels<'a>,
 }
 
 impl Image<'_> {
@@ -237,7 +287,13 @@ impl Image<'_> {
 
     /// Computes one filter after another, each on the only channel.
     #[inline(always)]
-    fn channel<S: Bytes>(&self, s: S, limits: Limits<S>, to: Plane<'_>, scratch: &mut [u8]) {
+    fn channel<S: Bytes>(
+        &self,
+        s: S,
+        row: RowEpilogue<'_, S>,
+        to: Plane<'_, u8>,
+        scratch: &mut [u8],
+    ) {
         let columns = self.planes.columns();
         let (pitch, width) = self.planes.lines();
         let (starts, _) = self.starts.as_chunks::<4>();
@@ -245,7 +301,6 @@ impl Image<'_> {
             let (panel, i) = (filter / PANEL_ROWS * PANEL_ROWS, filter % PANEL_ROWS);
             let height = PANEL_ROWS.min(self.filters - panel);
             let weights = &self.w[panel * 4 * starts.len() + i * 4..];
-            let row = RowEpilogue { ends: self.ends, limits };
             for j in (0..columns).step_by(4 * S::LANES) {
                 let mut sums = [row.start(s, filter); 4];
                 for (q, starts) in starts.iter().enumerate() {
@@ -256,7 +311,7 @@ impl Image<'_> {
                         *sum = s.dot(*sum, column, w);
                     }
                 }
-                let bytes = limits.bits(s, s.collect(row.rounded(s, filter, &sums)));
+                let bytes = row.limits.bits(s, s.collect(row.rounded(s, filter, &sums)));
                 s.store_bytes(bytes, &mut scratch[j..]);
             }
             let y = &mut to.y[filter * to.row..];
@@ -269,27 +324,22 @@ impl Image<'_> {
 
     /// Computes all filters, on as many columns together as a panel has.
     #[inline(always)]
-    fn product<S: Bytes>(&self, s: S, limits: Limits<S>, to: Plane<'_>, scratch: &mut [u8]) {
+    fn product<S: Bytes>(
+        &self,
+        s: S,
+        row: RowEpilogue<'_, S>,
+        to: Plane<'_, u8>,
+        scratch: &mut [u8],
+    ) {
         let columns = self.planes.columns();
         let (starts, _) = self.starts.as_chunks::<4>();
         let (pitch, width) = self.planes.lines();
-        let row = RowEpilogue { ends: self.ends, limits };
         let mut end = Lines { row, to, pitch, width, columns };
         let mut j = 0;
         while j < columns {
-            let few = columns - j <= 3 * S::LANES;
-            let width = if few { S::LANES } else { 4 * S::LANES };
+            let width = if columns - j <= 3 * S::LANES { S::LANES } else { 4 * S::LANES };
             let panel = &mut scratch[..starts.len() * 4 * width];
-            if few {
-                self.pack_few(s, starts, j, panel);
-            } else {
-                for (starts, to) in starts.iter().zip(panel.chunks_exact_mut(4 * width)) {
-                    let columns = self.quad(s, starts, j);
-                    for (column, to) in columns.iter().zip(to.chunks_exact_mut(width)) {
-                        s.store_bytes(*column, to);
-                    }
-                }
-            }
+            self.pack(s, starts, j, width, panel);
             let block = Int8Block {
                 m: self.filters,
                 quads: starts.len(),
@@ -303,22 +353,36 @@ impl Image<'_> {
         }
     }
 
-    /// Packs the columns of one vector.
+    /// Packs a panel of one vector of columns, in order, or of four, in the order of
+    /// [`Bytes::interleave`].
     #[inline(always)]
-    fn pack_few<S: Bytes>(&self, s: S, starts: &[[u32; 4]], j: usize, panel: &mut [u8]) {
-        let flip = s.level().splat_i32(self.flip);
-        for (starts, to) in starts.iter().zip(panel.chunks_exact_mut(4 * S::LANES)) {
-            let mut rows = [[0; MAX_SUMS]; 4];
-            for (row, &start) in rows.iter_mut().zip(starts) {
-                let from = self.bytes_at(start, j);
-                match from.first_chunk() {
-                    Some(whole) => *row = *whole,
-                    None => row[..from.len()].copy_from_slice(from),
-                }
+    fn pack<S: Bytes>(&self, s: S, starts: &[[u32; 4]], j: usize, width: usize, panel: &mut [u8]) {
+        for (starts, to) in starts.iter().zip(panel.chunks_exact_mut(4 * width)) {
+            if width == S::LANES {
+                self.pack_few(s, starts, j, to);
+                continue;
             }
-            let [a, b, c, d] = &rows;
-            s.store_bytes(s.xor(s.interleave_few([a, b, c, d]), flip), to);
+            let columns = self.quad(s, starts, j);
+            for (column, to) in columns.iter().zip(to.chunks_exact_mut(width)) {
+                s.store_bytes(*column, to);
+            }
         }
+    }
+
+    /// Packs the columns of one vector, in order.
+    #[inline(always)]
+    fn pack_few<S: Bytes>(&self, s: S, starts: &[u32; 4], j: usize, to: &mut [u8]) {
+        let flip = s.level().splat_i32(self.flip);
+        let mut rows = [[0; MAX_SUMS]; 4];
+        for (row, &start) in rows.iter_mut().zip(starts) {
+            let from = self.bytes_at(start, j);
+            match from.first_chunk() {
+                Some(whole) => *row = *whole,
+                None => row[..from.len()].copy_from_slice(from),
+            }
+        }
+        let [a, b, c, d] = &rows;
+        s.store_bytes(s.xor(s.interleave_few([a, b, c, d]), flip), to);
     }
 }
 
@@ -373,7 +437,7 @@ fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32)
 /// Stores rows of accumulators as lines of the output.
 struct Lines<'a, S: Bytes> {
     row: RowEpilogue<'a, S>,
-    to: Plane<'a>,
+    to: Plane<'a, u8>,
     pitch: usize,
     width: usize,
     columns: usize,

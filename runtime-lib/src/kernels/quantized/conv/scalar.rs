@@ -10,32 +10,56 @@ use crate::simd::int8::{
 impl Image<'_> {
     /// Computes all filters.
     #[inline(never)]
-    pub(super) fn run_scalar(&self, to: Requantize, y: Plane<'_>, scratch: &mut [u8]) {
+    pub(super) fn run_scalar(
+        &self,
+        ends: Channels<'_>,
+        to: Requantize,
+        y: Plane<'_, u8>,
+        scratch: &mut [u8],
+    ) {
         if let (1, 1, Some(taps)) = (self.filters, self.planes.channels(), self.planes.neighbors())
         {
-            return self.lines(taps, to, y.y, sums_memory(scratch));
+            return self.lines(taps, (ends, to), y.y, sums_memory(scratch));
         }
+        let bounds = to.bounds();
+        self.each_column(scratch, |panel, _, from, n| {
+            let y = Columns { y: &mut *y.y, from, n, row: y.row };
+            self.columns(panel, (ends, bounds), &to, y);
+        });
+    }
+
+    /// Calls `compute` with the packed quads of a few columns, the position of the first of them in
+    /// the planes and in the output, and their number.
+    #[inline(always)]
+    pub(super) fn each_column(
+        &self,
+        scratch: &mut [u8],
+        mut compute: impl FnMut(&[Quads], usize, usize, usize),
+    ) {
         let (starts, _) = self.starts.as_chunks::<4>();
         let panel = &mut Quad::memory(scratch)[..starts.len()];
         let (columns, (mut pitch, mut width)) = (self.planes.columns(), self.planes.lines());
         if pitch == width {
             (pitch, width) = (columns, columns);
         }
-        let bounds = to.bounds();
         for line in 0..columns.div_ceil(pitch) {
             for at in (0..width).step_by(COLUMNS) {
                 pack(self.x, starts, line * pitch + at, self.flip as u32, panel);
-                let (from, n) = (line * width + at, COLUMNS.min(width - at));
-                let y = Columns { y: &mut *y.y, from, n, row: y.row };
-                self.columns(panel, bounds, &to, y);
+                compute(panel, line * pitch + at, line * width + at, COLUMNS.min(width - at));
             }
         }
     }
 
     /// Computes a few columns of all filters.
     #[inline(always)]
-    fn columns(&self, panel: &[Quads], bounds: Bounds, to: &Requantize, y: Columns<'_>) {
-        let Channels { bias, factor, offset, .. } = self.ends;
+    fn columns(
+        &self,
+        panel: &[Quads],
+        (ends, bounds): (Channels<'_>, Bounds),
+        to: &Requantize,
+        y: Columns<'_>,
+    ) {
+        let Channels { bias, factor, offset, .. } = ends;
         let (weights, _) = self.w.as_chunks::<4>();
         let mut sums = [[0; COLUMNS]; PANEL_ROWS];
         let mut first = 0;
@@ -60,21 +84,27 @@ impl Image<'_> {
     /// Computes the only filter on the only channel, with windows whose lines are contiguous.
     /// Several lines are accumulated as if they were one.
     #[inline(always)]
-    fn lines(&self, taps: usize, to: Requantize, y: &mut [u8], sums: &mut [i32]) {
+    fn lines(
+        &self,
+        taps: usize,
+        (ends, to): (Channels<'_>, Requantize),
+        y: &mut [u8],
+        sums: &mut [i32],
+    ) {
         let (pitch, width) = self.planes.lines();
         let at_once = 1 + (sums.len().min(self.planes.line_sums()) - width) / pitch;
         let starts = &self.starts[..self.planes.taps()];
         let mut at = 0;
         for y in y[..self.planes.results()].chunks_mut(at_once * width) {
             let sums = &mut sums[..(y.len() / width - 1) * pitch + width];
-            sums.fill(self.ends.bias[0]);
+            sums.fill(ends.bias[0]);
             for (starts, w) in starts.chunks_exact(taps).zip(self.w.chunks_exact(taps)) {
                 let from = self.x.get(starts[0] as usize + at..).unwrap_or(&[]);
                 add_line(sums, from, tail(w, 0), self.flip as u32);
             }
-            let factor = self.ends.factor[0];
+            let factor = ends.factor[0];
             for (sums, y) in sums.chunks(pitch).zip(y.chunks_exact_mut(width)) {
-                match self.ends.offset.first() {
+                match ends.offset.first() {
                     None => store(&sums[..width], &to, y, factor),
                     Some(offset) => store_moved(&sums[..width], &to, y, (factor, *offset)),
                 }
