@@ -247,7 +247,7 @@ impl Op for NhwcConv {
         for slide in &slides {
             slide.require(cx)?;
         }
-        check_channels(cx, 2, &w[0])?;
+        check_channels(cx, 2, &w[0], false)?;
         let mut shape = vec![batch];
         shape.extend(window::shape(&slides));
         shape.push(super::pixel_bytes(&w[0]));

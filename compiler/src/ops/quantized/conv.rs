@@ -2,7 +2,8 @@
 
 use super::{
     int8_kernel,
-    requantize::{Requantization, check_channels, operands},
+    requantize::{Requantization, check_channels, has_zero_points, operands},
+    zero_point_kernel,
 };
 use crate::{
     diag::{Code, Result},
@@ -30,9 +31,9 @@ pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {
     Ok(Rc::new(QuantizedConv { window, group, to: Requantization::read(node)? }))
 })];
 
-/// The convolution of a quantized image with constant weights whose zero point is 0. The inputs
-/// after these hold, for each output channel, the initial accumulator, the scale, and optionally an
-/// offset that is added after scaling.
+/// The convolution of a quantized image with constant weights. The inputs after these hold, for each
+/// output channel, the initial accumulator, the scale, optionally an offset that is added after
+/// scaling, and the zero point of the weights, unless all are 0.
 pub struct QuantizedConv {
     /// The window.
     pub window: Window,
@@ -57,6 +58,22 @@ static PACKED: &Kernels = &[
     (DType::I8, quantized_conv!(int8_conv_nchw, i8)),
     (DType::U8, quantized_conv!(int8_conv_nchw, u8)),
 ];
+macro_rules! conv_with_zeros {
+    ($Y:ty) => {
+        zero_point_kernel!(quantized::int8_conv_nchw_with_zeros::<T, $Y>, operands, |f, a, p| f(
+            operands,
+            a.output(0),
+            a.output(1),
+            a.output(2),
+            p.0,
+            p.1
+        ))
+    };
+}
+
+/// Kernels for weights with zero points.
+static WITH_ZEROS: &Kernels =
+    &[(DType::I8, conv_with_zeros!(i8)), (DType::U8, conv_with_zeros!(u8))];
 /// Kernels for small code.
 static SMALL: &Kernels = &[
     (DType::I8, quantized_conv!(small_int8_conv_nchw, i8)),
@@ -89,6 +106,12 @@ fn scratch(conv: &Conv) -> Dim {
     input_scratch(conv) + rest + 2 * bytes
 }
 
+/// Returns the bytes of scratch memory of the product of all channels with a panel of columns.
+pub(super) fn product_scratch(conv: &Conv) -> Dim {
+    let bytes = MAX_BYTES as i64;
+    input_scratch(conv) + depth(conv) * bytes + 2 * bytes
+}
+
 /// Returns the number of columns of the planes of one depth: those of the outputs, and of windows
 /// that reach beyond them.
 fn columns(conv: &Conv) -> Dim {
@@ -102,7 +125,7 @@ fn columns(conv: &Conv) -> Dim {
 }
 
 /// Returns the bytes of the padded input; none if the input is used as it is.
-pub(super) fn input_scratch(conv: &Conv) -> Dim {
+fn input_scratch(conv: &Conv) -> Dim {
     let (mut planes, mut is_input) = (conv.channels.clone(), true);
     let axes = conv.size.len();
     for i in 0..axes {
@@ -144,7 +167,7 @@ impl Op for QuantizedConv {
             let message = "the weights must be constant, and the image may have at most three axes";
             return Err(cx.diagnostic(Code::Unsupported, message));
         }
-        check_channels(cx, 2, &shape[1])?;
+        check_channels(cx, 2, &shape[1], true)?;
         Ok(vec![Type::tensor(self.to.dtype, shape)])
     }
 
@@ -152,7 +175,8 @@ impl Op for QuantizedConv {
         let mut geometry = geometry(cx, &self.window, self.group, [0, 1])?;
         geometry.weights = WeightLayout::Packed;
         cx.macs(&macs(&geometry));
-        if cx.optimize() == Optimize::Size {
+        let has_zeros = has_zero_points(cx);
+        if cx.optimize() == Optimize::Size && !has_zeros {
             let weights = cx.input(1)?;
             return call_small(cx, weights, geometry, self.to);
         }
@@ -160,21 +184,17 @@ impl Op for QuantizedConv {
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let starts = cx.scratch(DType::U32, depth(&geometry));
         let function = size_function!(quantized::conv_scratch);
-        let scratch = cx.scratch_len(&geometry, function, |_| scratch(&geometry));
+        let with_zeros = size_function!(quantized::dynamic_conv_scratch);
+        // Zero points take the path of several channels, also for one.
+        let function = if has_zeros { with_zeros } else { function };
+        let scratch = cx.scratch_len(&geometry, function, |_| match has_zeros {
+            true => product_scratch(&geometry),
+            false => scratch(&geometry),
+        });
         let scratch = cx.scratch(DType::U8, scratch);
-        call(cx, weights, [starts, scratch], geometry, self.to)
+        let kernels = if has_zeros { WITH_ZEROS } else { PACKED };
+        call_kernel(cx, kernels, weights, [starts, scratch], geometry, self.to)
     }
-}
-
-/// Calls the kernel with packed weights and its scratch memory.
-fn call(
-    cx: &mut Lower<'_>,
-    weights: Operand,
-    scratch: [Operand; 2],
-    geometry: Conv,
-    to: Requantization,
-) -> Result {
-    call_kernel(cx, PACKED, weights, scratch, geometry, to)
 }
 
 /// Calls the small kernel, with weights in the order `[filters, channels, kernel…]`. It also

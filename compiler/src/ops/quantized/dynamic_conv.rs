@@ -1,7 +1,7 @@
 //! The convolution of an image that is quantized at run time, which a pass creates from
 //! `ConvInteger`.
 
-use super::conv::{MAX_AXES, depth, input_scratch};
+use super::conv::{MAX_AXES, depth, product_scratch};
 use crate::{
     diag::{Code, Result},
     dtype::DType,
@@ -15,7 +15,7 @@ use crate::{
     plan::{Kernel, geometry::Conv, kernel, size_function},
     ty::Type,
 };
-use onnxc_runtime::{kernels::conv::WeightLayout, simd::int8::MAX_BYTES};
+use onnxc_runtime::kernels::conv::WeightLayout;
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("DynamicConv", |node| {
@@ -72,10 +72,7 @@ impl Op for DynamicConv {
         let weights = packed.ok_or_else(|| cx.unsupported("weights that are not constant"))?;
         let starts = cx.scratch(DType::U32, depth(&geometry));
         let function = size_function!(quantized::dynamic_conv_scratch);
-        let bytes = MAX_BYTES as i64;
-        let scratch = cx.scratch_len(&geometry, function, |_| {
-            input_scratch(&geometry) + depth(&geometry) * bytes + 2 * bytes
-        });
+        let scratch = cx.scratch_len(&geometry, function, |_| product_scratch(&geometry));
         let scratch = cx.scratch(DType::U8, scratch);
         let inputs = super::dynamic_inputs(cx, weights)?;
         let outputs = vec![cx.output(0)?.into(), starts.into(), scratch.into()];

@@ -4,7 +4,8 @@
 use super::{
     conv::call_small,
     int8_kernel,
-    requantize::{Requantization, check_channels, operands},
+    requantize::{Requantization, check_channels, has_zero_points, operands},
+    zero_point_kernel,
 };
 use crate::{
     diag::{Code, Result},
@@ -33,9 +34,9 @@ pub const OPS: &[Entry] = &[
     }),
 ];
 
-/// The product of a quantized matrix and constant weights whose zero point is 0. The inputs after
-/// these hold, for each column, the initial accumulator, the scale, and optionally an offset that
-/// is added after scaling.
+/// The product of a quantized matrix and constant weights. The inputs after these hold, for each
+/// column, the initial accumulator, the scale, optionally an offset that is added after scaling, and
+/// the zero point of the weights, unless all are 0.
 pub struct QuantizedMatMul {
     /// Whether the weights are transposed.
     pub trans_b: bool,
@@ -53,6 +54,22 @@ macro_rules! quantized_matmul {
 /// The kernels by output type.
 static KERNELS: &[(DType, Kernel<(Product, Requantize)>)] =
     &[(DType::I8, quantized_matmul!(i8)), (DType::U8, quantized_matmul!(u8))];
+
+macro_rules! matmul_with_zeros {
+    ($Y:ty) => {
+        zero_point_kernel!(quantized::matmul_with_zeros::<T, $Y>, operands, |f, a, p| f(
+            operands,
+            a.output(0),
+            a.output(1),
+            p.0,
+            p.1
+        ))
+    };
+}
+
+/// The kernels for weights with zero points.
+static WITH_ZEROS: &[(DType, Kernel<(Product, Requantize)>)] =
+    &[(DType::I8, matmul_with_zeros!(i8)), (DType::U8, matmul_with_zeros!(u8))];
 
 static DYNAMIC: Kernel<Product> = kernel!(F32_ONLY T,
     quantized::dynamic_matmul { operands: quantized::DynamicMatMulOperands {
@@ -155,13 +172,14 @@ impl Op for QuantizedMatMul {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         cx.of(0, INT8S)?;
         let shape = shape(cx, 1, self.trans_b)?;
-        check_channels(cx, 2, &shape[shape.len() - 1])?;
+        check_channels(cx, 2, &shape[shape.len() - 1], true)?;
         Ok(vec![Type::tensor(self.to.dtype, shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let product = sizes(cx, 1, self.trans_b)?;
-        if cx.optimize() == Optimize::Size {
+        let has_zeros = has_zero_points(cx);
+        if cx.optimize() == Optimize::Size && !has_zeros {
             let weights = pack_weights(cx, 1, self.trans_b, &product, filters)?;
             return call_small(cx, weights, as_conv(product), self.to);
         }
@@ -169,7 +187,8 @@ impl Op for QuantizedMatMul {
         let scratch = scratch(cx, &product);
         let inputs = operands(cx, weights)?;
         let outputs = vec![cx.output(0)?.into(), scratch.into()];
-        let kernel = KERNELS.iter().find(|(dtype, _)| *dtype == self.to.dtype);
+        let kernels = if has_zeros { WITH_ZEROS } else { KERNELS };
+        let kernel = kernels.iter().find(|(dtype, _)| *dtype == self.to.dtype);
         let (_, kernel) = kernel.expect("a requantization is to `int8` or `uint8`");
         let dtype = cx.ty(0)?.dtype;
         cx.call_on(kernel, dtype, inputs, outputs, (product, self.to.formula()))

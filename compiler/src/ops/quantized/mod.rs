@@ -58,3 +58,17 @@ macro_rules! int8_kernel {
     };
 }
 pub(crate) use int8_kernel;
+
+/// A kernel that takes `ZeroPointOperands`, as a variable of this name.
+macro_rules! zero_point_kernel {
+    ($home:ident :: $name:ident :: <$($G:ty),+>, $operands:ident,
+        |$f:ident, $a:ident, $p:ident| $body:expr) => {
+        $crate::plan::kernel!(INT8S T, $home::$name::<$($G),+> {
+            $operands: quantized::ZeroPointOperands {
+                x: input(0), w: input(1), w_zero: input(5), bias: input(2), factor: input(3),
+                offset: optional(4),
+            }
+        }, |$f, $a, $p| $body)
+    };
+}
+pub(crate) use zero_point_kernel;

@@ -62,12 +62,19 @@ pub fn limits(dtype: DType) -> (i32, i32) {
 }
 
 /// Checks the lengths of the inputs with one element per channel: the initial accumulators, input
-/// `first`, the scales after them, and the optional offsets.
-pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Inferred<()> {
-    let wanted = [DType::I32, DType::F32, DType::F32];
+/// `first`, the scales after them, the optional offsets, and with `zeros` the optional zero points
+/// of the weights.
+pub fn check_channels(
+    cx: &mut Infer<'_>,
+    first: usize,
+    channels: &Dim,
+    zeros: bool,
+) -> Inferred<()> {
+    let wanted = [DType::I32, DType::F32, DType::F32, DType::I32];
+    let wanted = &wanted[..if zeros { 4 } else { 3 }];
     for (i, dtype) in (first..).zip(wanted) {
         if i < first + 2 || cx.has(i) {
-            cx.of(i, &[dtype])?;
+            cx.of(i, &[*dtype])?;
             let len = cx.ranked(i, 1)?.shape[0].clone();
             cx.require_equal(&len, channels, "the number of elements and of channels")?;
         }
@@ -76,13 +83,22 @@ pub fn check_channels(cx: &mut Infer<'_>, first: usize, channels: &Dim) -> Infer
 }
 
 /// Returns the kernels' inputs: the input, the packed `weights`, and for each channel the initial
-/// accumulator, the scale and the optional offset.
+/// accumulator, the scale, the optional offset, and the zero point of the weights if there is one.
 pub fn operands(cx: &mut Lower<'_>, weights: Operand) -> Result<Vec<Arg>> {
-    Ok(vec![
+    let mut operands = vec![
         cx.input(0)?.into(),
         weights.into(),
         cx.input(2)?.into(),
         cx.input(3)?.into(),
         cx.optional(4)?.into(),
-    ])
+    ];
+    if has_zero_points(cx) {
+        operands.push(cx.input(5)?.into());
+    }
+    Ok(operands)
+}
+
+/// Returns whether the weights have zero points.
+pub fn has_zero_points(cx: &Lower<'_>) -> bool {
+    cx.node().input(5).is_some()
 }

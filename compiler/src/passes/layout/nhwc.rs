@@ -78,7 +78,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let is_depthwise =
         depth == 1 && filters == *group && filters > 3 && nhwc_source(site, x).is_some();
     let fits = (*group == 1 && channels > 0 || is_depthwise) && weights.len() <= 2 + MAX_AXES;
-    if !fits || filters == 0 {
+    // The kernels of channels last take weights without a zero point.
+    if !fits || filters == 0 || node.input(5).is_some() {
         return None;
     }
     let to_last = to_unsigned(*to, dtype);

@@ -5,6 +5,7 @@ use super::{
     super::recognize::either,
     Replaced,
     operand::{numbers, signed_bytes},
+    signed_bytes::SignedBytes,
 };
 use crate::{
     dtype::DType,
@@ -18,7 +19,6 @@ use crate::{
     },
     passes::fuse::is,
     tensor::Tensor,
-    ty::count,
 };
 use std::rc::Rc;
 
@@ -91,7 +91,7 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let [axis, _] = channel_axes(&*product.op, ty.rank())?;
-    let SignedWeights { shape, bytes, zeros, sums } = SignedWeights::of(site, &product, axis)?;
+    let (shape, SignedBytes { bytes, zeros, sums }) = weights(site, &product, axis)?;
     let scales = match w_scale.as_slice() {
         &[scale] => vec![scale; shape[axis]],
         _ => (w_scale.len() == shape[axis]).then_some(w_scale)?,
@@ -121,50 +121,25 @@ fn dynamic(op: &dyn Op) -> Option<Rc<dyn Op>> {
     }
 }
 
-/// Constant weights as signed bytes.
-struct SignedWeights {
-    shape: Vec<usize>,
-    bytes: Vec<i8>,
-    /// The zero point of the bytes of each channel.
-    zeros: Vec<i64>,
-    /// The sum of the weights of each channel without its zero point.
-    sums: Vec<i64>,
-}
-
-impl SignedWeights {
-    /// Returns the weights of a product, whose channels lie along `axis`.
-    fn of(site: &Site<'_>, product: &Node, axis: usize) -> Option<SignedWeights> {
-        let constant = site.graph[product.input(1)?].constant.as_ref()?;
-        let shape = constant.shape.clone();
-        let is_matrix = shape.len() == 2 || product.op.is::<ConvInteger>();
-        let (&channels, inner) = (shape.get(axis)?, count(&shape[axis + 1..]));
-        let zeros = match product.input(3) {
-            Some(zero) => site.graph[zero].constant.as_ref()?.ints()?,
-            None => vec![0],
-        };
-        let zeros = match zeros.as_slice() {
-            &[zero] => vec![zero; channels],
-            _ => zeros,
-        };
-        if !is_matrix || zeros.len() != channels || constant.is_empty() {
-            return None;
-        }
-        let ints = constant.ints()?;
-        let channel = |i: usize| i / inner % channels;
-        let mut sums = vec![0; channels];
-        for (i, x) in ints.iter().enumerate() {
-            sums[channel(i)] += x - zeros[channel(i)];
-        }
-        // With the zero point subtracted, they need none. But a difference of two `u8` may not fit.
-        let centered = ints.iter().enumerate().map(|(i, x)| x - zeros[channel(i)]);
-        if let Some(bytes) = centered.map(|x| i8::try_from(x).ok()).collect() {
-            return Some(SignedWeights { shape, bytes, zeros: vec![0; channels], sums });
-        }
-        let shift = if constant.dtype == DType::U8 { 128 } else { 0 };
-        let bytes = ints.iter().map(|x| i8::try_from(x - shift).ok()).collect::<Option<_>>()?;
-        let zeros = zeros.iter().map(|zero| zero - shift).collect();
-        Some(SignedWeights { shape, bytes, zeros, sums })
+/// Returns the shape and the bytes of the constant weights of a product, whose channels lie along
+/// `axis`.
+fn weights(site: &Site<'_>, product: &Node, axis: usize) -> Option<(Vec<usize>, SignedBytes)> {
+    let constant = site.graph[product.input(1)?].constant.as_ref()?;
+    let shape = constant.shape.clone();
+    let is_matrix = shape.len() == 2 || product.op.is::<ConvInteger>();
+    let &channels = shape.get(axis)?;
+    let zeros = match product.input(3) {
+        Some(zero) => site.graph[zero].constant.as_ref()?.ints()?,
+        None => vec![0],
+    };
+    let zeros = match zeros.as_slice() {
+        &[zero] => vec![zero; channels],
+        _ => zeros,
+    };
+    if !is_matrix || zeros.len() != channels || constant.is_empty() {
+        return None;
     }
+    Some((shape, SignedBytes::of(constant, axis, &zeros)?))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod dynamic;
 mod elements;
 mod moves;
 mod operand;
+mod signed_bytes;
 mod sums;
 
 use super::{fuse::Replaced, simplify};

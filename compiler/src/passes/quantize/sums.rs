@@ -4,6 +4,7 @@ use super::{
     super::recognize::either,
     Replaced,
     operand::{Operand, Target, numbers, shift, signed_bytes},
+    signed_bytes::SignedBytes,
 };
 use crate::{
     dtype::DType,
@@ -20,7 +21,6 @@ use crate::{
     },
     passes::fuse::is,
     tensor::Tensor,
-    ty::count,
 };
 use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
@@ -28,22 +28,23 @@ use std::rc::Rc;
 /// The greatest number of products of bytes whose sum always fits in an `i32`.
 const MAX_DEPTH: usize = (i32::MAX / (255 * 255)) as usize;
 
-/// Constant weights with their zero point subtracted, and the scale of each output channel.
+/// Constant weights as signed bytes, and the scale of each output channel.
 struct ScaledWeights {
     shape: Vec<usize>,
     bytes: Vec<i8>,
+    /// The zero point of the bytes of each output channel.
+    zeros: Vec<i64>,
     scales: Vec<f32>,
-    /// The sum of the weights of each output channel.
+    /// The sum of the weights of each output channel without its zero point.
     sums: Vec<i64>,
 }
 
 impl ScaledWeights {
-    /// Returns the weights of an operand whose channels lie along `axis`; `None` if a weight
-    /// without its zero point does not fit in an `i8`.
+    /// Returns the weights of an operand whose channels lie along `axis`.
     fn of(site: &Site<'_>, operand: &Operand, axis: usize) -> Option<ScaledWeights> {
         let constant = site.graph[operand.x].constant.as_ref()?;
         let shape = constant.shape.clone();
-        let (channels, inner) = (shape[axis], count(&shape[axis + 1..]));
+        let channels = shape[axis];
         let along = operand.axis == axis as i64 || operand.axis + shape.len() as i64 == axis as i64;
         let each = operand.scales.len();
         let fits = each == 1 || each == channels && along;
@@ -51,15 +52,11 @@ impl ScaledWeights {
         if !fits || !is_byte || constant.is_empty() || constant.len() / channels > MAX_DEPTH {
             return None;
         }
-        let (mut bytes, mut sums) = (Vec::with_capacity(constant.len()), vec![0; channels]);
-        for (i, x) in constant.ints()?.into_iter().enumerate() {
-            let channel = i / inner % channels;
-            let x = i8::try_from(x - i64::from(operand.zeros[channel.min(each - 1)])).ok()?;
-            sums[channel] += i64::from(x);
-            bytes.push(x);
-        }
+        let zeros: Vec<i64> =
+            (0..channels).map(|i| operand.zeros[i.min(each - 1)].into()).collect();
         let scales = (0..channels).map(|i| operand.scales[i.min(each - 1)]).collect();
-        Some(ScaledWeights { shape, bytes, scales, sums })
+        let SignedBytes { bytes, zeros, sums } = SignedBytes::of(constant, axis, &zeros)?;
+        Some(ScaledWeights { shape, bytes, zeros, scales, sums })
     }
 
     /// Returns the scale of each channel's accumulator in a product with `x`.
@@ -137,6 +134,10 @@ fn replace_by(
     if let Some(real) = bias.real {
         let offsets: Vec<f32> = real.iter().map(|x| x / target.scale).collect();
         inputs.push(Some(g.constant(&named("offsets"), Tensor::from_floats(&offsets))));
+    }
+    if weights.zeros.iter().any(|&zero| zero != 0) {
+        inputs.resize(5, None);
+        inputs.push(Some(g.constant(&named("zero_points"), Tensor::from_i32s(&weights.zeros))));
     }
     site.replace(node, op, inputs)
 }
@@ -249,7 +250,7 @@ pub(super) fn broadcasts_along_rows(site: &Site<'_>, value: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, interpreter, tensor::Tensor, value::Value};
+    use crate::{Options, dtype::DType, interpreter, tensor::Tensor, value::Value};
 
     #[test]
     fn the_summed_axis_may_be_symbolic() {
@@ -274,5 +275,44 @@ mod tests {
         let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
         // 1 + 4 - 13.5, to even.
         assert_eq!(made[0].tensor().and_then(Tensor::ints).expect("whole numbers"), [-8]);
+    }
+
+    #[test]
+    fn weights_keep_zero_points_whose_differences_need_nine_bits() {
+        let run = |operator: &str, shapes: [&str; 3], zeros: &str| {
+            let [x, w, y] = shapes;
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]> g (uint8[{x}] x) => (uint8[{y}] y)
+                 <float one = {{1.0}}, uint8 x_zero = {{3}}, uint8[{w}] w = {{255, 0, 130, 7}},
+                  uint8[2] z = {{{zeros}}}, float[2] s = {{0.5, 0.25}}, float y_scale = {{64.0}},
+                  uint8 y_zero = {{100}}>
+                 {{ y = {operator}(x, one, x_zero, w, s, z, y_scale, y_zero) }}"
+            );
+            let planned = crate::Compiler::new(&Options::default()).plan(text.into());
+            let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            assert!(plan.to_string().contains("with_zeros"), "{plan}");
+            let shape = x.split(", ").map(|size| size.parse().expect("a size")).collect();
+            let x = Tensor::from_raw(DType::U8, shape, vec![200u8, 3, 17, 255].into());
+            let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+            made[0].tensor().and_then(Tensor::ints).expect("whole numbers")
+        };
+        let rows = [[197, 0], [14, 252]];
+        for zeros in [[100, 3], [0, 255], [20, 1]] {
+            let wanted = |columns: [[i64; 2]; 2]| {
+                let each = |row: [i64; 2]| {
+                    let product = |j: usize, k: usize| row[k] * (columns[j][k] - zeros[j]);
+                    let sum = |j: usize| product(j, 0) + product(j, 1);
+                    let real = |j: usize, scale: f64| sum(j) as f64 * scale;
+                    [real(0, 0.5), real(1, 0.25)]
+                        .map(|x| ((x / 64.0).round_ties_even() as i64 + 100).clamp(0, 255))
+                };
+                rows.map(each)
+            };
+            let text = zeros.map(|zero: i64| zero.to_string()).join(", ");
+            let product = run("QLinearMatMul", ["2, 2", "2, 2", "2, 2"], &text);
+            assert_eq!(product, wanted([[255, 130], [0, 7]]).concat());
+            let image = run("QLinearConv", ["2, 2, 1", "2, 2, 1", "2, 2, 1"], &text);
+            assert_eq!(image, wanted([[255, 0], [130, 7]]).concat());
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Products of an 8-bit matrix with constant weights.
 
 use super::{
-    ALIGN, Channels, Int8Operands, Limits, Requantize, join, quad, scale, scale_each, scaled_byte,
-    split_aligned,
+    ALIGN, Channels, Int8Operands, Limits, Requantize, ZeroPointOperands, join, quad, scale,
+    scale_each, scaled_byte, split_aligned,
 };
 use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand};
 use crate::simd::Simd;
@@ -77,9 +77,35 @@ pub fn pack_columns<T: Copy + Default>(
 
 /// `y = (x - x_zero) · w`, requantized. The weights are packed by [`pack_columns`] and have no zero
 /// point. The bias includes `-x_zero` times the sum of the weights, for unsigned `x`.
-#[inline(never)]
+#[inline(always)]
 pub fn matmul<X: Byte, Y: Byte>(
     operands: Int8Operands<'_, X>,
+    y: &mut [Y],
+    scratch: &mut [u8],
+    geometry: Product,
+    to: Requantize,
+) {
+    multiply(operands, &[], y, scratch, geometry, to);
+}
+
+/// `y = (x - x_zero) · (w - w_zero)`, requantized. The weights are packed by [`pack_columns`]. The
+/// bias includes `-x_zero` times the sum of the weights without their zero point, for unsigned `x`.
+#[inline(always)]
+pub fn matmul_with_zeros<X: Byte, Y: Byte>(
+    operands: ZeroPointOperands<'_, X>,
+    y: &mut [Y],
+    scratch: &mut [u8],
+    geometry: Product,
+    to: Requantize,
+) {
+    let (operands, zeros) = operands.split();
+    multiply(operands, zeros, y, scratch, geometry, to);
+}
+
+#[inline(never)]
+fn multiply<X: Byte, Y: Byte>(
+    operands: Int8Operands<'_, X>,
+    w_zero: &[i32],
     y: &mut [Y],
     scratch: &mut [u8],
     geometry: Product,
@@ -88,9 +114,10 @@ pub fn matmul<X: Byte, Y: Byte>(
     let Int8Operands { x, w, bias, factor, offset } = operands;
     let channels = Channels::new(bias, factor, offset);
     let (x, flip, w) = (X::bits(x), X::FLIP, i8::bits(w));
-    let product = Multiply { x, flip, w, needs_sums: false, geometry };
+    let product = Multiply { x, flip, w, needs_sums: !w_zero.is_empty(), geometry };
     product.share(Y::bits_mut(y), scratch, |product, first, y, scratch| {
-        let results = ToBytes { y, channels: channels.from(first), to, flip: Y::FLIP };
+        let (channels, w_zero) = (channels.from(first), from(w_zero, first));
+        let results = ToBytes { y, channels, w_zero, to, flip: Y::FLIP };
         dispatch_bytes(Work { product, results, scratch });
     });
 }
@@ -256,7 +283,8 @@ impl<R: Results> WithBytes for Work<'_, R> {
             for (row, (to, row_sum)) in (i..i + rows).zip(copies) {
                 fill(s, &x[row * k..][..k], flip, to);
                 if needs_sums {
-                    *row_sum = sum(s, to);
+                    // The padding of the last quad counts as zeros, which are flipped too.
+                    *row_sum = sum(s, to) - i32::from(flip) * (depth - k) as i32;
                 }
             }
             let mut end = self.results.end(s, geometry, i, sums);
@@ -295,6 +323,7 @@ fn sum<S: Bytes>(s: S, bytes: &[u8]) -> i32 {
 struct ToBytes<'a> {
     y: &'a mut [u8],
     channels: Channels<'a>,
+    w_zero: &'a [i32],
     to: Requantize,
     flip: u8,
 }
@@ -306,16 +335,18 @@ impl Results for ToBytes<'_> {
         s: S,
         geometry: Product,
         first: usize,
-        _: [i32; ROWS],
+        rows: [i32; ROWS],
     ) -> impl Int8Epilogue<S> {
         let y = &mut self.y[first * geometry.n..];
         let limits = Limits::new(s, self.to, self.flip);
-        BytesEpilogue { y, n: geometry.n, channels: self.channels, limits }
+        let (channels, w_zero) = (self.channels, self.w_zero);
+        BytesEpilogue { y, n: geometry.n, channels, w_zero, rows, limits }
     }
 
     #[inline(always)]
-    fn start(&self, j: usize, _: i32) -> i32 {
-        self.channels.bias[j]
+    fn start(&self, j: usize, row: i32) -> i32 {
+        let zero = self.w_zero.get(j).copied().unwrap_or(0);
+        self.channels.bias[j].wrapping_sub(zero.wrapping_mul(row))
     }
 
     #[inline(always)]
@@ -325,10 +356,22 @@ impl Results for ToBytes<'_> {
     }
 }
 
+/// Subtracts from accumulators the products of the zero points of their columns and the sum of
+/// their row.
+#[inline(always)]
+fn subtract_products(sums: &mut [i32], zeros: &[i32], row: i32) {
+    for (sum, &zero) in sums.iter_mut().zip(zeros) {
+        *sum = sum.wrapping_sub(zero.wrapping_mul(row));
+    }
+}
+
 struct BytesEpilogue<'a, S: Bytes> {
     y: &'a mut [u8],
     n: usize,
     channels: Channels<'a>,
+    w_zero: &'a [i32],
+    /// The sums of the rows, if the weights have zero points.
+    rows: [i32; ROWS],
     limits: Limits<S>,
 }
 
@@ -340,8 +383,15 @@ fn from<T>(numbers: &[T], j: usize) -> &[T] {
 
 impl<S: Bytes> Int8Epilogue<S> for BytesEpilogue<'_, S> {
     #[inline(always)]
-    fn start(&self, s: S, _: usize, j: usize) -> Vector<S> {
-        s.load_sums(from(self.channels.bias, j))
+    fn start(&self, s: S, i: usize, j: usize) -> Vector<S> {
+        let bias = from(self.channels.bias, j);
+        if self.w_zero.is_empty() {
+            return s.load_sums(bias);
+        }
+        let mut starts = [0; MAX_SUMS];
+        starts.iter_mut().zip(bias).for_each(|(start, &bias)| *start = bias);
+        subtract_products(&mut starts, from(self.w_zero, j), self.rows[i]);
+        s.load_sums(&starts)
     }
 
     #[inline(always)]
@@ -389,9 +439,7 @@ impl ToFloats<'_> {
         for (start, &sum) in starts.iter_mut().zip(from(self.sums, j)) {
             *start = self.x_zero.wrapping_mul(sum).wrapping_neg();
         }
-        for (start, &zero) in starts.iter_mut().zip(from(self.w_zero, j)) {
-            *start = start.wrapping_sub(zero.wrapping_mul(row));
-        }
+        subtract_products(&mut starts, from(self.w_zero, j), row);
         starts
     }
 }

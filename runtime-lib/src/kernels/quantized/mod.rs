@@ -24,11 +24,11 @@ pub(crate) use binary::add_to;
 pub use binary::{Blend, add, mul, sum_factors};
 pub use conv::{
     DynamicConvOperands, conv_scratch, conv_starts, dynamic_conv_nchw, dynamic_conv_scratch,
-    int8_conv_nchw, pack_weights, packed_weights_len,
+    int8_conv_nchw, int8_conv_nchw_with_zeros, pack_weights, packed_weights_len,
 };
 pub use matmul::{
     DynamicMatMulOperands, MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch,
-    pack_columns, packed_columns_depth, packed_columns_len,
+    matmul_with_zeros, pack_columns, packed_columns_depth, packed_columns_len,
 };
 pub(crate) use pool::requantized;
 pub use pool::{average_pool, small_means};
@@ -53,6 +53,32 @@ pub struct Int8Operands<'a, X> {
     pub factor: &'a [f32],
     /// Added to the scaled accumulators.
     pub offset: Option<&'a [f32]>,
+}
+
+/// The operands of a quantized convolution or product whose weights have zero points.
+#[derive(Clone, Copy, Debug)]
+pub struct ZeroPointOperands<'a, X> {
+    /// The input.
+    pub x: &'a [X],
+    /// The weights.
+    pub w: &'a [i8],
+    /// The zero point of each channel's weights.
+    pub w_zero: &'a [i32],
+    /// The initial accumulator of each channel.
+    pub bias: &'a [i32],
+    /// The scale of each accumulator.
+    pub factor: &'a [f32],
+    /// Added to the scaled accumulators.
+    pub offset: Option<&'a [f32]>,
+}
+
+impl<'a, X> ZeroPointOperands<'a, X> {
+    /// Returns the operands, and the zero points of the weights.
+    #[inline(always)]
+    fn split(self) -> (Int8Operands<'a, X>, &'a [i32]) {
+        let ZeroPointOperands { x, w, w_zero, bias, factor, offset } = self;
+        (Int8Operands { x, w, bias, factor, offset }, w_zero)
+    }
 }
 
 /// The parameters of requantization.

@@ -119,10 +119,28 @@ fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
         let wanted = expected(sum, factor[filter], offset, to);
         assert_eq!(y.to_i64(), wanted, "{conv_:?} {seed} {at}");
     }
+    let w_zero = zero_points(all, seed / 4);
+    let w_sums = centered(&sums, &w_zero, k);
+    let wide: Vec<i64> = w_sums.iter().map(|&sum| sum.into()).collect();
+    let operands = ZeroPointOperands {
+        x: &x,
+        w: &packed,
+        w_zero: &w_zero,
+        bias: &starts::<X>(&bias, &wide, to.x_zero),
+        factor: &factor,
+        offset,
+    };
+    scratch.resize(conv_scratch(conv_).max(dynamic_conv_scratch(conv_)), 9);
+    int8_conv_nchw_with_zeros(operands, &mut y, &mut at, &mut scratch, *conv_, to);
+    for (at, y) in y.iter().enumerate() {
+        let filter = at / places % all;
+        let sum = sum(at, w_zero[filter]) + i64::from(bias[filter]);
+        let wanted = expected(sum, factor[filter], offset.map(|offset| offset[filter]), to);
+        assert_eq!(y.to_i64(), wanted, "{conv_:?} {seed} {at}");
+    }
     if X::FLIP != 0 {
         return;
     }
-    let w_zero = zero_points(all, seed / 4);
     let mut scratch = vec![9; dynamic_conv_scratch(conv_)];
     let mut y = vec![0.0; y.len()];
     let operands = DynamicConvOperands {
@@ -132,7 +150,7 @@ fn check_conv<X: Byte, Y: Byte>(conv_: &Conv<'_>, seed: usize) {
         w: &packed,
         w_zero: (seed / 4 % 4 > 0).then_some(&w_zero),
         w_scale: &factor,
-        sums: &centered(&sums, &w_zero, k),
+        sums: &w_sums,
         bias: offset,
     };
     dynamic_conv_nchw(operands, &mut y, &mut at, &mut scratch, *conv_);
@@ -263,16 +281,36 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             let offset = offset.map(|offset| offset[j]);
             assert_eq!(y.to_i64(), expected(sum, factor[j], offset, to), "{product:?} {at}");
         }
+        let w_zero = zero_points(n, seed);
+        let sums = centered(&sums, &w_zero, k);
+        let row = |i: usize| -> i64 {
+            x[i * k..][..k].iter().map(|x| x.to_i64() - i64::from(to.x_zero)).sum()
+        };
+        let wide: Vec<i64> = sums.iter().map(|&sum| sum.into()).collect();
+        let start = &starts::<X>(&bias, &wide, to.x_zero);
+        let operands = ZeroPointOperands {
+            x: &x,
+            w: &packed,
+            w_zero: &w_zero,
+            bias: start,
+            factor: &factor,
+            offset,
+        };
+        matmul_with_zeros(operands, &mut y, &mut scratch, product, to);
+        for (at, y) in y.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let sum = sum(i, j, to.x_zero) - i64::from(w_zero[j]) * row(i) + i64::from(bias[j]);
+            let offset = offset.map(|offset| offset[j]);
+            assert_eq!(y.to_i64(), expected(sum, factor[j], offset, to), "{product:?} {at}");
+        }
         if X::FLIP == 0 {
-            let w_zero = zero_points(n, seed);
-            let sums = centered(&sums, &w_zero, k);
             let add: Vec<f32> = (0..n).map(|i| i as f32 / 7.0).collect();
             let mut y = vec![0.0; m * n];
-            let (x, zero) = (X::bits(&x), [to.x_zero as u8]);
+            let zero = [to.x_zero as u8];
             let s = &mut scratch;
             dynamic_matmul(
                 DynamicMatMulOperands {
-                    x,
+                    x: X::bits(&x),
                     x_scale: &[0.1],
                     x_zero: &zero,
                     w: &packed,
@@ -287,8 +325,7 @@ fn check_matmul<X: Byte, Y: Byte>([m, n, k]: [usize; 3], seed: usize) {
             );
             for (at, &y) in y.iter().enumerate() {
                 let (i, j) = (at / n, at % n);
-                let row = x[i * k..][..k].iter().map(|x| i64::from(*x) - i64::from(to.x_zero));
-                let sum = sum(i, j, to.x_zero) - i64::from(w_zero[j]) * row.sum::<i64>();
+                let sum = sum(i, j, to.x_zero) - i64::from(w_zero[j]) * row(i);
                 let real = sum as f32 * (0.1 * factor[j]) + add[j];
                 assert_eq!(y, real, "{product:?} {at}");
             }

@@ -2,7 +2,7 @@
 
 use super::{
     ALIGN, Convolution, Image, MAX_BYTES, MAX_SUMS, PANEL_ROWS, Plane, Planes, Results, depth,
-    share,
+    share, windows::Windows,
 };
 use crate::kernels::conv::Conv;
 use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand};
@@ -58,10 +58,9 @@ pub fn dynamic_conv_nchw(
     let w = i8::bits(w);
     let of = Convolution { x, w, starts, geometry, first: 0, x_zero, flip: 0 };
     let results = ToFloats {
-        taps: geometry.channels * planes.taps(),
         x_scale,
         x_zero: x_zero.into(),
-        w_zero: w_zero.unwrap_or(&[]),
+        windows: Windows::new(w_zero.unwrap_or(&[]), geometry.channels * planes.taps()),
         w_scale,
         sums,
         bias: bias.unwrap_or(&[]),
@@ -72,11 +71,9 @@ pub fn dynamic_conv_nchw(
 /// Scaled accumulators.
 #[derive(Clone, Copy)]
 struct ToFloats<'a> {
-    /// The number of weights of a filter.
-    taps: usize,
     x_scale: f32,
     x_zero: i32,
-    w_zero: &'a [i32],
+    windows: Windows<'a>,
     w_scale: &'a [f32],
     sums: &'a [i32],
     bias: &'a [f32],
@@ -105,7 +102,7 @@ impl Results for ToFloats<'_> {
             numbers.get(first..).unwrap_or(&[])
         }
         ToFloats {
-            w_zero: rest(self.w_zero, first),
+            windows: self.windows.from(first),
             w_scale: rest(self.w_scale, first),
             sums: rest(self.sums, first),
             bias: rest(self.bias, first),
@@ -120,18 +117,14 @@ impl Results for ToFloats<'_> {
         }
         let (pitch, width) = image.planes.lines();
         let columns = image.planes.columns();
-        let windows = [0; 4 * MAX_SUMS];
-        let mut end = Lines { of: self, to, pitch, width, columns, first: 0, windows };
+        let mut end = Lines { of: self, to, pitch, width, columns };
         let (starts, _) = image.starts.as_chunks::<4>();
         let mut j = 0;
         while j < columns {
             let width = if columns - j <= 3 * S::LANES { S::LANES } else { 4 * S::LANES };
             let panel = &mut scratch[..starts.len() * 4 * width];
             image.pack(s, starts, j, width, panel);
-            if !self.w_zero.is_empty() {
-                end.add_windows(s, panel, width);
-            }
-            end.first = j;
+            end.of.windows.add(s, panel, j, width);
             let block = Int8Block {
                 m: image.filters,
                 quads: starts.len(),
@@ -152,10 +145,6 @@ impl ToFloats<'_> {
     fn compute_columns(&self, image: &Image<'_>, to: Plane<'_, f32>, scratch: &mut [u8]) {
         let (weights, _) = image.w.as_chunks::<4>();
         image.each_column(scratch, |panel, at, from, n| {
-            let windows = match self.w_zero.is_empty() {
-                true => [0; COLUMNS],
-                false => self.windows(image, at, n),
-            };
             for first in (0..image.filters).step_by(PANEL_ROWS) {
                 let step = PANEL_ROWS.min(image.filters - first);
                 let (mut bias, mut sums) = ([0; PANEL_ROWS], [[0; COLUMNS]; PANEL_ROWS]);
@@ -164,35 +153,23 @@ impl ToFloats<'_> {
                 }
                 let weights = &weights[first * panel.len()..];
                 add_products(panel, weights, step, &bias[..step], &mut sums);
+                self.windows.subtract(image, (at, n), first, &mut sums[..step]);
                 for (i, sums) in (first..).zip(&sums[..step]) {
-                    self.store(i, sums, &windows, &mut to.y[i * to.row + from..][..n]);
+                    self.store(i, sums, &mut to.y[i * to.row + from..][..n]);
                 }
             }
         });
     }
 
-    /// Returns the sums of the windows of `n` columns from position `at` of the planes on.
-    fn windows(&self, image: &Image<'_>, at: usize, n: usize) -> [i32; COLUMNS] {
-        let mut windows = [0; COLUMNS];
-        for (j, window) in windows[..n].iter_mut().enumerate() {
-            let bytes = image.starts[..self.taps].iter().map(|&start| start as usize + at + j);
-            *window = bytes.map(|at| i32::from(image.x[at])).sum();
-        }
-        windows
-    }
-
     /// Scales and stores accumulators of filter `i`.
-    fn store(&self, i: usize, sums: &Columns, windows: &Columns, y: &mut [f32]) {
-        let zero = self.w_zero.get(i).copied().unwrap_or(0);
+    fn store(&self, i: usize, sums: &[i32; COLUMNS], y: &mut [f32]) {
         let (factor, bias) = self.line(i);
-        for ((y, &sum), &window) in y.iter_mut().zip(sums).zip(windows) {
-            let real = sum.wrapping_sub(zero.wrapping_mul(window)) as f32 * factor;
+        for (y, &sum) in y.iter_mut().zip(sums) {
+            let real = sum as f32 * factor;
             *y = bias.map_or(real, |bias| real + bias);
         }
     }
 }
-
-type Columns = [i32; COLUMNS];
 
 /// Stores rows of accumulators as lines of the output.
 struct Lines<'a, 'b> {
@@ -201,30 +178,9 @@ struct Lines<'a, 'b> {
     pitch: usize,
     width: usize,
     columns: usize,
-    /// The first column of the panel.
-    first: usize,
-    /// The sums of the windows of the panel's columns, in the order of the panel, if the weights
-    /// have zero points.
-    windows: [i32; 4 * MAX_SUMS],
 }
 
 impl Lines<'_, '_> {
-    /// Sums the windows of a panel of `width` columns.
-    #[inline(always)]
-    fn add_windows<S: Bytes>(&mut self, s: S, panel: &[u8], width: usize) {
-        let l = s.level();
-        for (v, windows) in self.windows[..width].chunks_exact_mut(S::LANES).enumerate() {
-            let mut sums = l.splat_i32(0);
-            for (q, quads) in panel.chunks_exact(4 * width).enumerate() {
-                // The padding of the last quad has no weights.
-                let taps = [0, 1, 2, 3].map(|tap| u8::from(4 * q + tap < self.of.taps));
-                let ones = l.splat_i32(i32::from_ne_bytes(taps));
-                sums = s.dot(sums, s.load_bytes(&quads[v * 4 * S::LANES..]), ones);
-            }
-            s.store_sums(sums, windows);
-        }
-    }
-
     /// Stores the results from column `j` on, without the columns between lines.
     #[inline(always)]
     fn lines(&mut self, mut line_of_results: &[f32], i: usize, j: usize) {
@@ -245,13 +201,7 @@ impl Lines<'_, '_> {
 impl<S: Bytes> Int8Epilogue<S> for Lines<'_, '_> {
     #[inline(always)]
     fn start(&self, s: S, i: usize, j: usize) -> Vector<S> {
-        let mut starts = [self.of.start(i); MAX_SUMS];
-        if let Some(&zero) = self.of.w_zero.get(i) {
-            for (start, &window) in starts.iter_mut().zip(&self.windows[j - self.first..]) {
-                *start = start.wrapping_sub(zero.wrapping_mul(window));
-            }
-        }
-        s.load_sums(&starts)
+        self.of.windows.starts(s, i, j, self.of.start(i))
     }
 
     #[inline(always)]

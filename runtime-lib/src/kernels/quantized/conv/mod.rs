@@ -3,12 +3,14 @@
 
 mod dynamic;
 mod scalar;
+mod windows;
 
 pub use dynamic::{DynamicConvOperands, dynamic_conv_nchw, dynamic_conv_scratch};
 
 use super::planes::Planes;
 use super::{
-    ALIGN, Channels, Int8Operands, Limits, Multiplier, Requantize, quad, scale_each, split_aligned,
+    ALIGN, Channels, Int8Operands, Limits, Multiplier, Requantize, ZeroPointOperands, quad,
+    scale_each, split_aligned,
 };
 use crate::kernels::conv::Conv;
 use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
@@ -17,6 +19,7 @@ use crate::simd::int8::{
     Byte, Bytes, MAX_BYTES, MAX_SUMS, Quads, Vector, WithBytes, dispatch_bytes,
 };
 use crate::threads::{self, Scratch};
+use windows::Windows;
 
 /// The number of weights of a filter, rounded up to whole quads.
 const fn depth(geometry: &Conv<'_>) -> usize {
@@ -80,12 +83,38 @@ pub fn pack_weights<T: Copy + Default>(w: &[T], y: &mut [T], geometry: &Conv<'_>
 
 /// `y = w ∗ (x - x_zero)`, requantized. The weights are packed by [`pack_weights`] and have no zero
 /// point. The bias includes `-x_zero` times the sum of the weights, for unsigned `x`.
-#[inline(never)]
+#[inline(always)]
 pub fn int8_conv_nchw<X: Byte, Y: Byte>(
     operands: Int8Operands<'_, X>,
     y: &mut [Y],
     starts: &mut [u32],
     scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+) {
+    convolve(operands, &[], (y, starts, scratch), geometry, to);
+}
+
+/// `y = (w - w_zero) ∗ (x - x_zero)`, requantized. The weights are packed by [`pack_weights`]. The
+/// bias includes `-x_zero` times the sum of the weights without their zero point, for unsigned `x`.
+#[inline(always)]
+pub fn int8_conv_nchw_with_zeros<X: Byte, Y: Byte>(
+    operands: ZeroPointOperands<'_, X>,
+    y: &mut [Y],
+    starts: &mut [u32],
+    scratch: &mut [u8],
+    geometry: Conv<'_>,
+    to: Requantize,
+) {
+    let (operands, zeros) = operands.split();
+    convolve(operands, zeros, (y, starts, scratch), geometry, to);
+}
+
+#[inline(never)]
+fn convolve<X: Byte, Y: Byte>(
+    operands: Int8Operands<'_, X>,
+    zeros: &[i32],
+    (y, starts, scratch): (&mut [Y], &mut [u32], &mut [u8]),
     geometry: Conv<'_>,
     to: Requantize,
 ) {
@@ -106,7 +135,8 @@ pub fn int8_conv_nchw<X: Byte, Y: Byte>(
         flip: X::FLIP,
     };
     let channels = Channels::new(bias, factor, offset);
-    share(of, ToBytes { channels, to, flip: Y::FLIP }, Y::bits_mut(y), scratch);
+    let windows = Windows::new(zeros, geometry.channels * planes.taps());
+    share(of, ToBytes { channels, windows, to, flip: Y::FLIP }, Y::bits_mut(y), scratch);
 }
 
 /// Computes a convolution, on several threads where that pays.
@@ -225,6 +255,7 @@ impl<R: Results> WithBytes for Work<'_, R> {
 #[derive(Clone, Copy)]
 struct ToBytes<'a> {
     channels: Channels<'a>,
+    windows: Windows<'a>,
     to: Requantize,
     flip: u8,
 }
@@ -234,18 +265,18 @@ impl Results for ToBytes<'_> {
 
     #[inline(always)]
     fn from(self, first: usize) -> Self {
-        ToBytes { channels: self.channels.from(first), ..self }
+        ToBytes { channels: self.channels.from(first), windows: self.windows.from(first), ..self }
     }
 
     #[inline(always)]
     fn compute<S: Bytes>(self, s: S, image: &Image<'_>, to: Plane<'_, u8>, scratch: &mut [u8]) {
         if S::IS_SCALAR {
-            return image.run_scalar(self.channels, self.to, to, scratch);
+            return image.run_scalar((self.channels, self.windows), self.to, to, scratch);
         }
         let row = RowEpilogue { ends: self.channels, limits: Limits::new(s, self.to, self.flip) };
         match image.planes.channels() {
-            1 => image.channel(s, row, to, scratch),
-            _ => image.product(s, row, to, scratch),
+            1 if self.windows.is_empty() => image.channel(s, row, to, scratch),
+            _ => image.product(s, (row, self.windows), to, scratch),
         }
     }
 }
@@ -327,19 +358,20 @@ impl Image<'_> {
     fn product<S: Bytes>(
         &self,
         s: S,
-        row: RowEpilogue<'_, S>,
+        (row, windows): (RowEpilogue<'_, S>, Windows<'_>),
         to: Plane<'_, u8>,
         scratch: &mut [u8],
     ) {
         let columns = self.planes.columns();
         let (starts, _) = self.starts.as_chunks::<4>();
         let (pitch, width) = self.planes.lines();
-        let mut end = Lines { row, to, pitch, width, columns };
+        let mut end = Lines { row, windows, to, pitch, width, columns };
         let mut j = 0;
         while j < columns {
             let width = if columns - j <= 3 * S::LANES { S::LANES } else { 4 * S::LANES };
             let panel = &mut scratch[..starts.len() * 4 * width];
             self.pack(s, starts, j, width, panel);
+            end.windows.add(s, panel, j, width);
             let block = Int8Block {
                 m: self.filters,
                 quads: starts.len(),
@@ -437,6 +469,7 @@ fn scale<S: Bytes, const V: usize>(s: S, sums: &mut [Vector<S>; V], factor: f32)
 /// Stores rows of accumulators as lines of the output.
 struct Lines<'a, S: Bytes> {
     row: RowEpilogue<'a, S>,
+    windows: Windows<'a>,
     to: Plane<'a, u8>,
     pitch: usize,
     width: usize,
@@ -445,8 +478,8 @@ struct Lines<'a, S: Bytes> {
 
 impl<S: Bytes> Int8Epilogue<S> for Lines<'_, S> {
     #[inline(always)]
-    fn start(&self, s: S, i: usize, _: usize) -> Vector<S> {
-        self.row.start(s, i)
+    fn start(&self, s: S, i: usize, j: usize) -> Vector<S> {
+        self.windows.starts(s, i, j, self.row.ends.bias[i])
     }
 
     #[inline(always)]

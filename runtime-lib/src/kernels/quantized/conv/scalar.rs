@@ -1,6 +1,6 @@
 //! Convolutions without vectors: four columns at a time, each accumulator in a register.
 
-use super::{Image, Plane};
+use super::{Image, Plane, windows::Windows};
 use crate::kernels::quantized::{Channels, Requantize};
 use crate::microkernel::int8_tile::PANEL_ROWS;
 use crate::simd::int8::{
@@ -12,19 +12,20 @@ impl Image<'_> {
     #[inline(never)]
     pub(super) fn run_scalar(
         &self,
-        ends: Channels<'_>,
+        (ends, windows): (Channels<'_>, Windows<'_>),
         to: Requantize,
         y: Plane<'_, u8>,
         scratch: &mut [u8],
     ) {
         if let (1, 1, Some(taps)) = (self.filters, self.planes.channels(), self.planes.neighbors())
+            && windows.is_empty()
         {
             return self.lines(taps, (ends, to), y.y, sums_memory(scratch));
         }
         let bounds = to.bounds();
-        self.each_column(scratch, |panel, _, from, n| {
-            let y = Columns { y: &mut *y.y, from, n, row: y.row };
-            self.columns(panel, (ends, bounds), &to, y);
+        self.each_column(scratch, |panel, at, from, n| {
+            let y = Columns { y: &mut *y.y, at, from, n, row: y.row };
+            self.columns(panel, (ends, windows, bounds), &to, y);
         });
     }
 
@@ -55,7 +56,7 @@ impl Image<'_> {
     fn columns(
         &self,
         panel: &[Quads],
-        (ends, bounds): (Channels<'_>, Bounds),
+        (ends, windows, bounds): (Channels<'_>, Windows<'_>, Bounds),
         to: &Requantize,
         y: Columns<'_>,
     ) {
@@ -66,6 +67,7 @@ impl Image<'_> {
         for bias in bias[..self.filters].chunks(PANEL_ROWS) {
             let step = bias.len();
             add_products(panel, &weights[first * panel.len()..], step, bias, &mut sums);
+            windows.subtract(self, (y.at, y.n), first, &mut sums[..step]);
             let (sums, to_y) = (&sums[..bias.len()], &mut y.y[first * y.row + y.from..]);
             if offset.is_empty() {
                 scale_rows(sums, y.n, &factor[first..], bounds, to_y, y.row);
@@ -117,6 +119,8 @@ impl Image<'_> {
 /// Columns of the output.
 struct Columns<'a> {
     y: &'a mut [u8],
+    /// The position of the first column in the planes.
+    at: usize,
     /// The offset of the first column in the first channel.
     from: usize,
     /// The number of columns.
