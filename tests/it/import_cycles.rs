@@ -29,6 +29,7 @@ const RECURSIVE: &[(&str, &[&str])] = &[
             "ir/infer.rs",
             "ir/lower.rs",
             "ir/op.rs",
+            "ir/shape_origin.rs",
             "ir/views.rs",
         ],
     ),

@@ -1,5 +1,5 @@
-//! Locates a diagnostic at a node. The node is shown as ONNX text, with the part that the diagnostic
-//! is about underlined.
+//! Locates a diagnostic at a node. The node is shown as ONNX text, with the part at fault
+//! underlined.
 
 use crate::diag::{Diagnostic, Excerpt, quoted};
 use onnxc_proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};

@@ -6,8 +6,8 @@ use crate::diag::quoted;
 /// The most nodes that are named.
 const MOST_NODES: usize = 5;
 
-/// Returns a note with the nodes that changed the shape before it became that of `value`, the latest
-/// last, each with the type of its output. Returns `None` if no node did.
+/// Returns a note with the nodes that changed the shape before it became that of `value`, the
+/// latest last, each with the type of its output. Returns `None` if no node did.
 pub(super) fn shape_origin(graph: &Graph, value: ValueId) -> Option<String> {
     let (mut value, mut steps) = (value, Vec::new());
     while steps.len() < MOST_NODES

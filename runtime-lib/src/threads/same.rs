@@ -296,6 +296,7 @@ fn bytes_are_the_same_for_any_number_of_threads() {
     each_level(|_| {
         let to = Requantize { x_zero: 3, y_zero: -5, low: -128, high: 127 };
         let (bias, factor) = (vec![17; 3000], vec![0.001; 3000]);
+        let w_zero: Vec<i32> = (0..3000).map(|i| i % 255 - 127).collect();
         let pixels = 29 * 31;
         for g in [IMAGE, Conv { groups: 48, channels: 1, filters: 2, ..IMAGE }] {
             let filters = g.groups * g.filters;
@@ -303,10 +304,11 @@ fn bytes_are_the_same_for_any_number_of_threads() {
             compare("conv", filters * pixels, |y: &mut [i8]| {
                 let starts = &mut vec![0; quantized::conv_starts(&g)];
                 let scratch = &mut vec![0; quantized::conv_scratch(&g)];
-                quantized::int8_conv_nchw(
-                    quantized::Int8Operands {
+                quantized::int8_conv_nchw_with_zeros(
+                    quantized::ZeroPointOperands {
                         x: &x,
                         w: &w,
+                        w_zero: &w_zero[..filters * usize::from(g.groups == 1)],
                         bias: &bias,
                         factor: &factor,
                         offset: None,
@@ -324,10 +326,11 @@ fn bytes_are_the_same_for_any_number_of_threads() {
             let (x, w) = (bytes(m * k), bytes(quantized::packed_columns_len(&g)));
             compare("matmul", m * n, |y: &mut [i8]| {
                 let scratch = &mut vec![0; quantized::matmul_scratch(&g)];
-                quantized::matmul(
-                    quantized::Int8Operands {
+                quantized::matmul_with_zeros(
+                    quantized::ZeroPointOperands {
                         x: &x,
                         w: &w,
+                        w_zero: &w_zero[..n],
                         bias: &bias,
                         factor: &factor,
                         offset: None,

@@ -31,9 +31,9 @@ pub const OPS: &[Entry] = &[internal("QuantizedConv", |node| {
     Ok(Rc::new(QuantizedConv { window, group, to: Requantization::read(node)? }))
 })];
 
-/// The convolution of a quantized image with constant weights. The inputs after these hold, for each
-/// output channel, the initial accumulator, the scale, optionally an offset that is added after
-/// scaling, and the zero point of the weights, unless all are 0.
+/// The convolution of a quantized image with constant weights. The inputs after these hold, for
+/// each output channel, the initial accumulator, the scale, optionally an offset that is added
+/// after scaling, and the zero point of the weights, unless all are 0.
 pub struct QuantizedConv {
     /// The window.
     pub window: Window,

@@ -23,9 +23,9 @@ pub const OPS: &[Entry] = &[internal("DynamicConv", |node| {
 })];
 
 /// The convolution of an image that is quantized at run time, by the scale and the zero point in
-/// inputs 1 and 2, and constant weights, input 3. For each filter, inputs 4 and 5 hold the scale and
-/// the sum of the weights without their zero point, input 6 the bias, and input 7 the zero point of
-/// the weights, unless all are 0.
+/// inputs 1 and 2, and constant weights, input 3. For each filter, inputs 4 and 5 hold the scale
+/// and the sum of the weights without their zero point, input 6 the bias, and input 7 the zero
+/// point of the weights, unless all are 0.
 pub struct DynamicConv {
     /// The window.
     pub window: Window,

@@ -35,8 +35,8 @@ pub const OPS: &[Entry] = &[
 ];
 
 /// The product of a quantized matrix and constant weights. The inputs after these hold, for each
-/// column, the initial accumulator, the scale, optionally an offset that is added after scaling, and
-/// the zero point of the weights, unless all are 0.
+/// column, the initial accumulator, the scale, optionally an offset that is added after scaling,
+/// and the zero point of the weights, unless all are 0.
 pub struct QuantizedMatMul {
     /// Whether the weights are transposed.
     pub trans_b: bool,

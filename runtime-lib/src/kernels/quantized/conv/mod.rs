@@ -174,7 +174,7 @@ struct Convolution<'a> {
     first: usize,
     /// The bits of the input's zero point, which is the padding.
     x_zero: u8,
-    /// What makes the bits of the input unsigned, by an XOR.
+    /// The mask whose XOR makes the bits of the input unsigned.
     flip: u8,
 }
 

@@ -53,7 +53,8 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Returns the accumulators of filter `i` for the columns from `j` on, which start with `start`.
+    /// Returns the initial accumulators of filter `i` for the columns from `j` on, where `start` is
+    /// that of a filter without a zero point.
     #[inline(always)]
     pub fn starts<S: Bytes>(&self, s: S, i: usize, j: usize, start: i32) -> Vector<S> {
         let Some(&zero) = self.zeros.get(i) else { return s.level().splat_i32(start) };
