@@ -31,7 +31,7 @@ pub struct Diagnostic {
     /// The location, outermost first: file, graph, node, attribute or value.
     pub at: Vec<String>,
     /// The line of the model at the location.
-    pub excerpt: Option<Excerpt>,
+    pub excerpt: Option<Box<Excerpt>>,
     /// Facts that help to find the cause.
     pub notes: Vec<String>,
     /// A way to fix it.
@@ -78,7 +78,7 @@ impl Diagnostic {
     /// Sets the line of the model, unless a more exact one is set.
     pub fn excerpt(mut self, excerpt: impl FnOnce(&Diagnostic) -> Excerpt) -> Diagnostic {
         if self.excerpt.is_none() {
-            self.excerpt = Some(excerpt(&self));
+            self.excerpt = Some(Box::new(excerpt(&self)));
         }
         self
     }
