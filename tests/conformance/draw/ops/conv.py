@@ -134,6 +134,10 @@ def qlinear_conv(d):
     each = d.one_of([(), (w.shape[0],)])
     scale = lambda shape=(): np.array(2.0 ** d.rng.integers(-6, 0, shape), F32)
     zeros = [d.tensor(kind, shape, -9, 9) for kind, shape in zip(kinds, ((), each, ()))]
+    # Constant weights run in other kernels, which keep the zero points that do not fit.
+    constant = d.one_of([(), range(1, 8)])
+    if d.chance(0.5):
+        zeros[1] = d.tensor(kinds[1], each, -128, 255, 0)
     bias = d.maybe(d.tensor(BY_NAME["int32"], [w.shape[0]], -500, 500, 0))
     inputs = [
         x,
@@ -158,7 +162,8 @@ def qlinear_conv(d):
         )
         return saturated(np.rint(y * factor) + int(y_zero), y_zero.dtype)
 
-    return d.case(inputs, reference, attributes=attributes, symbolic=d.chance(0.3))
+    symbolic = d.chance(0.3)
+    return d.case(inputs, reference, constant=constant, attributes=attributes, symbolic=symbolic)
 
 
 @operator("ConvTranspose")
