@@ -27,7 +27,7 @@ pub struct DynamicMatMulOperands<'a> {
 }
 
 /// `y = (x - x_zero) · (w - w_zero) · x_scale · w_scale + bias`, where the quantization of `x` is
-/// computed at run time. The weights are packed by [`pack_columns`].
+/// computed at run time. The weights are packed by [`pack_columns`](super::pack_columns).
 #[inline(never)]
 pub fn dynamic_matmul(
     operands: DynamicMatMulOperands<'_>,
