@@ -4,6 +4,7 @@
 //! input of that `Unblock`, if it can, and is followed by an `Unblock` itself. So the layout
 //! spreads through a network, and `Unblock` is left only where it ends.
 
+use super::channels_last;
 use crate::{
     dim::Dim,
     dtype::DType,
@@ -21,7 +22,6 @@ use crate::{
         affine::{self, ChannelAxis},
         function, is, tensor,
     },
-    passes::layout::channels_last,
     tensor::Tensor,
 };
 use onnxc_runtime::kernels::{

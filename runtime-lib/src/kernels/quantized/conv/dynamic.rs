@@ -88,7 +88,7 @@ impl ToFloats<'_> {
 
     /// The factor and the addend of filter `i`.
     #[inline(always)]
-    fn line(&self, i: usize) -> (f32, Option<f32>) {
+    fn scaling(&self, i: usize) -> (f32, Option<f32>) {
         (self.x_scale * self.w_scale[i], self.bias.get(i).copied())
     }
 }
@@ -163,7 +163,7 @@ impl ToFloats<'_> {
 
     /// Scales and stores accumulators of filter `i`.
     fn store(&self, i: usize, sums: &[i32; COLUMNS], y: &mut [f32]) {
-        let (factor, bias) = self.line(i);
+        let (factor, bias) = self.scaling(i);
         for (y, &sum) in y.iter_mut().zip(sums) {
             let real = sum as f32 * factor;
             *y = bias.map_or(real, |bias| real + bias);
@@ -180,24 +180,6 @@ struct Lines<'a, 'b> {
     columns: usize,
 }
 
-impl Lines<'_, '_> {
-    /// Stores the results from column `j` on, without the columns between lines.
-    #[inline(always)]
-    fn lines(&mut self, mut line_of_results: &[f32], i: usize, j: usize) {
-        let y = &mut self.to.y[i * self.to.row..];
-        let (mut line, mut at) = (j / self.pitch, j % self.pitch);
-        while !line_of_results.is_empty() {
-            let len = line_of_results.len().min(self.pitch - at);
-            let (here, rest) = line_of_results.split_at(len);
-            let n = here.len().min(self.width.saturating_sub(at));
-            if n > 0 {
-                y[line * self.width + at..][..n].copy_from_slice(&here[..n]);
-            }
-            (line_of_results, line, at) = (rest, line + 1, 0);
-        }
-    }
-}
-
 impl<S: Bytes> Int8Epilogue<S> for Lines<'_, '_> {
     #[inline(always)]
     fn start(&self, s: S, i: usize, j: usize) -> Vector<S> {
@@ -207,7 +189,7 @@ impl<S: Bytes> Int8Epilogue<S> for Lines<'_, '_> {
     #[inline(always)]
     fn take<const V: usize>(&mut self, s: S, i: usize, j: usize, sums: &[Vector<S>; V]) {
         let l = s.level();
-        let (factor, bias) = self.of.line(i);
+        let (factor, bias) = self.of.scaling(i);
         let mut ordered = *sums;
         if let [a, b, c, d] = ordered.as_mut_slice() {
             [*a, *b, *c, *d] = s.in_order([*a, *b, *c, *d]);
@@ -226,7 +208,7 @@ impl<S: Bytes> Int8Epilogue<S> for Lines<'_, '_> {
             }
             let mut line = [0.0; MAX_SUMS];
             l.store(x, &mut line);
-            self.lines(&line[..n], i, j);
+            self.to.store(&line[..n], [i, j], [self.pitch, self.width]);
         }
     }
 }

@@ -288,6 +288,24 @@ struct Plane<'a, T> {
     row: usize,
 }
 
+impl<T: Copy> Plane<'_, T> {
+    /// Stores the results of channel `i` from column `j` on. Lines are `pitch` columns apart, of
+    /// which the first `width` are results.
+    #[inline(always)]
+    fn store(&mut self, mut results: &[T], [i, j]: [usize; 2], [pitch, width]: [usize; 2]) {
+        let y = &mut self.y[i * self.row..];
+        let (mut line, mut at) = (j / pitch, j % pitch);
+        while !results.is_empty() {
+            let (here, rest) = results.split_at(results.len().min(pitch - at));
+            let n = here.len().min(width.saturating_sub(at));
+            if n > 0 {
+                y[line * width + at..][..n].copy_from_slice(&here[..n]);
+            }
+            (results, line, at) = (rest, line + 1, 0);
+        }
+    }
+}
+
 /// The operands of one group of the output at one depth.
 struct Image<'a> {
     x: &'a [u8],
@@ -493,30 +511,13 @@ impl<S: Bytes> Int8Epilogue<S> for Lines<'_, S> {
             }
             let mut line = [0; MAX_BYTES];
             s.store_bytes(bits, &mut line);
-            return self.lines(&line[..n], i, j);
+            return self.to.store(&line[..n], [i, j], [self.pitch, self.width]);
         }
         for (v, &byte) in bytes.iter().enumerate() {
             let line = s.low_bytes(self.row.limits.bits(s, byte));
             let j = j + v * S::LANES;
             let n = (self.columns - j).min(S::LANES);
-            self.lines(&line[..n], i, j);
-        }
-    }
-}
-
-impl<S: Bytes> Lines<'_, S> {
-    /// Stores the bytes from column `j` on, without the columns between lines.
-    #[inline(always)]
-    fn lines(&mut self, mut bytes: &[u8], i: usize, j: usize) {
-        let y = &mut self.to.y[i * self.to.row..];
-        let (mut line, mut at) = (j / self.pitch, j % self.pitch);
-        while !bytes.is_empty() {
-            let (here, rest) = bytes.split_at(bytes.len().min(self.pitch - at));
-            let n = here.len().min(self.width.saturating_sub(at));
-            if n > 0 {
-                y[line * self.width + at..][..n].copy_from_slice(&here[..n]);
-            }
-            (bytes, line, at) = (rest, line + 1, 0);
+            self.to.store(&line[..n], [i, j], [self.pitch, self.width]);
         }
     }
 }
