@@ -10,6 +10,7 @@
 //! | `graph` | names, single assignment, order, scopes of nested graphs |
 //! | `order` | topological order, cycles |
 //! | `node` | the operator's domain and version, the numbers of inputs and outputs |
+//! | `node_location` | no rules: shows a node in a diagnostic |
 //! | `attribute` | one value of the declared type; references to functions' attributes |
 //! | `tensor`, `sparse` | data against type and shape, in every field that can hold data |
 //! | `types` | declared types |
