@@ -9,7 +9,7 @@ from pathlib import Path
 
 import runtime_schemas
 
-from . import oracle, registry
+from . import oracle, registry, share
 from . import ops  # noqa: F401 (each family registers its operators)
 
 PROGRAM = "python -m draw OUT"
@@ -27,6 +27,7 @@ def arguments():
     parser.add_argument(
         "--times", type=int, default=1, help="generate TIMES the usual number of cases"
     )
+    share.add_argument(parser)
     parser.add_argument(
         "--oracles", action="store_true", help="print where other implementations differ"
     )
@@ -42,7 +43,7 @@ def wanted(options):
             if options.since not in (None, version):
                 continue
             numbers = range(registry.count(domain, since) * options.times)
-            for number in numbers if options.case is None else [options.case]:
+            for number in options.share.of(numbers) if options.case is None else [options.case]:
                 yield domain, op, version, until, number
 
 
@@ -95,7 +96,7 @@ def main():
         return
     short = table(drawn)
     print(f"{drawn.total()} cases of {len(drawn)} versions")
-    if short:
+    if short and options.share.is_whole():
         sys.exit("\n".join(["too few cases:", *short]))
 
 
