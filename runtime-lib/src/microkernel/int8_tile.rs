@@ -5,6 +5,7 @@
 //! left operand is read four bytes at a time; the right one is in panels, which hold for each quad
 //! the four bytes of every column.
 
+use super::int8_pairs;
 use crate::loops::bounds::reach;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, MAX_BYTES, Vector};
@@ -75,6 +76,9 @@ impl Int8Block<'_> {
         epilogue: &mut E,
     ) {
         assert!(left.len() >= reach([[self.m, self.quads, 4]]));
+        if S::PAIRS {
+            return int8_pairs::run::<S, E, PANELS>(self, s, left, epilogue);
+        }
         let mut j = 0;
         while j < self.width {
             // SAFETY: the assertions above cover all rows of the left operand and the panel's

@@ -23,6 +23,7 @@ mod gemm_tile;
 mod gemv;
 pub(crate) mod int8_conv;
 pub(crate) mod int8_depthwise;
+mod int8_pairs;
 pub(crate) mod int8_tile;
 mod nchwc_tile;
 mod overlap;

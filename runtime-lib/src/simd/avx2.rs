@@ -98,7 +98,7 @@ fn head(n: usize) -> __m256i {
 #[target_feature(enable = "avx2")]
 #[inline]
 #[cfg_attr(miri, expect(unused_mut, reason = "Miri runs no assembly"))]
-fn opaque(mut x: __m256) -> __m256 {
+pub(super) fn opaque(mut x: __m256) -> __m256 {
     // SAFETY: no instruction is executed.
     #[cfg(not(miri))]
     unsafe {

@@ -2,6 +2,7 @@
 //! odd bytes are widened to 16 bits and multiplied separately.
 
 use super::{Bytes, EXACT, Ends, MAX_SUMS, Vector, WithBytes, fused_products, largest};
+use crate::simd::avx2::opaque;
 use crate::simd::{Avx2, instructions};
 use core::arch::x86_64::*;
 
@@ -13,14 +14,23 @@ fn compiled<O: WithBytes>(s: Avx2, op: O) {
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i {
-    let even = _mm256_and_si256(unsigned, _mm256_set1_epi16(0xff));
-    let odd = _mm256_srli_epi16::<8>(unsigned);
-    let signed_even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(signed));
-    let signed_odd = _mm256_srai_epi16::<8>(signed);
-    let even = _mm256_madd_epi16(even, signed_even);
-    let odd = _mm256_madd_epi16(odd, signed_odd);
-    _mm256_add_epi32(sum, _mm256_add_epi32(even, odd))
+fn widen_unsigned(bytes: __m256i) -> [__m256i; 2] {
+    [_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(bytes)]
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn widen_signed(bytes: __m256i) -> [__m256i; 2] {
+    [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(bytes)), _mm256_srai_epi16::<8>(bytes)]
+}
+
+/// The sum is opaque to LLVM, which would otherwise reorder the terms of several calls, and spill
+/// accumulators.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn add_pairs(sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    let sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+    _mm256_castps_si256(opaque(_mm256_castsi256_ps(sum)))
 }
 
 #[target_feature(enable = "avx2")]
@@ -89,6 +99,7 @@ impl Bytes for Avx2 {
     type Level = Avx2;
     const LANES: usize = 8;
     const ROWS: usize = 2;
+    const PAIRS: bool = true;
     const ROUNDS: bool = true;
 
     #[inline(always)]
@@ -142,8 +153,9 @@ impl Bytes for Avx2 {
     }
 
     instructions! {
-        dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i =
-            dot(sum, unsigned, signed);
+        widen_unsigned(bytes: __m256i) -> [__m256i; 2] = widen_unsigned(bytes);
+        widen_signed(bytes: __m256i) -> [__m256i; 2] = widen_signed(bytes);
+        add_pairs(sum: __m256i, a: __m256i, b: __m256i) -> __m256i = add_pairs(sum, a, b);
         xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
         max_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu8(a, b);
         min_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu8(a, b);

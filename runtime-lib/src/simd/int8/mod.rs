@@ -65,6 +65,9 @@ pub trait Bytes: Sealed {
     const ROWS: usize;
     /// Whether multiplying four bytes at a time in scalar registers is faster than in vectors.
     const IS_SCALAR: bool = false;
+    /// Whether [`Bytes::dot`] is made of [`Bytes::add_pairs`], so that it pays to widen an operand
+    /// once for several products.
+    const PAIRS: bool = false;
     /// Whether the level implements [`Bytes::whole_products`].
     const ROUNDS: bool = false;
     /// Whether some processors of the level have tiles.
@@ -91,7 +94,18 @@ pub trait Bytes: Sealed {
 
     /// Adds to each lane of `sum` the products of its four bytes of `unsigned` (0 to 255) and
     /// `signed` (-128 to 127). Sums wrap around instead of saturating.
-    fn dot(self, sum: Vector<Self>, unsigned: Vector<Self>, signed: Vector<Self>) -> Vector<Self>;
+    #[inline(always)]
+    fn dot(self, sum: Vector<Self>, unsigned: Vector<Self>, signed: Vector<Self>) -> Vector<Self> {
+        let (a, b) = (self.widen_unsigned(unsigned), self.widen_signed(signed));
+        self.add_pairs(self.add_pairs(sum, a[0], b[0]), a[1], b[1])
+    }
+    /// Widens the unsigned bytes of each lane to a pair of 16-bit numbers: those at even positions,
+    /// and those at odd ones.
+    fn widen_unsigned(self, bytes: Vector<Self>) -> [Vector<Self>; 2];
+    /// Widens signed bytes as [`Bytes::widen_unsigned`] does unsigned ones.
+    fn widen_signed(self, bytes: Vector<Self>) -> [Vector<Self>; 2];
+    /// Adds to each lane of `sum` the products of two pairs of 16-bit numbers, wrapping.
+    fn add_pairs(self, sum: Vector<Self>, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
     /// The larger of each two unsigned bytes.
     fn max_u8(self, a: Vector<Self>, b: Vector<Self>) -> Vector<Self>;
     /// The smaller of each two unsigned bytes.
@@ -184,11 +198,14 @@ pub trait Bytes: Sealed {
     /// Stores the first numbers, up to the length of the slice.
     #[inline(always)]
     fn store_sums(self, x: Vector<Self>, to: &mut [i32]) {
+        if to.len() >= Self::LANES {
+            // SAFETY: the slice has `LANES` numbers; the store may be unaligned.
+            return unsafe { self.store_bytes_at(x, to.as_mut_ptr().cast()) };
+        }
         let mut whole = [0; MAX_SUMS];
         // SAFETY: the array has `MAX_SUMS` numbers, at least a vector.
         unsafe { self.store_bytes_at(x, whole.as_mut_ptr().cast()) };
-        let n = to.len().min(Self::LANES);
-        to[..n].copy_from_slice(&whole[..n]);
+        to.copy_from_slice(&whole[..to.len()]);
     }
 }
 

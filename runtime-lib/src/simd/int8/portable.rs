@@ -15,6 +15,12 @@ fn each_byte(a: I32, b: I32, f: impl Fn(u8, u8) -> u8) -> I32 {
     })
 }
 
+/// Returns two 16-bit numbers as a pair.
+#[inline(always)]
+fn pair(low: i32, high: i32) -> i32 {
+    low & 0xffff | high << 16
+}
+
 impl Bytes for Portable {
     type Level = Portable;
     const LANES: usize = N;
@@ -54,6 +60,27 @@ impl Bytes for Portable {
             }
         }
         sums
+    }
+
+    #[inline(always)]
+    fn widen_unsigned(self, bytes: I32) -> [I32; 2] {
+        [bytes.map(|x| x & 0x00ff_00ff), bytes.map(|x| x >> 8 & 0x00ff_00ff)]
+    }
+
+    #[inline(always)]
+    fn widen_signed(self, bytes: I32) -> [I32; 2] {
+        [
+            bytes.map(|x| pair(x << 24 >> 24, x << 8 >> 24)),
+            bytes.map(|x| pair(x << 16 >> 24, x >> 24)),
+        ]
+    }
+
+    #[inline(always)]
+    fn add_pairs(self, sum: I32, a: I32, b: I32) -> I32 {
+        core::array::from_fn(|i| {
+            let [low, high] = [16, 0].map(|shift| (a[i] << shift >> 16) * (b[i] << shift >> 16));
+            sum[i].wrapping_add(low).wrapping_add(high)
+        })
     }
 
     #[inline(always)]

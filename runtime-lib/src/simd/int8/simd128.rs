@@ -6,16 +6,6 @@ use crate::simd::{Simd, Simd128, instructions};
 use core::arch::wasm32::*;
 
 #[inline(always)]
-fn dot(sum: v128, unsigned: v128, signed: v128) -> v128 {
-    let even = v128_and(unsigned, i16x8_splat(0xff));
-    let odd = u16x8_shr(unsigned, 8);
-    let signed_even = i16x8_shr(i16x8_shl(signed, 8), 8);
-    let signed_odd = i16x8_shr(signed, 8);
-    let even = i32x4_dot_i16x8(even, signed_even);
-    i32x4_add(sum, i32x4_add(even, i32x4_dot_i16x8(odd, signed_odd)))
-}
-
-#[inline(always)]
 fn low_pairs(a: v128, b: v128) -> v128 {
     i8x16_shuffle::<0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23>(a, b)
 }
@@ -97,6 +87,7 @@ impl Bytes for Simd128 {
     type Level = Simd128;
     const LANES: usize = 4;
     const ROWS: usize = 2;
+    const PAIRS: bool = true;
     const ROUNDS: bool = true;
 
     #[inline(always)]
@@ -155,7 +146,11 @@ impl Bytes for Simd128 {
     }
 
     instructions! {
-        dot(sum: v128, unsigned: v128, signed: v128) -> v128 = dot(sum, unsigned, signed);
+        widen_unsigned(bytes: v128) -> [v128; 2] =
+            [v128_and(bytes, i16x8_splat(0xff)), u16x8_shr(bytes, 8)];
+        widen_signed(bytes: v128) -> [v128; 2] =
+            [i16x8_shr(i16x8_shl(bytes, 8), 8), i16x8_shr(bytes, 8)];
+        add_pairs(sum: v128, a: v128, b: v128) -> v128 = i32x4_add(sum, i32x4_dot_i16x8(a, b));
         xor(a: v128, b: v128) -> v128 = v128_xor(a, b);
         max_u8(a: v128, b: v128) -> v128 = u8x16_max(a, b);
         min_u8(a: v128, b: v128) -> v128 = u8x16_min(a, b);

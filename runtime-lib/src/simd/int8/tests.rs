@@ -25,6 +25,16 @@ impl WithBytes for Agree {
             let sum: i32 = products.map(|(&a, &b)| i32::from(a) * i32::from(b as i8)).sum();
             assert_eq!(*found, sum + 5);
         }
+        let (pairs, signed) = (s.widen_unsigned(a), s.widen_signed(b));
+        for (half, (a, b)) in pairs.into_iter().zip(signed).enumerate() {
+            s.store_sums(s.add_pairs(s.level().splat_i32(i32::MAX), a, b), &mut found[..S::LANES]);
+            for (i, found) in found[..S::LANES].iter().enumerate() {
+                let products = [0, 2]
+                    .map(|at| 4 * i + half + at)
+                    .map(|at| i32::from(rows[0][at]) * i32::from(rows[1][at] as i8));
+                assert_eq!(*found, i32::MAX.wrapping_add(products[0]).wrapping_add(products[1]));
+            }
+        }
         let mut found = [0; MAX_BYTES];
         s.store_bytes(s.xor(a, s.level().splat_i32(0x0080_ff01)), &mut found);
         let flipped = |i: usize| rows[0][i] ^ [1, 0xff, 0x80, 0][i % 4];

@@ -176,6 +176,12 @@ impl Bytes for Vnni {
     instructions! {
         dot(sum: __m512i, unsigned: __m512i, signed: __m512i) -> __m512i =
             _mm512_dpbusd_epi32(sum, unsigned, signed);
+        widen_unsigned(bytes: __m512i) -> [__m512i; 2] =
+            [_mm512_and_si512(bytes, _mm512_set1_epi16(0xff)), _mm512_srli_epi16::<8>(bytes)];
+        widen_signed(bytes: __m512i) -> [__m512i; 2] =
+            [_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(bytes)), _mm512_srai_epi16::<8>(bytes)];
+        add_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i =
+            _mm512_dpwssd_epi32(sum, a, b);
         xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
         max_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu8(a, b);
         min_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu8(a, b);
