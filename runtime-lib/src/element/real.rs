@@ -4,6 +4,9 @@ use crate::Elem;
 
 /// An element type whose values represent real numbers.
 pub trait Real: Elem + Copy {
+    /// Whether a floating-point number becomes the low bits of its `i32`, or 0 beyond an `i32`.
+    const WRAPS: bool = false;
+
     /// Returns the number that the element represents.
     fn exact(self) -> Exact;
 
@@ -81,8 +84,10 @@ pub(crate) fn sticky_f32(x: f64) -> f32 {
 }
 
 macro_rules! whole {
-    ($Exact:ident $Wide:ident $of_float:ident: $($T:ident)*) => {$(
+    ($Exact:ident $Wide:ident $of_float:ident $wraps:literal: $($T:ident)*) => {$(
         impl Real for $T {
+            const WRAPS: bool = $wraps;
+
             #[inline(always)]
             fn exact(self) -> Exact {
                 Exact::$Exact(self as $Wide)
@@ -115,12 +120,12 @@ macro_rules! wrapped {
     }};
 }
 
-whole!(Signed i64 wrapped: i8 i16);
-whole!(Signed i64 itself: i32 i64);
-whole!(Unsigned u64 wrapped: u8 u16);
-whole!(Unsigned u64 itself: u32 u64);
-whole!(Single f32 itself: f32);
-whole!(Double f64 itself: f64);
+whole!(Signed i64 wrapped true: i8 i16);
+whole!(Signed i64 itself false: i32 i64);
+whole!(Unsigned u64 wrapped true: u8 u16);
+whole!(Unsigned u64 itself false: u32 u64);
+whole!(Single f32 itself false: f32);
+whole!(Double f64 itself false: f64);
 
 impl Real for bool {
     #[inline(always)]

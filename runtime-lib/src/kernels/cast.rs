@@ -1,21 +1,72 @@
 //! Conversion of element types.
 
-use crate::loops::elementwise::map;
-use crate::{
-    Complex, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, Float8, I2,
-    I4, Real, U2, U4,
-};
 #[cfg(feature = "alloc")]
+use crate::error::{Error, Result};
+use crate::loops::elementwise::map;
+use crate::simd::{MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_at};
+use crate::threads;
 use crate::{
-    Exact,
-    error::{Error, Result},
+    Complex, Exact, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0,
+    Float8, I2, I4, Real, U2, U4,
 };
 #[cfg(feature = "alloc")]
 use alloc::{borrow::ToOwned, string::String, string::ToString};
 
 /// `y = x`, rounded as [`Real::nearest`] does; to [`F8E8M0`] it rounds up.
 pub fn cast<A: Real, B: Real>(x: &[A], y: &mut [B]) {
-    map(x, y, |x| B::nearest(x.exact()));
+    if A::as_f32(x).is_none() && B::as_f32(y).is_none() {
+        return map(x, y, |x| B::nearest(x.exact()));
+    }
+    let cost = y.len();
+    threads::share(y, MAX_LANES, cost, |first, y| {
+        let x = &x[first * MAX_LANES..][..y.len()];
+        dispatch(Cast { x, y });
+    });
+}
+
+/// A cast from or to `f32`, whose loop `rustc` vectorizes with the instructions of the level.
+struct Cast<'a, A, B> {
+    x: &'a [A],
+    y: &'a mut [B],
+}
+
+impl<A: Real, B: Real> WithSimd for Cast<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        match (A::as_f32(self.x), B::WRAPS) {
+            (Some(x), true) => cast_low_bits(s, x, self.y),
+            _ => map(self.x, self.y, |x| B::nearest(x.exact())),
+        }
+    }
+}
+
+/// [`cast`] to a type whose elements are the low bits of an `i32`.
+#[inline(always)]
+fn cast_low_bits<S: Simd, B: Real>(s: S, x: &[f32], y: &mut [B]) {
+    /// Elements that are converted together, so that they stay in the cache.
+    const BLOCK: usize = 256;
+    let mut whole = [0.0; BLOCK];
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        let whole = &mut whole[..x.len()];
+        map_at(s, x, whole, Whole);
+        map(whole, y, |x| B::nearest(Exact::Signed((x.to_bits() as i32).into())));
+    }
+}
+
+/// The bits of the `i32`, rounded toward zero; those of 0 for a number that is beyond it, or NaN.
+#[derive(Clone, Copy)]
+struct Whole;
+
+impl Pointwise for Whole {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
+        let size = s.floor(s.abs(x));
+        let is_inside = s.lt(size, s.splat(2_147_483_648.0));
+        let size = s.select(is_inside, size, s.splat(0.0));
+        s.with_bits(s.to_i32(s.copysign(size, x)))
+    }
 }
 
 /// [`cast`] that does not saturate: a number out of range becomes infinite, or NaN.
@@ -159,6 +210,23 @@ mod tests {
         let mut y = [U4::MIN; 3];
         cast(&[-1i8, 15, 17], &mut y);
         assert_eq!(y.map(U4::get), [15, 15, 1]);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn casts_of_vectors_are_those_of_elements() {
+        let mut x: std::vec::Vec<f32> = (0..300).map(|i| (i as f32 - 150.0) * 7.3).collect();
+        x.extend([f32::NAN, f32::INFINITY, -f32::INFINITY, 2_147_483_648.0, -2_147_483_648.0]);
+        x.extend([2_147_483_520.0, -2_147_483_520.0, 1e10, 65_535.9, -1.5, -0.0]);
+        crate::simd::each_level(|_| {
+            let (mut bytes, mut words) = (std::vec![1u8; x.len()], std::vec![1i16; x.len()]);
+            cast(&x, &mut bytes);
+            cast(&x, &mut words);
+            for (&x, (byte, word)) in x.iter().zip(bytes.iter().zip(&words)) {
+                assert_eq!(*byte, u8::nearest(x.exact()), "{x}");
+                assert_eq!(*word, i16::nearest(x.exact()), "{x}");
+            }
+        });
     }
 
     #[test]
