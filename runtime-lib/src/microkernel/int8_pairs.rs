@@ -2,7 +2,7 @@
 //! first: those of the left operand once for several vectors of columns, a part of the depth at a
 //! time, and those of the right operand in each tile.
 
-use super::int8_tile::{Int8Block, Int8Epilogue, PANEL_ROWS};
+use super::int8_operands::{Int8Block, Int8Epilogue, PANEL_ROWS};
 use crate::loops::bounds::reach;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, Vector};

@@ -5,7 +5,7 @@ use super::{
     share, windows::Windows,
 };
 use crate::kernels::conv::Conv;
-use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand};
+use crate::microkernel::int8_operands::{Int8Block, Int8Epilogue, LeftOperand};
 use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, COLUMNS, Vector, add_products};
 

@@ -13,7 +13,7 @@ use super::{
     scale_each, split_aligned,
 };
 use crate::kernels::conv::Conv;
-use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
+use crate::microkernel::int8_operands::{Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
 use crate::simd::Simd;
 use crate::simd::int8::{
     Byte, Bytes, MAX_BYTES, MAX_SUMS, Quads, Vector, WithBytes, dispatch_bytes,

@@ -2,7 +2,7 @@
 
 use super::{Image, Plane, windows::Windows};
 use crate::kernels::quantized::{Channels, Requantize};
-use crate::microkernel::int8_tile::PANEL_ROWS;
+use crate::microkernel::int8_operands::PANEL_ROWS;
 use crate::simd::int8::{
     Bounds, COLUMNS, Quad, Quads, add_products, scale, scale_rows, set, sums_memory, transpose,
 };

@@ -1,7 +1,7 @@
 //! Products whose left operand is quantized at run time: their results are floats.
 
 use super::{Multiply, Product, ROWS, Results, Work, from, subtract_products};
-use crate::microkernel::int8_tile::Int8Epilogue;
+use crate::microkernel::int8_operands::Int8Epilogue;
 use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_SUMS, Vector, dispatch_bytes};
 

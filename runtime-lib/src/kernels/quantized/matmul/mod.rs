@@ -10,7 +10,7 @@ use super::{
     ALIGN, Channels, Int8Operands, Limits, Requantize, ZeroPointOperands, join, quad, scale,
     scale_each, scaled_byte, split_aligned,
 };
-use crate::microkernel::int8_tile::{Int8Block, Int8Epilogue, LeftOperand};
+use crate::microkernel::int8_operands::{Int8Block, Int8Epilogue, LeftOperand};
 use crate::simd::Simd;
 use crate::simd::int8 as quads;
 use crate::simd::int8::{

@@ -4,7 +4,7 @@ use super::{COLUMNS, Multiply, PANEL, Product, ROWS, Results, packed_columns_dep
 use crate::kernels::quantized::quad;
 use crate::microkernel;
 use crate::microkernel::amx::{Quads, Right, Row, TileEpilogue, WIDE, vectors};
-use crate::microkernel::int8_tile::Int8Epilogue;
+use crate::microkernel::int8_operands::Int8Epilogue;
 use crate::simd::int8::{Bytes, Vector, WithBytes};
 use crate::simd::{Simd, tiles};
 
