@@ -55,7 +55,8 @@ fn cast_low_bits<S: Simd, B: Real>(s: S, x: &[f32], y: &mut [B]) {
     }
 }
 
-/// The bits of the `i32`, rounded toward zero; those of 0 for a number that is beyond it, or NaN.
+/// The bits of a number that is converted to `i32`: rounded toward zero, or 0 if it is out of range
+/// or NaN.
 #[derive(Clone, Copy)]
 struct Whole;
 

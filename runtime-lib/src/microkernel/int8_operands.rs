@@ -10,6 +10,10 @@ use crate::simd::int8::{Bytes, Vector};
 /// The rows of a panel of a packed left operand. The last panel may have fewer rows.
 pub(crate) const PANEL_ROWS: usize = 12;
 
+/// The number of quads of the right operand to prefetch ahead: more than the latency of an L2
+/// cache.
+pub(super) const AHEAD: usize = 6;
+
 /// The operations before and after the accumulation.
 pub(crate) trait Int8Epilogue<S: Bytes> {
     /// Returns the initial accumulators of row `i` for the columns from `j` on.

@@ -2,15 +2,13 @@
 //! first: those of the left operand once for several vectors of columns, a part of the depth at a
 //! time, and those of the right operand in each tile.
 
-use super::int8_operands::{Int8Block, Int8Epilogue, PANEL_ROWS};
+use super::int8_operands::{AHEAD, Int8Block, Int8Epilogue, PANEL_ROWS};
 use crate::loops::bounds::reach;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, Vector};
 
 /// The number of quads that are widened together: with [`PANEL_ROWS`] rows, they take 6 KiB.
 const DEPTH: usize = 64;
-/// The number of quads of the right operand to prefetch ahead.
-const AHEAD: usize = 6;
 /// The vectors of columns that share a widened left operand.
 const SHARING: usize = 4;
 

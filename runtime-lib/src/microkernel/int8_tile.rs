@@ -1,15 +1,11 @@
 //! The micro-kernel of int8 GEMM: 32-bit accumulators stay in registers while it iterates over `k`.
 
-use super::int8_operands::{Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
+use super::int8_operands::{AHEAD, Int8Block, Int8Epilogue, LeftOperand, PANEL_ROWS};
 use super::int8_pairs;
 use crate::loops::bounds::reach;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, MAX_BYTES};
 use core::mem::MaybeUninit;
-
-/// The number of quads of the right operand to prefetch ahead: more than the latency of an L2
-/// cache.
-const AHEAD: usize = 6;
 
 /// The largest number of vectors of a tile.
 const MAX_TILE: usize = 24;
