@@ -51,6 +51,7 @@ impl CompiledModel {
         &self,
         path: &Path,
     ) -> Result<(Option<PathBuf>, Vec<Replacement>), Diagnostic> {
+        file::check_folder(path)?;
         let weights =
             self.weights_file.as_ref().map(|name| file::beside(path, name)).transpose()?;
         self.keep_sources(path)?;

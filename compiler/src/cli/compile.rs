@@ -76,6 +76,10 @@ fn jobs(command: &Compile) -> Result<Vec<(&Path, Option<PathBuf>)>, Diagnostics>
         jobs.push((model.as_path(), module));
     }
     diagnostics.finish()?;
+    // The modules are in one folder.
+    if let Some((_, Some(module))) = jobs.first() {
+        file::check_folder(module)?;
+    }
     Ok(jobs)
 }
 

@@ -89,7 +89,7 @@ fn models(path: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
 /// Collects the models below a folder. It does not follow links to folders, because they may form a
 /// cycle.
 fn collect_models(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
-    let io_error = file::refused(folder);
+    let io_error = file::unreadable(folder);
     for entry in fs::read_dir(folder).map_err(&io_error)? {
         let entry = entry.map_err(&io_error)?;
         let path = entry.path();
