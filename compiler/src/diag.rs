@@ -3,10 +3,12 @@
 mod code;
 mod excerpt;
 mod text;
+mod visible;
 
 pub use code::Code;
 pub use excerpt::Excerpt;
 pub use text::{Colors, Text};
+pub use visible::{quoted, visible};
 
 use std::{fmt, rc::Rc};
 
@@ -95,31 +97,6 @@ impl Diagnostic {
     }
 }
 
-/// Quotes a name in backticks, on one line, and escapes control and invisible characters.
-pub fn quoted(name: &str) -> String {
-    const LONGEST: usize = 200;
-    let mut text = String::from("`");
-    for c in name.chars().take(LONGEST) {
-        let hidden = matches!(
-            c,
-            '\u{200b}'..='\u{200f}'
-                | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{2069}'
-                | '\u{feff}'
-        );
-        if c.is_control() || hidden {
-            text.extend(c.escape_unicode());
-        } else {
-            text.push(c);
-        }
-    }
-    if name.chars().nth(LONGEST).is_some() {
-        text.push('…');
-    }
-    text.push('`');
-    text
-}
-
 impl std::error::Error for Diagnostic {}
 
 impl Diagnostics {
@@ -206,11 +183,5 @@ mod tests {
             = note: A: float[2, 3]\n   \
             = help: make the last axes equal";
         assert_eq!(diagnostic.to_string(), text);
-    }
-
-    #[test]
-    fn quoted_names_have_no_control_characters() {
-        assert_eq!(quoted("a\nb\u{202e}"), "`a\\u{a}b\\u{202e}`");
-        assert!(quoted(&"x".repeat(10_000)).chars().count() < 210);
     }
 }

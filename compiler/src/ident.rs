@@ -129,13 +129,29 @@ pub fn words(name: &str) -> String {
     }
 }
 
-/// Returns the most similar of `names`, if only a few letters differ.
+/// Returns the most similar of `names`: one that differs in a few letters, or else the shortest one
+/// that `name` abbreviates.
 pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > LONGEST {
         return None;
     }
-    let near = names.into_iter().map(|found| (distance(found, name), found)).min()?;
-    (near.0 <= 1 + name.len() / 6).then_some(near.1)
+    let names: Vec<&str> = names.into_iter().collect();
+    let near = names.iter().map(|found| (distance(found, name), *found)).min()?;
+    if near.0 <= 1 + name.len() / 6 {
+        return Some(near.1);
+    }
+    let longer = names.into_iter().filter(|found| abbreviates(name, found));
+    longer.min_by_key(|found| (found.len(), *found))
+}
+
+/// Returns whether the longer `name` starts with `short`, or one of its words does, ignoring case:
+/// `seq` abbreviates `past_sequence_length`.
+fn abbreviates(short: &str, name: &str) -> bool {
+    /// Shorter names say too little.
+    const SHORTEST: usize = 3;
+    let (short, name) = (short.to_ascii_lowercase(), name.to_ascii_lowercase());
+    let mut words = name.split(|c: char| !c.is_alphanumeric());
+    short.len() >= SHORTEST && (name.starts_with(&short) || words.any(|w| w.starts_with(&short)))
 }
 
 /// Returns the edit distance of two names, ignoring case: the number of letters that are inserted,
@@ -229,6 +245,9 @@ mod tests {
             ("lable", Some("label")),
             ("batch_sice", Some("batch_size")),
             ("Batch_Size", Some("batch_size")),
+            ("batch", Some("batch_size")),
+            ("SIZE", Some("batch_size")),
+            ("ba", None),
             ("seq", None),
             ("", None),
         ] {

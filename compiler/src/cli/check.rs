@@ -63,7 +63,9 @@ fn text(model: &Path, report: CheckReport) {
     };
     outln!("{}: {outcome}", model.display());
     if !found.0.is_empty() {
-        outln!("\n{}\n", found.text().strict().colors(message::colors(&io::stdout())));
+        let text = found.text().strict().colors(message::colors(&io::stdout()));
+        outln!("\n{text}\n");
+        text.count().iter().for_each(|count| outln!("{count}\n"));
     }
 }
 

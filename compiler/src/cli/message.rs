@@ -54,14 +54,25 @@ pub fn judge(is_good: bool) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints diagnostics to standard error.
+/// Prints diagnostics to standard error, and their number if there are several.
 pub fn print(diagnostics: &Diagnostics) {
+    print_each(diagnostics);
+    if let Some(count) = diagnostics.text().count().filter(|_| !is_json()) {
+        eprintln!("\n{count}");
+    }
+}
+
+fn print_each(diagnostics: &Diagnostics) {
     progress::hide();
-    if FORMAT.get() == Some(&Format::Json) {
+    if is_json() {
         diagnostics.0.iter().for_each(|diagnostic| eprintln!("{}", json(diagnostic)));
         return;
     }
     eprintln!("{}", diagnostics.text().colors(colors(&io::stderr())));
+}
+
+fn is_json() -> bool {
+    FORMAT.get() == Some(&Format::Json)
 }
 
 /// Returns a diagnostic as JSON.
@@ -83,16 +94,15 @@ pub fn json(diagnostic: &Diagnostic) -> serde_json::Value {
 
 /// Prints warnings to standard error, and their number.
 pub fn print_warnings(warnings: Vec<Diagnostic>) {
-    let count = match warnings.len() {
-        0 => return,
-        1 => "one warning".to_owned(),
-        count => format!("{count} warnings"),
-    };
-    print(&Diagnostics(warnings));
-    if FORMAT.get() == Some(&Format::Json) {
+    if warnings.is_empty() {
         return;
     }
-    eprintln!("\n{count}; `onnxc check` lists the rules that the model violates");
+    let warnings = Diagnostics(warnings);
+    print_each(&warnings);
+    if !is_json() {
+        let count = warnings.text().count().unwrap_or_else(|| "one warning".to_owned());
+        eprintln!("\n{count}; `onnxc check` lists the rules that the model violates");
+    }
 }
 
 /// Adds the most similar of `names` to an error about an unknown name.

@@ -1,5 +1,6 @@
 //! A line of the model with a part that is underlined.
 
+use super::visible::is_hidden;
 use std::ops::Range;
 
 /// The most characters of a line that are shown.
@@ -20,7 +21,7 @@ pub struct Excerpt {
 impl Excerpt {
     /// Underlines the bytes `part` of `line`, which must be on boundaries of characters.
     pub fn new(line: &str, part: Range<usize>) -> Excerpt {
-        let characters: Vec<char> = line.chars().map(visible).collect();
+        let characters: Vec<char> = line.chars().map(in_one_column).collect();
         let start = line[..part.start].chars().count();
         let end = start + line[part].chars().count().max(1);
         let first = match characters.len() > MOST_CHARACTERS {
@@ -44,14 +45,10 @@ impl Excerpt {
 }
 
 /// Returns a character that takes one column and does not control the terminal.
-fn visible(c: char) -> char {
-    let hidden = matches!(
-        c,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
-    );
+fn in_one_column(c: char) -> char {
     match c {
         '\t' => ' ',
-        _ if c.is_control() || hidden => '\u{fffd}',
+        _ if is_hidden(c) => '\u{fffd}',
         _ => c,
     }
 }

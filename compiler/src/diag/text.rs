@@ -1,7 +1,7 @@
 //! The text of diagnostics, in the form of rustc's messages.
 
-use super::{Code, Diagnostic, Diagnostics, Severity};
-use std::{borrow::Cow, collections::HashSet, fmt};
+use super::{Code, Diagnostic, Diagnostics, Severity, visible::visible};
+use std::{collections::HashSet, fmt};
 
 /// The most places that are printed for one kind of warning.
 const MOST_PLACES: usize = 3;
@@ -25,8 +25,9 @@ pub enum Colors {
     Ansi,
 }
 
-/// Diagnostics as text. Warnings of one kind share an entry, which has their number and the first
-/// places; errors follow, one entry each. An entry that would repeat another is left out.
+/// Diagnostics as text. Warnings with one code share an entry, which has their number and the first
+/// places. So do errors with one code and one message, which follow. An entry that would repeat
+/// another is left out.
 #[derive(Clone, Copy)]
 pub struct Text<'d> {
     diagnostics: &'d [Diagnostic],
@@ -34,7 +35,7 @@ pub struct Text<'d> {
     is_strict: bool,
 }
 
-/// The diagnostics of one entry: an error, or warnings with the same code.
+/// The diagnostics of one entry.
 struct Entry<'d> {
     first: &'d Diagnostic,
     more: Vec<&'d Diagnostic>,
@@ -68,6 +69,27 @@ impl<'d> Text<'d> {
         self.entries().into_iter().map(line).collect()
     }
 
+    /// Returns the numbers of errors and warnings in words, if there are several diagnostics.
+    pub fn count(&self) -> Option<String> {
+        let entries = self.entries();
+        let count = |is_error: bool, word: &str| {
+            let of = entries.iter().filter(|entry| self.is_error(entry) == is_error);
+            match of.map(|entry| 1 + entry.more.len()).sum() {
+                0 => None,
+                1 => Some(format!("one {word}")),
+                count => Some(format!("{count} {word}s")),
+            }
+        };
+        let counts = [count(true, "error"), count(false, "warning")];
+        let is_one = matches!(&*entries, [entry] if entry.more.is_empty());
+        (!is_one).then(|| counts.into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    }
+
+    /// Returns whether an entry is printed as an error.
+    fn is_error(&self, entry: &Entry<'_>) -> bool {
+        entry.first.is_error() || self.is_strict && entry.first.code.is_invalidity()
+    }
+
     /// Returns the entries, warnings first.
     fn entries(&self) -> Vec<Entry<'d>> {
         // Several stages may report the same diagnostic at the same location.
@@ -77,11 +99,10 @@ impl<'d> Text<'d> {
             if !said.insert(diagnostic.to_string()) {
                 continue;
             }
-            let alike = warnings.iter_mut().find(|entry| entry.first.code == diagnostic.code);
-            match (diagnostic.severity, alike) {
-                (Severity::Error, _) => errors.push(Entry::of(diagnostic)),
-                (Severity::Warning, Some(entry)) => entry.more.push(diagnostic),
-                (Severity::Warning, None) => warnings.push(Entry::of(diagnostic)),
+            let entries = if diagnostic.is_error() { &mut errors } else { &mut warnings };
+            match entries.iter_mut().find(|entry| entry.includes(diagnostic)) {
+                Some(entry) => entry.more.push(diagnostic),
+                None => entries.push(Entry::of(diagnostic)),
             }
         }
         warnings.into_iter().chain(errors).collect()
@@ -98,8 +119,10 @@ impl fmt::Display for Text<'_> {
             if written > MOST_BYTES {
                 return write!(f, "… and {} more", entries.len() - i);
             }
-            let violates = self.is_strict && entry.first.code.is_invalidity();
-            let severity = if violates { Severity::Error } else { entry.first.severity };
+            let severity = match self.is_error(entry) {
+                true => Severity::Error,
+                false => Severity::Warning,
+            };
             let mut text = String::new();
             entry.write(severity, self.colors, &mut text)?;
             f.write_str(&text)?;
@@ -109,14 +132,15 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Cuts a text that is too long, and says by how much.
-fn cut(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MOST_CHARACTERS) {
-        None => text.into(),
-        Some((end, _)) => {
-            let (text, rest) = text.split_at(end);
-            format!("{text}… ({} more characters)", rest.chars().count()).into()
-        }
+/// Cuts a text that is too long, and says by how much. Escapes invisible characters in each line.
+fn cut(text: &str) -> String {
+    let end = text.char_indices().nth(MOST_CHARACTERS).map(|(end, _)| end);
+    let (text, rest) = text.split_at(end.unwrap_or(text.len()));
+    let lines: Vec<_> = text.split('\n').map(visible).collect();
+    let shown = lines.join("\n");
+    match rest.chars().count() {
+        0 => shown,
+        more => format!("{shown}… ({more} more characters)"),
     }
 }
 
@@ -128,6 +152,16 @@ pub(super) fn one(diagnostic: &Diagnostic, f: &mut fmt::Formatter<'_>) -> fmt::R
 impl<'d> Entry<'d> {
     fn of(first: &'d Diagnostic) -> Entry<'d> {
         Entry { first, more: Vec::new() }
+    }
+
+    /// Returns whether a diagnostic is of the kind of this entry.
+    fn includes(&self, other: &Diagnostic) -> bool {
+        let is_alike = |other: &Diagnostic| {
+            let first = self.first;
+            (&first.message, &first.notes, &first.help)
+                == (&other.message, &other.notes, &other.help)
+        };
+        self.first.code == other.code && (!other.is_error() || is_alike(other))
     }
 
     /// Returns the message, and the number of diagnostics if there are several.
@@ -238,6 +272,26 @@ mod tests {
         assert_eq!(all.to_string(), text);
         assert!(all.text().strict().to_string().starts_with("error[E0108]: a is"));
         assert_eq!(all.text().lines()[0], "a: a is too early (first of 4) [E0108]");
+    }
+
+    #[test]
+    fn equal_errors_share_an_entry_and_all_are_counted() {
+        let error = |operator: &str, node: &str| {
+            Diagnostic::new(Code::UnknownOperator, format!("no {operator}")).within(node)
+        };
+        let all = Diagnostics(vec![
+            error("Foo", "a"),
+            unsorted("b"),
+            error("Foo", "c"),
+            error("Bar", "d"),
+        ]);
+        let text = "warning[E0108]: b is too early\n  --> b\n\n\
+            error[E0111]: no Foo (first of 2)\n  --> a\n  ::: c\n\n\
+            error[E0111]: no Bar\n  --> d";
+        assert_eq!(all.to_string(), text);
+        let counts = [all.text(), all.text().strict()].map(|text| text.count());
+        assert_eq!(counts, [Some("3 errors and one warning".into()), Some("4 errors".into())]);
+        assert_eq!(Diagnostics(vec![unsorted("b")]).text().count(), None);
     }
 
     #[test]
