@@ -9,11 +9,15 @@ use onnxc::{
     byte_count::grouped,
     diag::quoted,
     domain,
-    emit::{ArenaIn, Style},
+    emit::{self, ArenaIn, Style, WeightsIn},
     ir::{Domain, Graph, Node, NodeId},
     plan::{Moment, Place, Plan, Port},
 };
-use std::{cmp::Reverse, collections::BTreeMap};
+use onnxc_runtime::arena::Trailer;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 /// The facts about a model.
 pub struct Facts<'a> {
@@ -23,6 +27,8 @@ pub struct Facts<'a> {
     pub plan: &'a Plan,
     /// Where the arena is.
     pub arena: ArenaIn,
+    /// The size of the weights in the program, in bytes.
+    pub stored_weights: usize,
     /// The operators, with their numbers before and after the passes.
     pub operators: Vec<(String, [usize; 2])>,
     /// The number of parameters.
@@ -30,7 +36,7 @@ pub struct Facts<'a> {
     /// The weights by element type.
     pub weights: Vec<(String, WeightBytes)>,
     /// The plans, with their names: that of inference and those of training.
-    pub plans: Vec<(&'static str, &'a Plan)>,
+    pub plans: Vec<(&'a str, &'a Plan)>,
     /// The step at which the arena is fullest.
     pub fullest: Option<Fullest>,
     /// The costs of nodes, the costliest first.
@@ -69,9 +75,9 @@ impl<'a> Facts<'a> {
         let unfused = unfused(&analysis.optimized).into_iter();
         let heap = heap_buffers(plan).into_iter();
         let mut facts = Facts {
-            name: style.name,
             plan,
             arena: style.arena,
+            stored_weights: stored_weights(analysis, &style),
             operators: operators(analysis),
             parameters: parameters(plan),
             weights: by_type(&analysis.plans)
@@ -84,11 +90,12 @@ impl<'a> Facts<'a> {
             sizes: free_sizes(plan),
             fused,
             gone,
-            unfused: unfused.map(|(node, reason)| (node.location(), reason)).collect(),
+            unfused: counted(unfused.map(|(node, reason)| (node.location(), reason))),
             heap: heap
                 .map(|(buffer, reason)| (buffer.name.clone(), buffer_type(buffer), reason))
                 .collect(),
             budget: Vec::new(),
+            name: style.name,
         };
         facts.budget = facts.uses(budget);
         facts
@@ -125,7 +132,7 @@ impl<'a> Facts<'a> {
     fn uses(&self, budget: Budget) -> Vec<Use> {
         let flash = budget.flash.map(|limit| Use {
             memory: "flash",
-            used: Some(self.plan.weight_bytes),
+            used: Some(self.stored_weights),
             limit,
             tightest: largest_weight(self.plan),
         });
@@ -140,6 +147,30 @@ impl<'a> Facts<'a> {
         });
         flash.into_iter().chain(ram).collect()
     }
+}
+
+/// Counts equal entries, as those of a node that several branches contain.
+fn counted(entries: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let mut counts: Vec<((String, String), usize)> = Vec::new();
+    let mut places = HashMap::new();
+    for entry in entries {
+        let place = *places.entry(entry.clone()).or_insert(counts.len());
+        match counts.get_mut(place) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((entry, 1)),
+        }
+    }
+    let text = |((node, reason), count): ((String, String), usize)| match count {
+        1 => (node, reason),
+        _ => (node, format!("{reason} ({count} times)")),
+    };
+    counts.into_iter().map(text).collect()
+}
+
+/// Returns the size of the weights, with the trailer of a weights file.
+fn stored_weights(analysis: &Analysis, style: &Style) -> usize {
+    let is_file = style.weights != WeightsIn::Module && emit::has_weights(&analysis.plans);
+    analysis.plans.infer().weight_bytes + if is_file { Trailer::BYTES } else { 0 }
 }
 
 /// Describes the largest weight.
@@ -159,12 +190,12 @@ pub fn buffer_type(buffer: &onnxc::plan::Buffer) -> String {
     format!("{}[{}]", buffer.dtype, sizes.join(", "))
 }
 
-fn plans(analysis: &Analysis) -> Vec<(&'static str, &Plan)> {
+fn plans(analysis: &Analysis) -> Vec<(&str, &Plan)> {
     let infer = [("infer", analysis.plans.infer())].into_iter();
-    let training = analysis.plans.training().into_iter();
-    infer
-        .chain(training.flat_map(|all| all.steps.iter().map(|step| ("step", &step.plan))))
-        .collect()
+    let steps = analysis.plans.training().map_or(&[][..], |all| &all.steps);
+    let is_one = steps.len() == 1;
+    let named = steps.iter().map(|step| (if is_one { "step" } else { &*step.name }, &step.plan));
+    infer.chain(named).collect()
 }
 
 fn operators(analysis: &Analysis) -> Vec<(String, [usize; 2])> {

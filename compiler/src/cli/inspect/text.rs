@@ -4,7 +4,11 @@ use super::{
     budget::Use,
     facts::{Facts, Fullest, buffer_type},
 };
-use onnxc::{byte_count::grouped, diag::quoted, emit::ArenaIn};
+use onnxc::{
+    byte_count::grouped,
+    diag::{quoted, visible},
+    emit::ArenaIn,
+};
 use std::fmt::Write;
 
 /// The number of nodes, buffers and reasons that are listed.
@@ -33,8 +37,8 @@ fn head(facts: &Facts<'_>) -> String {
     let mut text = format!("{}: ONNX IR version {}", facts.name, info.ir_version);
     let sets = facts.operator_sets().join(", ");
     let producer = if info.producer.is_empty() { "" } else { ", written by " };
-    _ = writeln!(text, ", operator sets {sets}{producer}{}", info.producer);
-    text
+    _ = write!(text, ", operator sets {sets}{producer}{}", info.producer);
+    format!("{}\n", visible(&text))
 }
 
 fn interface(facts: &Facts<'_>) -> String {
@@ -195,7 +199,7 @@ fn more(count: usize) -> Option<String> {
 }
 
 fn section(title: &str, lines: &[String]) -> String {
-    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    let lines: String = lines.iter().map(|line| format!("  {}\n", visible(line))).collect();
     format!("{title}\n{lines}")
 }
 
