@@ -62,7 +62,7 @@ fn a_missing_weights_file_is_reported_once() {
         <float[2] a = ["location": "w"], float[2] b = ["location": "w"],
         float[2] c = ["location": "v"]>
         { ax = Add(a, x) axb = Add(ax, b) y = Add(axb, c) }"#;
-    let message = ["`w`", "one more tensor lies in it", "`v`", "the file is missing"];
+    let message = ["`w`", "the data of 2 tensors", "`v`", "the file is missing"];
     assert_error("lost.onnxtxt", text.as_bytes(), &[], &message);
     let verdict = onnxc::Compiler::new(&onnxc::Options::default()).check_bytes(text.into());
     assert_eq!(verdict.invalid.len() + verdict.unsupported.len(), 2, "{verdict:?}");

@@ -67,7 +67,7 @@ fn a_model_is_compared_with_a_budget() {
     assert_eq!(little.status.code(), Some(1));
     let found = text(&little);
     for part in [
-        "58,304 of 50,000 bytes: 8,304 bytes too many; the largest weight, `",
+        "58,328 of 50,000 bytes: 8,328 bytes too many; the largest weight, `",
         "18,688 of 16,384 bytes: 2,304 bytes too many; the arena is fullest at `node_relu_1: ",
     ] {
         assert!(found.contains(part), "`{part}` is missing in\n{found}");

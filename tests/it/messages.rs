@@ -38,7 +38,7 @@ const RELU: &str = "relu (float[batch_size, 4] image) => (float[batch_size, 4] y
 /// Files that are no models.
 fn foreign_files() -> Vec<Case> {
     let safetensors = [&14u64.to_le_bytes()[..], b"{\"w\":{\"a\":1}}  "].concat();
-    let cases: [(&str, &str, &[u8]); 17] = [
+    let cases: [(&str, &str, &[u8]); 19] = [
         ("empty", "empty.onnx", b""),
         ("gzip", "model.onnx.gz", b"\x1f\x8b\x08\0\0\0\0\0"),
         ("zip", "model.zip", b"PK\x03\x04\x14\0model.onnx"),
@@ -60,6 +60,8 @@ fn foreign_files() -> Vec<Case> {
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
         ),
         ("notes", "notes.txt", b"Buy milk.\n"),
+        ("utf16", "model.onnxtxt", b"\xff\xfe<\0i\0r\0_\0"),
+        ("single_tensor", "input_0.pb", b"\x08\x01\x10\x01\x4a\x04\0\0\x80\x3f"),
     ];
     cases.into_iter().map(|(name, file, bytes)| case(name, file, &[(file, bytes)])).collect()
 }
@@ -73,7 +75,10 @@ fn wrong_names() -> Vec<Case> {
         relu("missing_output_folder", "model.onnxtxt -o nosuchdir/o.rs"),
         relu("missing_folder_of_optimized", "optimize model.onnxtxt -o nosuchdir/o.onnx"),
         case("folder_as_model", ".", &[]),
+        case("folder_of_model", ".", &[("cnn.onnx", b"")]),
+        case("folder_of_saved_model", "saved", &[("saved/saved_model.pb", b"\x08\x01\x12\0")]),
         relu("unknown_dimension", "model.onnxtxt --dim batch_sice=1"),
+        relu("abbreviated_dimension", "model.onnxtxt --dim batch=1"),
         relu("unknown_pass", "model.onnxtxt --print-after fuze"),
         relu("unknown_option", "model.onnxtxt --optimise size"),
         case("misspelled_command", "inspekt", &[]),
@@ -136,6 +141,38 @@ fn faulty_models() -> Vec<Case> {
             {\n    c = Conv (image, w)\n    r = Relu (c)\n    \
             p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)\n    \
             f = Flatten (p)\n    y = MatMul (f, weight)\n}",
+        ),
+        model(
+            "missing_folder_of_weights",
+            "model.onnxtxt -o nosuchdir/o.rs",
+            "g (float[2] x) => (float[2] y)\n<float[2] w = {1, 2}> { y = Mul (x, w) }",
+        ),
+        model(
+            "misspelled_values",
+            COMPILE,
+            "g (float[2] image) => (float[2] logits)\n\
+             { hidden = Relu (imgae) logit = Exp (hiden) }",
+        ),
+        model(
+            "repeated_operator",
+            COMPILE,
+            "g (float[2] x) => (y)\n{ a = Foo (x) b = Foo (a) c = Bar (b) y = Foo (c) }",
+        ),
+        model(
+            "constant_index",
+            COMPILE,
+            "g (float[10, 2] table) => (y)\n<int64 i = {99}> { y = Gather (table, i) }",
+        ),
+        model(
+            "large_window",
+            "model.onnxtxt --deny-warnings",
+            "g (float[1, 1, 2, 2] x, float[1, 1, 3, 3] w) => (y)\n{ y = Conv (x, w) }",
+        ),
+        model("squeezed_sizes", COMPILE, "g (float[n, 3, 1] x) => (y)\n{ y = Squeeze (x) }"),
+        model(
+            "unknown_rank",
+            COMPILE,
+            "g (float[n] x, int64[r] sizes) => (y)\n{ y = Reshape (x, sizes) }",
         ),
         model("unknown_operator", COMPILE, "g (float[2] x) => (float[2] y)\n{ y = Sofmax (x) }"),
         model(
@@ -298,7 +335,10 @@ fn messages_are_those_that_are_checked_in() {
     for Case { name, arguments, files } in cases() {
         let directory = scratch(&format!("message_{name}"));
         for (file, bytes) in files {
-            fs::write(directory.join(file), bytes).expect("the scratch directory is writable");
+            let path = directory.join(file);
+            let folder = path.parent().expect("a file is in a folder");
+            fs::create_dir_all(folder).expect("the scratch directory is writable");
+            fs::write(path, bytes).expect("the scratch directory is writable");
         }
         let mut command = onnxc();
         command.current_dir(&directory).args(arguments.split(' '));

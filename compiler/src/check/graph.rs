@@ -223,7 +223,16 @@ fn missing(cx: &mut Context<'_>, unit: Unit<'_, '_>, name: &str, scope: &Scope<'
             "add it as an input or an initializer, or correct the name"
         }
     };
-    cx.fault_with(Code::UndefinedValue, message, help);
+    let near = near_name(cx, name, scope);
+    cx.fault_with(Code::UndefinedValue, message, near.as_deref().unwrap_or(help));
+}
+
+/// Returns the help for a misspelled name.
+fn near_name(cx: &Context<'_>, name: &str, scope: &Scope<'_, '_>) -> Option<String> {
+    /// The search is slow in a large graph, and many missing names are rarely misspelled ones.
+    const MOST_ERRORS: usize = 20;
+    let near = (cx.count() < MOST_ERRORS).then(|| scope.nearest(name)).flatten()?;
+    Some(format!("did you mean {}?", quoted(near)))
 }
 
 fn algorithm_defines(info: &TrainingInfoProto, name: &str) -> bool {
@@ -266,13 +275,15 @@ fn output(cx: &mut Context<'_>, output: &ValueInfoProto, scope: &Scope<'_, '_>) 
     if name.is_empty() {
         cx.fault(Code::MissingField, "the output has no name");
     } else if !is_defined {
-        let help = if scope.sees(name) {
-            "the enclosing graph defines it: put an `Identity` node in between"
-        } else {
-            "correct the name, or add the node that makes it"
+        let help = match near_name(cx, name, scope) {
+            _ if scope.sees(name) => {
+                "the enclosing graph defines it: put an `Identity` node in between".to_owned()
+            }
+            Some(near) => near,
+            None => "correct the name, or add the node that makes it".to_owned(),
         };
         let message = format!("nothing in the graph defines its output {}", quoted(name));
-        cx.fault_with(Code::UndefinedOutput, message, help);
+        cx.fault_with(Code::UndefinedOutput, message, &help);
     }
     if output.r#type.is_some() {
         types::declared(cx, output);

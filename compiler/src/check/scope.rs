@@ -1,7 +1,8 @@
 //! The names that are visible in a graph.
 
+use crate::ident;
 use onnxc_proto::NodeProto;
-use std::{cell::OnceCell, collections::HashMap};
+use std::{cell::OnceCell, collections::HashMap, iter};
 
 /// The names that a graph defines, within the scopes of outer graphs.
 pub(super) struct Scope<'s, 'p> {
@@ -85,6 +86,14 @@ impl<'s, 'p> Scope<'s, 'p> {
         });
         let here = makers.get(name).map(|&i| (i, true));
         here.or_else(|| self.outer?.maker(name).map(|(i, _)| (i, false)))
+    }
+
+    /// Returns the most similar of the names that this graph and the outer ones define so far.
+    pub fn nearest(&self, name: &str) -> Option<&'p str> {
+        let scopes = iter::successors(Some(self), |scope| scope.outer);
+        let defined = scopes.flat_map(|scope| &scope.names);
+        let defined = defined.filter(|(_, definition)| **definition != Definition::Missing);
+        ident::nearest(name, defined.map(|(name, _)| *name))
     }
 
     /// Returns the definition of a name, and whether it is in this graph.

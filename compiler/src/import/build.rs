@@ -5,7 +5,6 @@ use super::{
     context::{Given, GraphBuilder, Imported, Opsets, Scope, entries, entry, name, place},
     custom_bindings::operator,
     decode::not_a_model,
-    diagnostics,
     operand_types::check_operand_types,
     settings::{Settings, Zeros},
     tensor::{sparse, tensor},
@@ -49,7 +48,7 @@ pub fn graph(
         }
         // An error in the model's graph is an error in the training graphs, too.
         Err(more) => {
-            found.extend(diagnostics::merge_external_data_errors(more.0));
+            found.extend(more.0);
             Err(Diagnostics(found))
         }
     }
@@ -69,7 +68,8 @@ fn model(
     builder.body(main, &opsets);
     builder.unused_bindings();
     builder.unused(main).into_iter().for_each(|diagnostic| builder.found.push(diagnostic));
-    let warnings = builder.found.within(|| place(main)).finish()?;
+    let warnings = builder.found.within(|| place(main)).finish();
+    let warnings = warnings.map_err(|found| builder.files.merge_errors(found))?;
     Ok(Imported { graph: builder.graph, files: builder.files.into_read(), warnings })
 }
 

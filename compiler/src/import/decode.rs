@@ -2,13 +2,13 @@
 
 use super::{
     foreign::{self, Foreign},
-    text,
+    text, types,
 };
 use crate::{
     diag::{Code, Diagnostic},
     file,
 };
-use onnxc_proto::{Bytes, ModelProto, decode_model};
+use onnxc_proto::{Bytes, Message, ModelProto, TensorProto, decode_model};
 
 /// Decodes a model file, in the binary format or in ONNX's textual syntax.
 ///
@@ -17,6 +17,7 @@ use onnxc_proto::{Bytes, ModelProto, decode_model};
 /// Returns an error if the bytes are empty, cut short, of another format or nested too deeply, if
 /// text is not UTF-8 or not in ONNX's syntax, or if the model has no graph.
 pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).map_or(bytes.clone(), |b| bytes.slice_ref(b));
     if bytes.is_empty() {
         return Err(not_a_model("the file is empty")
             .help("export or download it again: the program that wrote it may have been stopped"));
@@ -38,7 +39,11 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     }
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
     let is_printable = bytes.iter().take(256).all(printable);
-    let proto = decode_model(bytes).map_err(|error| {
+    let proto = decode_model(bytes.clone()).map_err(|error| {
+        if is_tensor(bytes) {
+            return not_a_model("the file is a single tensor (`TensorProto`), such as test data")
+                .help("name the `.onnx` file of the model");
+        }
         let error = error.to_string();
         if error.contains("recursion limit") {
             let message = "messages lie inside each other more than 100 deep";
@@ -58,6 +63,21 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     Ok(proto)
 }
 
+/// The UTF-8 byte order mark, which some editors write at the start of a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Returns whether a file is a tensor with data.
+fn is_tensor(bytes: Bytes) -> bool {
+    TensorProto::decode(bytes).is_ok_and(|tensor| {
+        let has_data = tensor.raw_data.is_some()
+            || !tensor.float_data.is_empty()
+            || !tensor.int32_data.is_empty()
+            || !tensor.int64_data.is_empty()
+            || !tensor.string_data.is_empty();
+        has_data && tensor.data_type.is_some_and(|code| types::dtype(code).is_ok())
+    })
+}
+
 /// Returns whether a model is text: after white space and comments comes `<`, which starts the list
 /// of operator sets. No binary message starts with any of these characters.
 fn is_text(bytes: &[u8]) -> bool {
@@ -72,4 +92,28 @@ fn is_text(bytes: &[u8]) -> bool {
 /// The diagnostic for bytes or messages that are not a model.
 pub(super) fn not_a_model(reason: &str) -> Diagnostic {
     Diagnostic::new(Code::NotAModel, format!("this is not an ONNX model: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        let text = "\u{feff}<ir_version: 10, opset_import: [\"\" : 21]> g () => () {}";
+        let model = decode(text.into()).expect("the text is a model");
+        assert_eq!(model.ir_version, Some(10));
+    }
+
+    #[test]
+    fn a_tensor_is_named() {
+        let tensor = TensorProto {
+            dims: vec![1],
+            data_type: Some(1),
+            raw_data: Some(Bytes::from_static(&[0; 4])),
+            ..TensorProto::default()
+        };
+        let error = decode(tensor.encode_to_vec().into()).expect_err("a tensor is no model");
+        assert!(error.message.contains("`TensorProto`"), "{}", error.message);
+    }
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     check,
-    diag::{Code, Diagnostic, Diagnostics, Result},
+    diag::{Diagnostic, Diagnostics, Result},
 };
 use onnxc_proto::NodeProto;
-use std::{collections::HashMap, mem};
+use std::mem;
 
 /// Diagnostics, in the order in which they were found.
 #[derive(Default)]
@@ -83,28 +83,4 @@ impl Found {
         let all = mem::take(&mut self.0).into_iter().map(|found| found.diagnostic);
         Diagnostics(all.collect()).into_warnings()
     }
-}
-
-/// Merges the diagnostics about the same external file: one is kept, with the number of other
-/// tensors in the file.
-pub(super) fn merge_external_data_errors(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
-    let mut faults: HashMap<(String, Option<String>), usize> = HashMap::new();
-    for diagnostic in found {
-        let last = (diagnostic.message.clone(), diagnostic.at.last().cloned());
-        let fault = (diagnostic.code == Code::BadExternalData).then_some(last);
-        match fault.as_ref().and_then(|fault| faults.get(fault).copied()) {
-            Some(first) => kept[first].1 += 1,
-            None => {
-                faults.extend(fault.map(|fault| (fault, kept.len())));
-                kept.push((diagnostic, 0));
-            }
-        }
-    }
-    let noted = |(diagnostic, more): (Diagnostic, usize)| match more {
-        0 => diagnostic,
-        1 => diagnostic.note("one more tensor lies in it"),
-        _ => diagnostic.note(format!("{more} more tensors lie in it")),
-    };
-    kept.into_iter().map(noted).collect()
 }

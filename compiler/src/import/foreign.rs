@@ -108,6 +108,9 @@ fn pickle(bytes: &[u8]) -> Option<Foreign> {
 
 /// Returns the format of a text.
 fn text(bytes: &[u8]) -> Option<Foreign> {
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Some(Foreign { format: "text in UTF-16", help: "save it in UTF-8" });
+    }
     let start = bytes.trim_ascii_start();
     let is = |head: &str| {
         let found = start.get(..head.len());
@@ -165,6 +168,7 @@ mod tests {
             (b"PK\x03\x04..model.onnx", "a ZIP archive"),
             (b"\x80\x02}q\0.", "a Python pickle, such as PyTorch writes"),
             (b"\n<!DOCTYPE html>\n", "a web page"),
+            (b"\xff\xfe<\0", "text in UTF-16"),
             (b"{\n \"architectures\": []}", "a JSON document"),
             (&safetensors, "a safetensors file"),
             (b"\x08\x01\x12\x09\x0a\x07\x22\x05serve", "a SavedModel of TensorFlow"),

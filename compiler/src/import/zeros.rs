@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
-    ir::Graph,
+    ir::{Graph, Node, ValueId},
+    ty::TensorType,
 };
 use onnxc_proto::{
     GraphProto, ValueInfoProto, tensor_shape_proto::dimension::Value as DimValue, type_proto::Value,
@@ -46,25 +47,48 @@ pub(super) fn import(
     Ok(imported)
 }
 
-/// Adds a warning if sizes of 0 in the settings leave a model that computes nothing.
+/// Adds a warning if the model computes nothing, which sizes of 0 in the settings or a node cause.
 fn warn(proto: &GraphProto, settings: &Settings, mut imported: Imported) -> Imported {
+    if !is_empty(&imported.graph) {
+        return imported;
+    }
+    let warning = Diagnostic::warning(Code::EmptyOutputs, "every output of the model is empty");
     let zeros = settings.dims.iter().filter(|(_, size)| **size == Size::Fixed(0));
     let zeros: Vec<_> = zeros.map(|(name, _)| format!("`--dim {name}=0`")).collect();
-    if !zeros.is_empty() && is_empty(&imported.graph) {
-        let warning = Diagnostic::warning(Code::EmptyOutputs, "every output of the model is empty")
+    let warning = match (zeros.is_empty(), emptying_node(&imported.graph)) {
+        (false, _) => warning
             .note(format!("the size 0 is that of {}", zeros.join(", ")))
-            .help("give the size that the model runs with, or leave it out to keep it free");
-        imported.warnings.push(warning.within(place(proto)));
-    }
+            .help("give the size that the model runs with, or leave it out to keep it free"),
+        (true, Some(node)) => warning
+            .note("the inputs of this node have elements, and its output has none")
+            .help("correct its attributes, or the sizes of the model's inputs")
+            .within(node.location()),
+        (true, None) => return imported,
+    };
+    imported.warnings.push(warning.within(place(proto)));
     imported
+}
+
+/// Returns the first node that makes an empty output of inputs that have elements.
+fn emptying_node(graph: &Graph) -> Option<&Node> {
+    let is_empty = |id: &ValueId| graph[*id].ty.as_tensor().is_some_and(is_empty_tensor);
+    let mut nodes = graph[graph.body].nodes.iter().map(|&id| &graph[id]);
+    nodes.find(|node| {
+        let mut inputs = node.inputs.iter().flatten();
+        let has_elements = !node.inputs.is_empty() && !inputs.any(is_empty);
+        has_elements && node.outputs.iter().flatten().any(is_empty)
+    })
 }
 
 /// Returns whether all outputs are empty tensors.
 fn is_empty(graph: &Graph) -> bool {
     let outputs = &graph[graph.body].outputs;
-    let is_empty = |shape: &[crate::dim::Dim]| shape.iter().any(|dim| dim.known() == Some(0));
     let mut types = outputs.iter().map(|&id| graph[id].ty.as_tensor());
-    !outputs.is_empty() && types.all(|ty| ty.is_some_and(|ty| is_empty(&ty.shape)))
+    !outputs.is_empty() && types.all(|ty| ty.is_some_and(is_empty_tensor))
+}
+
+fn is_empty_tensor(ty: &TensorType) -> bool {
+    ty.shape.iter().any(|dim| dim.known() == Some(0))
 }
 
 /// Returns the axes of an input that have the size 0, and the names of their dimensions.

@@ -79,8 +79,11 @@ fn planned(
     // Errors that follow from an input of unknown rank are not reported.
     diagnostics.finish()?;
     let mut steps = Vec::new();
+    let mut failed: HashSet<ValueId> = HashSet::new();
     for &id in &graph[graph.body].nodes {
-        diagnostics.keep(state.node(id, &mut steps));
+        if diagnostics.keep(state.node(id, &mut steps)).is_none() {
+            failed.extend(graph[id].outputs.iter().flatten().copied());
+        }
     }
     for held in &graph.interface.states {
         let Some(found) = found.remove(&held.input).flatten() else { continue };
@@ -88,12 +91,19 @@ fn planned(
         state.plan.states.extend(held);
     }
     for (i, &id) in graph[graph.body].outputs.iter().enumerate() {
-        if graph.interface.keeps(i) {
+        // An error of a node is not reported again for its outputs.
+        if graph.interface.keeps(i) || failed.contains(&id) {
             continue;
         }
         // The value may have another name than the output.
         let name = graph.info.outputs.get(i).unwrap_or(&graph[id].name).clone();
-        if let Some(port) = diagnostics.keep(state.output(&name, id, &mut steps)) {
+        let port = state.output(&name, id, &mut steps).map_err(|diagnostic| {
+            graph
+                .producer(id)
+                .iter()
+                .fold(diagnostic, |diagnostic, node| diagnostic.within(node.location()))
+        });
+        if let Some(port) = diagnostics.keep(port) {
             state.returned.insert(port.operand.buffer);
             state.plan.outputs.push(port);
         }

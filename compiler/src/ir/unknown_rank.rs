@@ -24,12 +24,18 @@ impl Graph {
             let (name, node) = (quoted(name), node.location());
             diagnostic = diagnostic.note(format!("it follows from {name}, the output of {node}"));
         }
+        let output = &self[id].name;
+        // A `Squeeze` whose sizes decide which axes it removes has become a branch, too.
+        let is_branch = node.op.label() == node.op.name();
         diagnostic.help(if !node.regions.is_empty() {
+            let (cause, decides) = match is_branch {
+                true => ("the branches differ in their number of axes", "what decides the branch"),
+                false => ("the sizes decide how many axes are removed", "those that may be 1"),
+            };
             format!(
-                "the branches differ in their number of axes: declare that of the output, as in \
-                 `--shape {}=SIZE,…`, so that a branch with another number returns an error, or \
-                 fix what decides the branch: `--dim NAME=N` or `--const NAME=VALUE`",
-                self[id].name
+                "{cause}: declare the axes of the output, as in `--shape {output}=SIZE,…`, so \
+                 that another number of axes is an error of the run, or fix {decides}: \
+                 `--dim NAME=N` or `--const NAME=VALUE`"
             )
         } else if node.op.count_for_rank(1, 0).or(node.op.count_for_rank(0, 1)).is_some() {
             // The sizes decide for a `Squeeze` without a list.

@@ -70,6 +70,22 @@ impl Gather {
     }
 }
 
+/// Requires indices to be inside `axis` of input 0, which has this size.
+fn require_inside(cx: &mut Infer<'_>, size: &Dim, axis: usize, indices: &[i64]) -> Inferred<()> {
+    let needed = |&i: &i64| if i < 0 { i.saturating_neg() } else { i.saturating_add(1) };
+    let Some(&index) = indices.iter().max_by_key(|&i| needed(i)) else { return Ok(()) };
+    let needed = needed(&index);
+    match size.known() {
+        Some(size) if size < needed => {
+            let message = format!(
+                "the index {index} is outside axis {axis} of input 0, whose size is {size}"
+            );
+            Err(cx.diagnostic(Code::ShapeMismatch, message))
+        }
+        _ => cx.require_at_least(size, &needed.into(), "an index is out of bounds"),
+    }
+}
+
 impl Op for Gather {
     fn name(&self) -> &'static str {
         "Gather"
@@ -83,10 +99,7 @@ impl Op for Gather {
         let (x, indices) = (cx.of(0, ANY)?, cx.of(1, INDICES)?);
         let axis = cx.axis("axis", self.axis, x.rank())?;
         if let Some(known) = cx.ints(1) {
-            let needed =
-                known.iter().map(|&i| if i < 0 { i.saturating_neg() } else { i.saturating_add(1) });
-            let needed = Dim::from(needed.max().unwrap_or(0));
-            cx.require_at_least(&x.shape[axis], &needed, "an index is out of bounds")?;
+            require_inside(cx, &x.shape[axis], axis, &known)?;
             if let Some(elements) = cx.known(0) {
                 let len = i64::try_from(elements.len()).unwrap_or(i64::MAX);
                 let position = |&i: &i64| usize::try_from(if i < 0 { i + len } else { i }).ok();
@@ -357,7 +370,7 @@ mod tests {
         check(gather(-2), &[x(), indices], 1, "float[n, n, 7, 4]");
         check(gather(1), &[x(), Given::Ints(vec![2, 0])], 1, "float[n, 2, 4]");
         check(gather(0), &[x(), Given::Ints(vec![i64::MIN, i64::MAX])], 1, "float[2, 3, 4]");
-        let expected = "an index is out of bounds: 3 is less than 4";
+        let expected = "the index -4 is outside axis 1 of input 0, whose size is 3";
         check(gather(1), &[x(), Given::Ints(vec![0, -4])], 1, expected);
         let sizes = Given::Sizes(vec![n(), 3.into(), n() * 2]);
         check(gather(0), &[sizes, Given::Ints(vec![-1, 0])], 1, "int64[2] = [2 * n, n]");

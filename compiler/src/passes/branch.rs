@@ -118,11 +118,11 @@ impl Branches {
                 [cx.todo(from), vec![Todo::Results(id, from)], rest.to_vec()].concat()
             };
             let todo: Vec<Vec<Todo>> = node.regions.iter().map(todo).collect();
-            return self.split(cx, &node.name, cond, &todo, into, outputs);
+            return self.split(cx, node, cond, &todo, into, outputs);
         }
         let names: Vec<Option<String>> =
             node.outputs.iter().map(|id| id.map(|id| old[id].name.clone())).collect();
-        let made = add(cx, &node.name, cond, regions, &names, into);
+        let made = add(cx, node, cond, regions, &names, into);
         cx.stand_for(id, &made);
         Next::Done
     }
@@ -135,7 +135,7 @@ impl Branches {
     fn split(
         &self,
         cx: &mut Rewrite<'_>,
-        name: &str,
+        node: &Node,
         cond: ValueId,
         todo: &[Vec<Todo>],
         into: RegionId,
@@ -145,12 +145,12 @@ impl Branches {
         self.depth.update(|depth| depth + 1);
         self.total.update(|total| total + 1);
         for (i, todo) in todo.iter().enumerate() {
-            regions.push(self.branch(cx, cond, i == 0, todo, name, outputs));
+            regions.push(self.branch(cx, cond, i == 0, todo, &node.name, outputs));
         }
         self.depth.update(|depth| depth - 1);
         let names: Vec<Option<String>> =
             outputs.iter().map(|&id| Some(cx.old[id].name.clone())).collect();
-        let made = add(cx, name, cond, regions, &names, into);
+        let made = add(cx, node, cond, regions, &names, into);
         Next::Finished(made.into_iter().flatten().collect())
     }
 
@@ -231,7 +231,7 @@ impl Branches {
         let name = format!("{} is 1", node.name);
         let Ok(cond) = cx.new.add(into, &name, holds, &[]) else { return Next::Copy };
         let todo = [&[Todo::Node(id)], rest].concat();
-        self.split(cx, &node.name, cond, &[todo.clone(), todo], into, outputs)
+        self.split(cx, node, cond, &[todo.clone(), todo], into, outputs)
     }
 }
 
@@ -272,19 +272,24 @@ fn inline(cx: &mut Rewrite<'_>, id: NodeId, region: RegionId, into: RegionId) ->
     Next::Done
 }
 
-/// Adds the `If` with these branches, and returns its outputs.
+/// Adds the `If` with these branches in place of `node`, and returns its outputs.
 fn add(
     cx: &mut Rewrite<'_>,
-    name: &str,
+    node: &Node,
     cond: ValueId,
     regions: Vec<RegionId>,
     names: &[Option<String>],
     into: RegionId,
 ) -> Vec<Option<ValueId>> {
-    let op = Rc::new(If);
-    let new = NewNode { name, op, inputs: vec![Some(cond)], outputs: names, regions };
+    let op = Rc::new(If { stands_for: stands_for(node) });
+    let new = NewNode { name: &node.name, op, inputs: vec![Some(cond)], outputs: names, regions };
     let id = cx.add(into, new);
     cx.new[id].outputs.clone()
+}
+
+/// Returns the operator of the model that `node` is, or that it stands for.
+fn stands_for(node: &Node) -> &'static str {
+    node.op.downcast::<If>().map_or_else(|| node.op.name(), |op| op.stands_for)
 }
 
 /// Returns whether the node squeezes every axis of size 1.

@@ -5,7 +5,7 @@ mod open;
 mod tests;
 
 use crate::{
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     file,
 };
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use onnxc_proto::TensorProto;
 use sha1_smol::Sha1;
 use std::{
     cell::{OnceCell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     io,
     path::{Component, Path, PathBuf},
     rc::Rc,
@@ -24,6 +24,15 @@ use std::{
 pub struct Files {
     directory: Option<PathBuf>,
     opened: RefCell<BTreeMap<PathBuf, Rc<Opened>>>,
+    /// The data that tensors have in each file, by the location of diagnostics about it.
+    used: RefCell<BTreeMap<String, Used>>,
+}
+
+/// The data in one file.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    tensors: usize,
+    bytes: u128,
 }
 
 /// An opened file, with the contents that it had when it was opened.
@@ -43,7 +52,7 @@ struct Place<'m> {
 impl Files {
     /// The files in the model's `directory`.
     pub fn within(directory: Option<PathBuf>) -> Files {
-        Files { directory, opened: RefCell::default() }
+        Files { directory, ..Files::default() }
     }
 
     /// No files: reading an external tensor is an error.
@@ -59,9 +68,31 @@ impl Files {
     /// The raw data of a tensor, which must be `len` bytes. It shares the memory of the file.
     pub fn read(&self, proto: &TensorProto, len: usize) -> Result<Bytes> {
         let place = Place::of(proto)?;
-        self.part(&place, len).map_err(|diagnostic| {
-            diagnostic.within(format!("external data {}", quoted(place.location)))
-        })
+        let shown = format!("external data {}", quoted(place.location));
+        let found = self.part(&place, len).map_err(|diagnostic| diagnostic.within(&shown));
+        let mut used = self.used.borrow_mut();
+        let used = used.entry(shown).or_default();
+        used.tensors += 1;
+        used.bytes += len as u128;
+        found
+    }
+
+    /// Merges the diagnostics about the same file: one is kept, with the number of tensors that
+    /// have their data there, and its bytes.
+    pub fn merge_errors(&self, mut found: Diagnostics) -> Diagnostics {
+        let (used, mut seen) = (self.used.borrow(), HashSet::new());
+        found.0.retain_mut(|diagnostic| {
+            let place = diagnostic.at.last().filter(|_| diagnostic.code == Code::BadExternalData);
+            let Some(used) = place.and_then(|place| used.get(place)) else { return true };
+            let is_first = seen.insert((diagnostic.at.last().cloned(), diagnostic.message.clone()));
+            let bytes = used.bytes;
+            diagnostic.notes.push(match used.tensors {
+                1 => format!("the data of one tensor ({bytes} bytes) lies in it"),
+                count => format!("the data of {count} tensors ({bytes} bytes) lies in it"),
+            });
+            is_first
+        });
+        found
     }
 
     fn part(&self, place: &Place<'_>, len: usize) -> Result<Bytes> {

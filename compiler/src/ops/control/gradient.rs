@@ -33,7 +33,8 @@ pub fn differentiate_if(g: &mut Gradient<'_>) -> Result {
             Ok(gradients.map(|(&x, dx)| or_zeros(tape.expr(x), dx)).collect())
         })?);
     }
-    let gradients = tape.node_around(Rc::new(If), &[g.optional(0)], captures.len(), regions);
+    let gradients =
+        tape.node_around(Rc::new(If::default()), &[g.optional(0)], captures.len(), regions);
     for (&x, dx) in captures.iter().zip(gradients) {
         g.set_capture(x, dx);
     }

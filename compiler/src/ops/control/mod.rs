@@ -20,7 +20,7 @@ pub const OPS: &[Entry] = &[
     entry("If", 1, |node| {
         node.region("then_branch")?;
         node.region("else_branch")?;
-        Ok(Rc::new(If))
+        Ok(Rc::new(If::default()))
     }),
     entry("Loop", 1, |node| {
         node.region("body")?;
@@ -31,7 +31,16 @@ pub const OPS: &[Entry] = &[
 ];
 
 /// Runs the first of two regions if input 0 is true, and the second one otherwise.
-pub struct If;
+pub struct If {
+    /// The operator of the model that the node stands for, in messages.
+    pub stands_for: &'static str,
+}
+
+impl Default for If {
+    fn default() -> If {
+        If { stands_for: "If" }
+    }
+}
 
 /// The join of the types of two branches.
 pub enum Joined {
@@ -140,6 +149,10 @@ fn with_size(ty: Type, axis: usize, size: Dim) -> Type {
 impl Op for If {
     fn name(&self) -> &'static str {
         "If"
+    }
+
+    fn label(&self) -> String {
+        self.stands_for.to_owned()
     }
 
     fn attributes(&self, a: &mut Attributes) {
