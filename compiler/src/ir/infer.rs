@@ -9,7 +9,7 @@ use crate::{
     tensor::Tensor,
     ty::{MAX_RANK, TensorType, Type},
 };
-use std::{collections::BTreeSet, ops::Range};
+use std::collections::BTreeSet;
 
 /// Types, or the reason why there are none.
 pub type Inferred<T = Vec<Type>> = Result<T, Stop>;
@@ -31,7 +31,7 @@ impl From<Diagnostic> for Stop {
 
 /// The inputs of a node, and the facts that its operator infers besides the types of the outputs.
 pub struct Infer<'a> {
-    graph: &'a Graph,
+    pub(super) graph: &'a Graph,
     inputs: &'a [Option<ValueId>],
     regions: &'a [RegionId],
     outputs: &'a [Option<String>],
@@ -194,46 +194,6 @@ impl<'a> Infer<'a> {
         }
         let message = format!("inputs {i} and {j} must have one element type, not {a} and {b}");
         Err(self.diagnostic(Code::TypeMismatch, message))
-    }
-
-    /// Returns input `i`, if it is a constant.
-    pub fn constant(&self, i: usize) -> Option<&'a Tensor> {
-        self.graph[self.value(i)?].constant.as_ref()
-    }
-
-    /// Returns the elements of input `i`, if they are known as size expressions.
-    pub fn known(&self, i: usize) -> Option<&'a [Dim]> {
-        self.graph[self.value(i)?].known.as_deref()
-    }
-
-    /// Returns the elements of input `i` as size expressions, where they are known.
-    pub fn partly(&self, i: usize) -> Option<Vec<Option<Dim>>> {
-        let value = &self.graph[self.value(i)?];
-        let all = || Some(value.known.as_ref()?.iter().cloned().map(Some).collect());
-        all().or_else(|| value.partly.clone())
-    }
-
-    /// Returns the elements of several inputs as size expressions, if all are known; the element of
-    /// an input with one element is repeated, as in broadcasting.
-    pub fn all_known(&self, inputs: Range<usize>) -> Option<Vec<Vec<Dim>>> {
-        let known: Vec<&[Dim]> = inputs.clone().map(|i| self.known(i)).collect::<Option<_>>()?;
-        // A row and a column would broadcast to a matrix.
-        let mut shapes = inputs.zip(&known).filter(|(_, known)| known.len() != 1);
-        let first = shapes.next().map(|(i, _)| self.shape(i).ok());
-        if shapes.any(|(i, _)| Some(self.shape(i).ok()) != first) {
-            return None;
-        }
-        let len = known.iter().map(|known| known.len()).find(|&len| len != 1).unwrap_or(1);
-        let broadcast = |known: &&[Dim]| match known {
-            [one] => Some(vec![one.clone(); len]),
-            all => (all.len() == len).then(|| all.to_vec()),
-        };
-        known.iter().map(broadcast).collect()
-    }
-
-    /// Returns the elements of input `i`, if they are known integers.
-    pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
-        self.graph[self.value(i)?].ints()
     }
 
     /// Returns the number of elements of input `i`, a list of axes or of sizes of axes. It must
@@ -509,7 +469,8 @@ impl<'a> Infer<'a> {
         Stop::Found(diagnostic)
     }
 
-    fn value(&self, i: usize) -> Option<ValueId> {
+    /// Returns the value that is input `i`, if it is not omitted.
+    pub(super) fn value(&self, i: usize) -> Option<ValueId> {
         self.inputs.get(i).copied().flatten()
     }
 

@@ -1,6 +1,6 @@
 //! `Constant`, `ConstantOfShape`, `EyeLike` and `Range`.
 
-use super::{Entry, entry};
+use super::{Entry, cast::Cast, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
@@ -197,19 +197,57 @@ static RANGE_SIZES: Kernel = kernel!(checked RANGE_TYPES T, constant::range_size
 
 impl Range {
     /// The number of elements, if it is known at compile time.
-    fn len(&self, cx: &Infer<'_>) -> Option<Dim> {
-        if let (Some([start]), Some([limit]), Some([delta])) =
-            (cx.known(0), cx.known(1), cx.known(2))
-        {
-            let delta = delta.known().filter(|&delta| delta != 0)?;
-            let (low, high) = if delta > 0 { (start, limit) } else { (limit, start) };
-            let distance = high.checked_sub(low)?;
-            return Some(distance.at_least(&0.into()).ceil_div(&delta.saturating_abs().into()));
+    fn len(&self, cx: &mut Infer<'_>, dtype: DType) -> Inferred<Option<Dim>> {
+        let [start, limit, delta] = [0, 1, 2].map(|i| whole_number(cx, i, dtype));
+        let (Some(start), Some(limit), Some(delta)) = (start, limit, delta) else {
+            return Ok(self.constant_len(cx));
+        };
+        let Some(delta) = delta.known().filter(|&delta| delta != 0) else { return Ok(None) };
+        let (low, high) = if delta > 0 { (&start, &limit) } else { (&limit, &start) };
+        let Some(distance) = high.checked_sub(low) else { return Ok(None) };
+        if let Some(most) = largest_exact(dtype) {
+            for bound in [start, limit] {
+                cx.require_at_least(&most.into(), &bound, "the largest whole `float`")?;
+            }
         }
+        Ok(Some(distance.at_least(&0.into()).ceil_div(&delta.saturating_abs().into())))
+    }
+
+    /// The number of elements between constants.
+    fn constant_len(&self, cx: &Infer<'_>) -> Option<Dim> {
         let number = |i| cx.constant(i)?.floats()?.first().copied();
         let len = ((number(1)? - number(0)?) / number(2)?).ceil().max(0.0);
         (len < 1e15).then_some(Dim::from(len as i64))
     }
+}
+
+/// Returns the number in input `i`, a bound of elements of type `dtype`, if it is a known whole one.
+/// Exporters cast sizes to `float` for the coordinates of a grid.
+fn whole_number(cx: &Infer<'_>, i: usize, dtype: DType) -> Option<Dim> {
+    if let Some([known]) = cx.known(i) {
+        return Some(known.clone());
+    }
+    if !matches!(dtype, DType::F32 | DType::F64) {
+        return None;
+    }
+    if let Some(constant) = cx.constant(i) {
+        let number = *constant.floats()?.first()?;
+        let is_exact = number.fract() == 0.0 && number.abs() <= f64::from(LARGEST_EXACT_F32);
+        return is_exact.then(|| (number as i64).into());
+    }
+    let cast = cx.producer(i).filter(|node| node.op.is::<Cast>())?;
+    match cx.known_elements(cast.input(0)?)? {
+        [known] => Some(known.clone()),
+        _ => None,
+    }
+}
+
+/// The number up to which `float` has every whole number: 2 to the power of 24.
+const LARGEST_EXACT_F32: i32 = 1 << 24;
+
+/// Returns the number up to which a type has every whole number, if a size may exceed it.
+fn largest_exact(dtype: DType) -> Option<i64> {
+    (dtype == DType::F32).then_some(LARGEST_EXACT_F32.into())
 }
 
 impl Op for Range {
@@ -232,7 +270,7 @@ impl Op for Range {
             let len = cx.ty(i)?.len();
             cx.require_equal(&len, &1.into(), "the number of elements of a bound and 1")?;
         }
-        let len = match self.len(cx) {
+        let len = match self.len(cx, dtype)? {
             Some(len) => len,
             None => cx.fresh_sizes([None]).remove(0),
         };
@@ -274,5 +312,41 @@ impl<'t> Expr<'t> {
     pub fn identity_matrix(self, axis: usize) -> Expr<'t> {
         let indices = self.indices(axis);
         indices.with_axis(1).equal(indices).cast_like(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Compiler, Options};
+
+    /// Returns the type of a range of `float` up to `limit`, made of the size `w`.
+    fn range(limit: &str) -> String {
+        let text = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[w] x, float f) => (y)
+            <int64 first = {{0}}, float zero = {{0}}, float half = {{0.5}}, float two = {{2}},
+             double zero64 = {{0}}, double two64 = {{2}}> {{
+                sizes = Shape (x)
+                w = Gather (sizes, first)
+                c = Cast <to = 1> (w)
+                {limit}
+            }}"
+        );
+        let graph = Compiler::new(&Options::default()).import(text.into());
+        let graph = graph.expect("the model is valid").graph;
+        graph[graph[graph.body].outputs[0]].ty.to_string()
+    }
+
+    #[test]
+    fn a_range_up_to_a_cast_size_has_as_many_elements() {
+        for (limit, ty) in [
+            ("one = Cast <to = 1> (first) y = Range (zero, c, two)", "float[(w + 1) / 2]"),
+            ("y = Range (c, zero, two)", "float[0]"),
+            ("d = Cast <to = 11> (w) y = Range (zero64, d, two64)", "double[(w + 1) / 2]"),
+            ("y = Range (zero, c, half)", "float[y_0]"),
+            ("y = Range (zero, f, two)", "float[y_0]"),
+        ] {
+            assert_eq!(range(limit), ty, "{limit}");
+        }
     }
 }

@@ -223,11 +223,8 @@ pub fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let [a, b] = given.map(|id| tensor(site.graph, id));
     let (a, b) = (a?, b?);
     let one = |id: ValueId| site.graph[id].constant.as_ref().is_some_and(|c| c.len() == 1);
-    let alike = |(a, b): (&Dim, &Dim)| a == b || [a, b].iter().any(|n| n.known() == Some(1));
-    let fit = a.rank() == b.rank()
-        && a.rank() > 2
-        && a.shape[1] == b.shape[1]
-        && a.shape.iter().zip(&b.shape).all(alike);
+    // Images of other sizes broadcast in blocks as in NCHW, also where a run tells the sizes.
+    let fit = a.rank() == b.rank() && a.rank() > 2 && a.shape[1] == b.shape[1];
     if !fit && !given.into_iter().any(one) {
         return None;
     }
