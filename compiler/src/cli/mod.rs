@@ -39,6 +39,7 @@ mod runtime;
 mod show;
 mod sources;
 mod test;
+mod tolerance;
 mod train_prep;
 mod usage;
 mod verify;

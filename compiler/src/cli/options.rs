@@ -90,9 +90,16 @@ fn possible_values(words: &'static [(&str, &str)]) -> PossibleValuesParser {
     PossibleValuesParser::new(values)
 }
 
-/// Parses a number.
+/// Parses a finite number.
 pub fn number(text: &str) -> Result<f64, &'static str> {
-    text.parse().map_err(|_| "expected a number, such as 0.001")
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or("expected a number, such as 0.001")
+}
+
+/// Parses a finite number that is not negative.
+pub fn not_negative(text: &str) -> Result<f64, &'static str> {
+    let number = number(text).ok().filter(|&number| number >= 0.0);
+    number.ok_or("expected a number, 0 or more, such as 0.001")
 }
 
 /// Parses a whole number.

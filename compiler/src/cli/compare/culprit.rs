@@ -31,7 +31,7 @@ impl<'c> Culprit<'c> {
     pub fn of(rows: &'c [Row], compiled: &'c Traced) -> Option<Culprit<'c>> {
         let made: HashMap<&str, &Name> =
             compiled.names().iter().map(|name| (name.value.as_str(), name)).collect();
-        let row = rows.iter().find(|row| row.departs)?;
+        let row = rows.iter().find(|row| row.departs())?;
         let own = *made.get(row.value.as_str())?;
         let others = before(own, &made, rows);
         let changes = |name: &&Name| !MOVES.contains(&name.operator.as_str());

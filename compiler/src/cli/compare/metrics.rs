@@ -1,6 +1,7 @@
 //! The errors of one value.
 
 use super::values::Name;
+use crate::cli::tolerance::{Tolerance, largest};
 use onnxc::{dtype::DType, tensor::Tensor};
 use serde_json::{Value, json};
 
@@ -14,6 +15,16 @@ pub struct Row {
     pub operator: String,
     /// The type of the value.
     pub ty: String,
+    /// The errors, if the elements are numbers.
+    pub errors: Option<Errors>,
+    /// The number of elements.
+    pub len: usize,
+    /// The number of elements outside of the tolerance.
+    pub departing: usize,
+}
+
+/// The errors of numbers.
+pub struct Errors {
     /// The largest absolute error.
     pub max: f64,
     /// The mean absolute error.
@@ -24,83 +35,102 @@ pub struct Row {
     pub cosine: f64,
     /// The largest absolute element of the reference.
     pub largest: f64,
-    /// Whether an element is outside of the tolerance.
-    pub departs: bool,
 }
 
-/// Compares a value with its reference. Returns `None` if they have no common type or no numbers.
+/// Compares a value with its reference. Returns `None` if their shapes differ, or if just one has
+/// numbers.
 pub fn compare(
     name: &Name,
     found: &Tensor,
     expected: &Tensor,
-    (rtol, atol): (f64, f64),
+    tolerance: Tolerance,
 ) -> Option<Row> {
     let found = unblocked(found, &expected.shape)?;
-    let (x, y) = (numbers(&found)?, numbers(expected)?);
-    let largest = y.iter().filter(|y| y.is_finite()).fold(0.0, |most: f64, y| most.max(y.abs()));
-    let error = |(x, y): (&f64, &f64)| match x == y || x.is_nan() && y.is_nan() {
-        true => 0.0,
-        false if x.is_finite() && y.is_finite() => (x - y).abs(),
-        false => f64::INFINITY,
-    };
-    let pairs = || x.iter().zip(&y);
-    let max = pairs().map(error).fold(0.0, f64::max);
-    let departs = pairs().any(|(x, y)| error((x, y)) > atol * largest + rtol * y.abs());
-    let sum: f64 = pairs().map(error).sum();
-    let is_float = found.dtype == DType::F32 && expected.dtype == DType::F32;
+    let compared = tolerance.compare(&found, expected)?;
     Some(Row {
         value: name.value.clone(),
         node: name.node.clone(),
         operator: name.operator.clone(),
         ty: expected.ty().to_string(),
-        max,
-        mean: if y.is_empty() { 0.0 } else { sum / y.len() as f64 },
-        ulp: is_float.then(|| pairs().map(|(x, y)| ulps(*x, *y)).max().unwrap_or(0)),
-        cosine: cosine(&x, &y),
-        largest,
-        departs,
+        errors: Errors::of(&found, expected, &compared.errors),
+        len: expected.len(),
+        departing: compared.count,
     })
 }
 
+impl Errors {
+    fn of(found: &Tensor, expected: &Tensor, errors: &[f64]) -> Option<Errors> {
+        let (x, y) = (found.floats()?, expected.floats()?);
+        let is_float = found.dtype == DType::F32 && expected.dtype == DType::F32;
+        let ulps = || x.iter().zip(&y).map(|(x, y)| ulps(*x, *y)).max().unwrap_or(0);
+        let sum: f64 = errors.iter().sum();
+        Some(Errors {
+            max: errors.iter().copied().fold(0.0, f64::max),
+            mean: if y.is_empty() { 0.0 } else { sum / y.len() as f64 },
+            ulp: is_float.then(ulps),
+            cosine: cosine(&x, &y),
+            largest: largest(&y),
+        })
+    }
+}
+
 impl Row {
+    /// Returns whether an element is outside of the tolerance.
+    pub fn departs(&self) -> bool {
+        self.departing > 0
+    }
+
     /// The largest error, as a part of the largest element.
     pub fn relative(&self) -> f64 {
-        if self.max == 0.0 { 0.0 } else { self.max / self.largest }
+        match &self.errors {
+            Some(errors) if errors.max == 0.0 => 0.0,
+            Some(errors) => errors.max / errors.largest,
+            None if self.departs() => f64::INFINITY,
+            None => 0.0,
+        }
     }
 
     /// The errors in one sentence.
     pub fn summary(&self) -> String {
-        format!(
-            "its value `{}` is off by {:.2e}, and its largest element is {:.2e}",
-            self.value, self.max, self.largest
-        )
+        let Row { value, len, departing, errors, .. } = self;
+        match errors {
+            Some(Errors { max, largest, .. }) if max.is_finite() => format!(
+                "its value `{value}` is off by {max:.2e}, and its largest element is {largest:.2e}"
+            ),
+            Some(_) => format!(
+                "{departing} of {len} elements of its value `{value}` depart, by NaN or infinity"
+            ),
+            None => format!("{departing} of {len} elements of its value `{value}` differ"),
+        }
     }
 
-    /// The error in units in the last place, or a dash.
-    pub fn ulp_text(&self) -> String {
-        self.ulp.map_or_else(|| "-".to_owned(), |ulp| ulp.to_string())
+    /// The columns of the table: the errors, or dashes.
+    pub fn columns(&self) -> [String; 4] {
+        let Some(Errors { max, mean, ulp, cosine, .. }) = &self.errors else {
+            return ["-"; 4].map(str::to_owned);
+        };
+        let ulp = ulp.map_or_else(|| "-".to_owned(), |ulp| ulp.to_string());
+        [format!("{max:.2e}"), format!("{mean:.2e}"), ulp, format!("{cosine:.6}")]
     }
 
-    /// The errors as JSON. Infinite numbers are null.
+    /// The errors as JSON. Infinite numbers, and errors of elements that are not numbers, are null.
     pub fn json(&self) -> Value {
+        let number = |of: fn(&Errors) -> f64| self.errors.as_ref().map(of);
         json!({
             "value": self.value,
             "node": self.node,
             "operator": self.operator,
             "type": self.ty,
-            "max": self.max,
-            "mean": self.mean,
-            "ulp": self.ulp,
-            "cosine": self.cosine,
-            "largest": self.largest,
-            "departs": self.departs,
+            "max": number(|errors| errors.max),
+            "mean": number(|errors| errors.mean),
+            "ulp": self.errors.as_ref().and_then(|errors| errors.ulp),
+            "cosine": number(|errors| errors.cosine),
+            "largest": number(|errors| errors.largest),
+            "elements": self.len,
+            "departing_elements": self.departing,
+            "departs": self.departs(),
         })
     }
-}
-
-fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
-    let ints = || Some(tensor.ints()?.into_iter().map(|n| n as f64).collect());
-    tensor.floats().or_else(ints)
 }
 
 /// Returns a tensor in `shape`, if it has that shape or is an image in NCHWc of it:
@@ -137,10 +167,15 @@ fn ulps(x: f64, y: f64) -> u64 {
     if x.is_nan() && y.is_nan() { 0 } else { place(x).abs_diff(place(y)) }
 }
 
+/// Returns the cosine of the angle between the finite elements of both.
 fn cosine(x: &[f64], y: &[f64]) -> f64 {
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let norms = (dot(x, x) * dot(y, y)).sqrt();
-    if norms == 0.0 { 1.0 } else { dot(x, y) / norms }
+    let finite = x.iter().zip(y).filter(|(x, y)| x.is_finite() && y.is_finite());
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for (x, y) in finite {
+        (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
+    }
+    let norms = f64::sqrt(xx * yy);
+    if norms == 0.0 { 1.0 } else { xy / norms }
 }
 
 #[cfg(test)]
@@ -151,15 +186,41 @@ mod tests {
         Name { value: "y".into(), node: "n".into(), ..Name::default() }
     }
 
+    fn row(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Row {
+        compare(&name(), found, expected, tolerance).expect("the shapes are the same")
+    }
+
     #[test]
     fn errors_are_measured() {
         let found = Tensor::from_floats(&[1.0, 2.0, 3.5]);
         let expected = Tensor::from_floats(&[1.0, 2.0, 3.0]);
-        let row = compare(&name(), &found, &expected, (1e-3, 1e-5)).expect("both are numbers");
-        assert!(row.departs && row.max == 0.5 && (row.mean - 0.5 / 3.0).abs() < 1e-12);
-        assert_eq!(row.ulp, Some(1 << 21));
-        let row = compare(&name(), &found, &found, (0.0, 0.0)).expect("both are numbers");
-        assert!(!row.departs && row.ulp == Some(0) && (row.cosine - 1.0).abs() < 1e-12);
+        let measured = row(&found, &expected, Tolerance::default());
+        let errors = measured.errors.as_ref().expect("both are numbers");
+        assert!(measured.departs() && errors.max == 0.5);
+        assert!((errors.mean - 0.5 / 3.0).abs() < 1e-12);
+        assert_eq!(errors.ulp, Some(1 << 21));
+        let measured = row(&found, &found, Tolerance { rtol: Some(0.0), atol: Some(0.0) });
+        let errors = measured.errors.as_ref().expect("both are numbers");
+        assert!(!measured.departs() && errors.ulp == Some(0));
+        assert!((errors.cosine - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_infinities_and_nan_do_not_spoil_the_other_errors() {
+        let numbers = Tensor::from_floats(&[1.0, f32::NEG_INFINITY, f32::NAN]);
+        let measured = row(&numbers, &numbers, Tolerance::default());
+        let errors = measured.errors.as_ref().expect("both are numbers");
+        assert_eq!((errors.max, errors.mean, errors.cosine), (0.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn strings_that_differ_are_counted() {
+        let [found, expected] = ["a b", "a c"]
+            .map(|texts| Tensor::from_strings(texts.split(' ').map(str::to_owned).collect()));
+        let measured = row(&found, &expected, Tolerance::default());
+        assert!(measured.departs() && measured.errors.is_none());
+        assert_eq!(measured.summary(), "1 of 2 elements of its value `y` differ");
+        assert!(!row(&found, &found, Tolerance::default()).departs());
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod onnxruntime;
 pub mod reference;
 pub mod values;
 
-use super::{message, progress};
+use super::{message, progress, tolerance::Tolerance};
 use culprit::Culprit;
 use metrics::Row;
 use onnxc::diag::{Code, Diagnostic, Diagnostics, quoted};
@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let expected = options.sides.values(&reference, &case)?;
     progress::enter("run", place);
     let found = case.compiled.run(&case.given)?;
-    let compared = compare(&case.compiled, &found, &expected, options.sides.tolerance());
+    let compared = compare(&case.compiled, &found, &expected, options.sides.tolerance);
     if compared.rows.is_empty() {
         return Err(nothing_in_common(&case.compiled, &expected).into());
     }
@@ -70,7 +70,7 @@ pub struct Compared {
 impl Compared {
     /// Returns the first value that departs.
     pub fn first(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.departs)
+        self.rows.iter().find(|row| row.departs())
     }
 }
 
@@ -79,7 +79,7 @@ pub fn compare(
     compiled: &Traced,
     found: &Values,
     expected: &Values,
-    tolerance: (f64, f64),
+    tolerance: Tolerance,
 ) -> Compared {
     let mut compared = Compared { rows: Vec::new(), skipped: Vec::new() };
     for traced in compiled.names() {
@@ -123,17 +123,10 @@ fn text(compared: &Compared, compiled: &Traced) {
     }
     outln!("\n{:>10} {:>10} {:>10} {:>10}  value", "max", "mean", "ULP", "cosine");
     for row in worst.iter().take(MOST) {
-        let mark = if row.departs { "  departs" } else { "" };
-        outln!(
-            "{:>10.2e} {:>10.2e} {:>10} {:>10.6}  {} {} ({}){mark}",
-            row.max,
-            row.mean,
-            row.ulp_text(),
-            row.cosine,
-            row.value,
-            row.ty,
-            row.operator
-        );
+        let mark = if row.departs() { "  departs" } else { "" };
+        let [max, mean, ulp, cosine] = row.columns();
+        let Row { value, ty, operator, .. } = row;
+        outln!("{max:>10} {mean:>10} {ulp:>10} {cosine:>10}  {value} {ty} ({operator}){mark}");
     }
     if rows.len() > MOST {
         outln!("the {MOST} largest errors of {} values; `--json` has all", rows.len());

@@ -9,8 +9,9 @@ use crate::cli::{
     files,
     inputs::{self, Inputs},
     message, npz,
-    options::{Shared, number},
+    options::Shared,
     test::folder,
+    tolerance::Tolerance,
 };
 use onnxc::{
     Optimize, Options, Precision,
@@ -50,12 +51,9 @@ pub struct Sides {
     /// The file of an input: `.npy`, or `.pb`
     #[arg(long, value_name = "NAME=FILE")]
     input: Vec<String>,
-    /// The relative part of the tolerance
-    #[arg(long, default_value_t = 1e-3, value_parser = number)]
-    pub rtol: f64,
-    /// The absolute part of the tolerance, as a part of the largest element of the value
-    #[arg(long, default_value_t = 1e-5, value_parser = number)]
-    pub atol: f64,
+    /// The tolerance.
+    #[command(flatten)]
+    pub tolerance: Tolerance,
     #[command(flatten)]
     shared: Shared,
 }
@@ -94,11 +92,6 @@ impl Sides {
     /// Returns the options of the compilation.
     pub fn settings(&self, model: &Path) -> Result<Options, Diagnostics> {
         Ok(self.shared.options()?.beside(model))
-    }
-
-    /// Returns the tolerance: its relative and its absolute part.
-    pub fn tolerance(&self) -> (f64, f64) {
-        (self.rtol, self.atol)
     }
 
     /// Returns the reference.

@@ -12,6 +12,7 @@ use crate::cli::{
         values::{Name, Values},
     },
     inputs::callable,
+    tolerance::Tolerance,
 };
 use onnxc::{
     Compiler, Options,
@@ -26,7 +27,7 @@ use onnxc_proto::{Bytes, Message};
 /// A difference that a model shows.
 pub struct Difference {
     settings: Options,
-    tolerance: (f64, f64),
+    tolerance: Tolerance,
     /// The values that the inputs of a part have.
     recorded: Values,
     expected: Expected,
@@ -59,7 +60,7 @@ impl Difference {
         }
         let values = sides.values(reference, case)?;
         let found = case.compiled.run(&case.given)?;
-        let compared = compare::compare(&case.compiled, &found, &values, sides.tolerance());
+        let compared = compare::compare(&case.compiled, &found, &values, sides.tolerance);
         let Some(first) = compared.first() else {
             let message = "there is nothing to reduce: the model agrees with the reference";
             return Err(Diagnostic::new(Code::BadOption, message)
@@ -78,7 +79,7 @@ impl Difference {
         recorded.extend(inputs.filter_map(|(name, value)| Some((name, value.into_tensor()?))));
         Ok(Difference {
             settings: case.settings.clone(),
-            tolerance: sides.tolerance(),
+            tolerance: sides.tolerance,
             recorded,
             expected,
             first: first.value.clone(),
@@ -122,7 +123,7 @@ impl Difference {
         outputs.iter().find_map(|(name, found)| {
             let place = Name { value: name.clone(), ..Name::default() };
             let row = metrics::compare(&place, found, expected.get(name)?, self.tolerance)?;
-            row.departs.then_some(row)
+            row.departs().then_some(row)
         })
     }
 

@@ -1,8 +1,7 @@
 //! Compares results with the expected ones.
 
-use super::folder::Tolerance;
-use half::{bf16, f16};
-use onnxc::{dtype::DType, tensor::Tensor, value::Value};
+use crate::cli::tolerance::{Tolerance, largest};
+use onnxc::{tensor::Tensor, value::Value};
 
 /// The errors of results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,80 +92,21 @@ fn output(
         wrong(format!(" is {}, but {} is expected", found.ty(), expected.ty()));
         return;
     }
-    if !found.dtype.is_float() {
-        if found.data != expected.data {
-            let place = first_difference(found, expected);
+    let compared = tolerance.compare(found, expected).expect("both tensors have one type");
+    let numbers = found.floats().zip(expected.floats()).filter(|_| found.dtype.is_float());
+    let Some((found, expected)) = numbers else {
+        if let Some(place) = compared.first {
             wrong(format!("[{place}] differs"));
         }
         return;
-    }
-    let numbers = found.floats().zip(expected.floats());
-    let Some((found_numbers, expected_numbers)) = numbers else {
-        if found.data != expected.data {
-            wrong(" differs".into());
-        }
-        return;
     };
-    let atol = tolerance.atol.unwrap_or_else(|| usual_error(expected.dtype, &expected_numbers));
-    for (place, (x, y)) in found_numbers.into_iter().zip(expected_numbers).enumerate() {
-        if x == y || x.is_nan() && y.is_nan() {
-            so_far.max_expected =
-                so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
-            continue;
-        }
-        let difference = (x - y).abs();
-        let difference = if difference.is_nan() { f64::INFINITY } else { difference };
-        so_far.max_abs = so_far.max_abs.max(difference);
-        so_far.max_rel = so_far.max_rel.max(difference / y.abs());
-        so_far.max_expected = so_far.max_expected.max(if y.is_finite() { y.abs() } else { 0.0 });
-        // The difference to an infinite value is infinite, and so is its tolerance.
-        let near = difference <= atol + tolerance.rtol * y.abs();
-        if (!near || difference.is_infinite()) && so_far.wrong.is_none() {
-            so_far.wrong = Some(format!("{at}[{place}] is {x:?}, but {y:?} is expected"));
-        }
+    if let Some(place) = compared.first {
+        let (x, y) = (found[place], expected[place]);
+        wrong(format!("[{place}] is {x:?}, but {y:?} is expected"));
     }
-}
-
-/// The absolute error that is usual for outputs of a type: sums round relative to their largest
-/// terms, so small results have larger relative errors.
-fn usual_error(dtype: DType, expected: &[f64]) -> f64 {
-    let relative = match dtype {
-        DType::F32 => 1e-5,
-        DType::F64 => 1e-10,
-        DType::F16 => 2.0 * f64::from(f16::EPSILON),
-        DType::BF16 => 2.0 * f64::from(bf16::EPSILON),
-        _ => 0.0,
-    };
-    let finite = expected.iter().filter(|y| y.is_finite());
-    let largest = finite.fold(0.0, |largest: f64, y| largest.max(y.abs()));
-    f64::max(1e-7, relative * largest)
-}
-
-/// The index of the first element that differs.
-fn first_difference(found: &Tensor, expected: &Tensor) -> usize {
-    if let (Some(a), Some(b)) = (found.strings(), expected.strings()) {
-        return a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0);
-    }
-    let mut pairs = found.bytes().iter().zip(expected.bytes());
-    pairs.position(|(a, b)| a != b).unwrap_or(0) / found.dtype.bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_error_is_relative_to_the_largest_element() {
-        let values = |numbers: &[f32]| [Value::Tensor(Tensor::from_floats(numbers))];
-        let expected = values(&[100.0, 0.0]);
-        let wrong = |found: &[f32], atol| {
-            compare(&values(found), &expected, Tolerance { atol, rtol: 1e-3 }).wrong
-        };
-        assert_eq!(wrong(&[100.05, 5e-4], None), None);
-        assert!(wrong(&[100.0, 2e-3], None).is_some());
-        assert!(wrong(&[100.0, 5e-4], Some(1e-7)).is_some());
-        let tiny = values(&[1e-20]);
-        let usual = Tolerance { atol: None, rtol: 1e-3 };
-        assert_eq!(compare(&values(&[2e-8]), &tiny, usual).wrong, None);
+    so_far.max_expected = so_far.max_expected.max(largest(&expected));
+    for (error, y) in compared.errors.into_iter().zip(expected).filter(|(error, _)| *error > 0.0) {
+        so_far.max_abs = so_far.max_abs.max(error);
+        so_far.max_rel = so_far.max_rel.max(error / y.abs());
     }
 }

@@ -2,7 +2,7 @@
 //! optional `data.json` with tolerances and sizes of dimensions: `{"rtol": 1e-3, "atol": 1e-7,
 //! "dims": {"batch": "1..=8", "seq": "128"}}`.
 
-use crate::cli::files;
+use crate::cli::{files, tolerance::Tolerance};
 use onnxc::{
     Options,
     diag::Diagnostics,
@@ -26,15 +26,6 @@ pub struct Folder {
     dims: Vec<String>,
 }
 
-/// The allowed error of a result: `atol + rtol · |expected|`.
-#[derive(Clone, Copy, Debug)]
-pub struct Tolerance {
-    /// The absolute part. By default, it is relative to the largest element of the output.
-    pub atol: Option<f64>,
-    /// The relative part.
-    pub rtol: f64,
-}
-
 /// Inputs, and the expected outputs.
 pub struct DataSet {
     /// The inputs, in the plan's order. An omitted one is an absent optional.
@@ -43,11 +34,12 @@ pub struct DataSet {
     pub outputs: Vec<Value>,
 }
 
-/// Finds the test folders at and below `path`, sorted.
+/// Finds the test folders at and below `path`, sorted. Each has this tolerance, and its own one for
+/// the parts that are not set.
 pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     if path.join("model.onnx").is_file() {
         let json = json(path);
-        let tolerance = own_tolerance(&json).unwrap_or(tolerance);
+        let tolerance = tolerance.or(own_tolerance(&json));
         return vec![Folder { path: path.to_owned(), tolerance, dims: dims(&json) }];
     }
     let mut inside: Vec<PathBuf> = fs::read_dir(path)
@@ -64,7 +56,7 @@ pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Dia
     if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
         return Ok(None);
     }
-    let tolerance = Tolerance { atol: None, rtol: 0.0 };
+    let tolerance = Tolerance::default();
     let folder = Folder { path: path.to_owned(), tolerance, dims: Vec::new() };
     Ok(folder.data_sets(plan)?.into_iter().next().map(|set| set.inputs))
 }
@@ -85,9 +77,9 @@ fn dims(json: &serde_json::Value) -> Vec<String> {
     .collect()
 }
 
-fn own_tolerance(json: &serde_json::Value) -> Option<Tolerance> {
-    let atol = json.get("atol")?.as_f64()?;
-    Some(Tolerance { atol: Some(atol), rtol: json.get("rtol")?.as_f64()? })
+fn own_tolerance(json: &serde_json::Value) -> Tolerance {
+    let part = |name| json.get(name).and_then(serde_json::Value::as_f64);
+    Tolerance { rtol: part("rtol"), atol: part("atol") }
 }
 
 impl Folder {

@@ -9,9 +9,9 @@
 
 use super::{
     compare::{self, Distance},
-    folder::{DataSet, Folder, Tolerance},
+    folder::{DataSet, Folder},
 };
-use crate::cli::{files, npz};
+use crate::cli::{files, npz, tolerance::Tolerance};
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
     interpreter::Learner,
@@ -281,11 +281,11 @@ impl Data {
         let atols =
             self.meta.get("tolerance").and_then(|tolerance| tolerance.get("atol")?.as_object());
         if let Some(atol) = atols.and_then(|all| all.get(name)?.as_f64()) {
-            return Tolerance { atol: Some(atol), rtol: 0.0 };
+            return Tolerance { atol: Some(atol), rtol: Some(0.0) };
         }
         let all = atols.into_iter().flat_map(|all| all.values()).filter_map(Json::as_f64);
         let most = all.fold(0.0, f64::max);
-        Tolerance { atol: Some(10.0 * most), rtol: 20.0 * most }
+        Tolerance { atol: Some(10.0 * most), rtol: Some(20.0 * most) }
     }
 
     /// The bounds of the first loss of a randomly initialized model.

@@ -10,13 +10,9 @@ pub mod project;
 mod report;
 
 use super::{
-    inputs::callable,
-    message,
-    options::{Shared, number},
-    progress,
-    runtime::Runtime,
+    inputs::callable, message, options::Shared, progress, runtime::Runtime, tolerance::Tolerance,
 };
-use folder::{DataSet, Folder, Tolerance};
+use folder::{DataSet, Folder};
 use learning::Script;
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics},
@@ -38,14 +34,8 @@ pub struct Options {
     /// Print a line of JSON for each folder
     #[arg(long)]
     json: bool,
-    /// The allowed relative error, unless the folder has its own
-    #[arg(long, default_value_t = 1e-3, value_parser = number)]
-    rtol: f64,
-    /// The allowed absolute error, unless the folder has its own; by default a part of the largest
-    /// element of the output: 1e-5 for `float`, 1e-10 for `double`, and two units of rounding for
-    /// `float16` and `bfloat16`
-    #[arg(long, value_parser = number)]
-    atol: Option<f64>,
+    #[command(flatten)]
+    tolerance: Tolerance,
     /// Build with full optimization
     #[arg(long)]
     release: bool,
@@ -70,9 +60,8 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     if !missing.0.is_empty() {
         return Err(missing);
     }
-    let tolerance = Tolerance { atol: options.atol, rtol: options.rtol };
     let folders: Vec<Folder> =
-        options.paths.iter().flat_map(|path| folder::find(path, tolerance)).collect();
+        options.paths.iter().flat_map(|path| folder::find(path, options.tolerance)).collect();
     if folders.is_empty() {
         return Err(no_folder().into());
     }
