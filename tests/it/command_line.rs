@@ -38,8 +38,13 @@ fn message(output: &Output) -> String {
 
 /// Asserts that the program failed and that its message has each of these parts.
 fn assert_error(output: &Output, parts: &[&str]) {
+    assert_message(output, 1, parts);
+}
+
+/// Asserts the exit status, and that the message has each of these parts.
+fn assert_message(output: &Output, status: i32, parts: &[&str]) {
     let text = message(output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(output.status.code(), Some(status), "{text}");
     for part in parts.iter().chain(&["error[E"]) {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
@@ -293,8 +298,41 @@ fn a_repeated_option_is_an_error() {
         ("--type", ["y=float", "y=int64"], "`y`"),
     ];
     for (option, values, name) in cases {
-        assert_error(&twice(option, values), &[name, "given twice"]);
+        assert_message(&twice(option, values), 2, &[name, "given twice"]);
     }
+}
+
+#[test]
+fn a_wrong_value_of_an_option_is_a_wrong_command_line() {
+    let (_, model) = create_model("wrong_value");
+    let model = model.to_str().expect("the path is text");
+    let tolerances = ["compare", "reduce", "test"].into_iter().flat_map(|command| {
+        ["--rtol", "--atol"].map(|option| (command, option, &["nan", "inf", "-inf", "-1"][..]))
+    });
+    let inputs = ["run", "bench", "compare", "reduce"];
+    let inputs = inputs.map(|command| (command, "--input", &["x.npy"][..]));
+    let others = [
+        ("inspect", "--flash", &["12Q", "-1"][..]),
+        ("inspect", "--ram", &["12Q", "-1"]),
+        ("inspect", "--dim", &["n=2x", "n"]),
+        ("run", "--dim", &["n=2x"]),
+        ("new", "--dim", &["n=2x"]),
+        ("bench", "--seconds", &["nan", "-1"]),
+    ];
+    for (command, option, values) in tolerances.chain(inputs).chain(others) {
+        for value in values {
+            let value = format!("{option}={value}");
+            let needs: &[&str] =
+                if command == "new" { &["app", model, "--kind=server"] } else { &[model] };
+            let output = run([&[command], needs, &[value.as_str()]].concat());
+            let text = message(&output);
+            assert_eq!(output.status.code(), Some(2), "{command} {value}: {text}");
+            let named = option.trim_start_matches('-');
+            assert!(text.contains(named) || text.contains("dimension"), "{command}: {text}");
+        }
+    }
+    // A name that the model lacks is found when the model is read.
+    assert_error(&run(["inspect", model, "--dim", "n=2"]), &["`n`"]);
 }
 
 #[test]

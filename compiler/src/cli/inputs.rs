@@ -54,11 +54,8 @@ pub fn read(
         // counts.
         let splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
-        let Some((name, file)) = split.or_else(|| splits.clone().next()) else {
-            let message = format!("{} does not have the form `--input NAME=FILE`", quoted(text));
-            diagnostics.push(Diagnostic::new(Code::BadOption, message));
-            continue;
-        };
+        let split = split.or_else(|| splits.clone().next());
+        let (name, file) = split.expect("the parser of `--input` requires an equals sign");
         let mut infos = graph.iter().flat_map(|graph| &graph.input);
         let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
         if let Some(value) = diagnostics.keep(files::read(Path::new(file), ty)) {

@@ -44,7 +44,7 @@ mod train_prep;
 mod usage;
 mod verify;
 
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use message::status;
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
@@ -96,15 +96,24 @@ enum Command {
 
 /// Runs the command of the command line.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let (cli, matches) = match parse() {
+        Ok(parsed) => parsed,
         Err(error) => return usage::print(error),
     };
     message::start(cli.message);
     progress::start(cli.progress);
+    if let Err(diagnostics) = options::check(&matches) {
+        return usage::refuse(&diagnostics);
+    }
     let status = run_command(cli.command, &cli.compile);
     progress::finish(cli.progress);
     status
+}
+
+/// Parses the command line.
+fn parse() -> Result<(Cli, ArgMatches), clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    Ok((Cli::from_arg_matches(&matches)?, matches))
 }
 
 fn run_command(command: Option<Command>, compile: &compile::Compile) -> ExitCode {

@@ -5,9 +5,9 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use onnxc::{
-    Options,
+    Options, byte_count,
     choice::Choice,
-    diag::Diagnostic,
+    diag::{Diagnostic, DiagnosticSink, Diagnostics},
     options::{ARGUMENTS, Argument, Form},
 };
 use std::{fmt::Debug, str::FromStr};
@@ -88,6 +88,37 @@ fn arg(argument: &'static Argument) -> Arg {
 fn possible_values(words: &'static [(&str, &str)]) -> PossibleValuesParser {
     let values = words.iter().map(|(word, help)| PossibleValue::new(word).help(help));
     PossibleValuesParser::new(values)
+}
+
+/// Checks the values of the options of a compilation, which clap takes as texts, before a command
+/// runs. `matches` are those of the program.
+///
+/// # Errors
+///
+/// Returns an error for every value of a wrong form, and for options that exclude each other.
+pub fn check(matches: &ArgMatches) -> Result<(), Diagnostics> {
+    let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+    let (mut options, errors) = (Options::default(), DiagnosticSink::default());
+    for argument in ARGUMENTS {
+        // The command may lack the option. A flag is no text, and cannot be wrong.
+        let Ok(Some(values)) = matches.try_get_many::<String>(argument.name) else { continue };
+        for value in values {
+            errors.keep(options.set(argument.name, value));
+        }
+    }
+    errors.finish()?;
+    options.validate()
+}
+
+/// Parses the form of `--input`.
+pub fn input(text: &str) -> Result<String, &'static str> {
+    text.contains('=').then(|| text.to_owned()).ok_or("expected NAME=FILE, such as `x=x.npy`")
+}
+
+/// Parses a number of bytes.
+pub fn bytes(text: &str) -> Result<usize, &'static str> {
+    byte_count::parse("", text)
+        .map_err(|_| "expected a number of bytes, such as `65536`, `64K`, `64KiB` or `1M`")
 }
 
 /// Parses a finite number.

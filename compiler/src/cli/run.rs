@@ -4,7 +4,7 @@ use super::{
     files::{self, Format},
     inputs::{self, Inputs},
     message,
-    options::Shared,
+    options::{Shared, input},
     progress,
 };
 use onnxc::{
@@ -26,7 +26,7 @@ pub struct Options {
     model: PathBuf,
     /// The file of an input: `.npy`, or `.pb` with a TensorProto or the message of another value.
     /// Several files for an input are several runs in order, which share the model's state
-    #[arg(long, value_name = "NAME=FILE")]
+    #[arg(long, value_name = "NAME=FILE", value_parser = input)]
     input: Vec<String>,
     /// The directory for the outputs, each in a file of its name. Without it, they are printed
     #[arg(long, value_name = "DIR")]

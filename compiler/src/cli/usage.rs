@@ -5,7 +5,7 @@ use clap::{
     Error,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use onnxc::diag::{Code, Diagnostic};
+use onnxc::diag::{Code, Diagnostic, Diagnostics};
 use std::{env, ffi::OsString, process::ExitCode};
 
 /// Options of other tools, and what onnxc has for them.
@@ -20,6 +20,15 @@ const HINTS: &[(&str, &str)] = &[
     ("-O", "modules are optimized for speed; `--optimize size` makes them small"),
     ("--target", "a module is for every target; `cargo build --target` selects one"),
 ];
+
+/// The exit status of a wrong command line, which is that of clap.
+const STATUS: u8 = 2;
+
+/// Prints errors of the values on the command line. Returns the exit status.
+pub fn refuse(diagnostics: &Diagnostics) -> ExitCode {
+    message::print(diagnostics);
+    STATUS.into()
+}
 
 /// Prints an error of the command line, as JSON if the command line asks for it, or the help or the
 /// version that it asks for. Returns the exit status.

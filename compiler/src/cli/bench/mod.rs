@@ -9,7 +9,7 @@ mod project;
 mod timed;
 
 use super::{
-    options::{Shared, number},
+    options::{Shared, input, not_negative},
     runtime::Runtime,
 };
 use measured::Measured;
@@ -38,7 +38,7 @@ pub struct Options {
     model: PathBuf,
     /// The file of an input: `.npy`, or `.pb`. By default the first data set beside the model;
     /// without one, random floating-point numbers, integers with the value 1, and random labels
-    #[arg(long, value_name = "NAME=FILE")]
+    #[arg(long, value_name = "NAME=FILE", value_parser = input)]
     input: Vec<String>,
     /// Time a step of training, which starts from initial values; a model with several algorithms
     /// needs the name of one
@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value = "1", value_parser = thread_count)]
     threads: NonZero<usize>,
     /// The time for which calls are timed, in seconds
-    #[arg(long, default_value_t = 2.0, value_parser = number)]
+    #[arg(long, default_value_t = 2.0, value_parser = not_negative, allow_negative_numbers = true)]
     seconds: f64,
     /// Print the time of each node too
     #[arg(long, conflicts_with_all = ["step", "no_run"])]

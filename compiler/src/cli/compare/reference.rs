@@ -9,7 +9,7 @@ use crate::cli::{
     files,
     inputs::{self, Inputs},
     message, npz,
-    options::Shared,
+    options::{Shared, input},
     test::folder,
     tolerance::Tolerance,
 };
@@ -49,7 +49,7 @@ pub struct Sides {
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
     /// The file of an input: `.npy`, or `.pb`
-    #[arg(long, value_name = "NAME=FILE")]
+    #[arg(long, value_name = "NAME=FILE", value_parser = input)]
     input: Vec<String>,
     /// The tolerance.
     #[command(flatten)]

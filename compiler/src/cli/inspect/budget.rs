@@ -1,13 +1,16 @@
 //! The flash memory and RAM that a model may use.
 
-use onnxc::{byte_count, diag::Diagnostic};
+use crate::cli::options::bytes;
 
 /// The limits that are set.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+#[group(skip)]
 pub struct Budget {
-    /// The greatest size of the weights, in bytes.
+    /// The flash memory for the weights (`256K`); the code comes on top
+    #[arg(long, value_name = "BYTES", value_parser = bytes, allow_negative_numbers = true)]
     pub flash: Option<usize>,
-    /// The greatest size of the arena, in bytes.
+    /// The RAM for the arena (`64K`)
+    #[arg(long, value_name = "BYTES", value_parser = bytes, allow_negative_numbers = true)]
     pub ram: Option<usize>,
 }
 
@@ -22,20 +25,6 @@ pub struct Use {
     pub limit: usize,
     /// A sentence about the node or weight that uses the most.
     pub tightest: Option<String>,
-}
-
-impl Budget {
-    /// Parses the limits.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a text is not a number of bytes.
-    pub fn parse(flash: Option<&str>, ram: Option<&str>) -> Result<Budget, Diagnostic> {
-        let parse = |option: &str, text: Option<&str>| {
-            text.map(|text| byte_count::parse(option, text)).transpose()
-        };
-        Ok(Budget { flash: parse("flash", flash)?, ram: parse("ram", ram)? })
-    }
 }
 
 impl Use {

@@ -30,12 +30,8 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The flash memory for the weights (`256K`); the code comes on top
-    #[arg(long, value_name = "BYTES")]
-    flash: Option<String>,
-    /// The RAM for the arena (`64K`)
-    #[arg(long, value_name = "BYTES")]
-    ram: Option<String>,
+    #[command(flatten)]
+    budget: Budget,
     #[command(flatten)]
     shared: Shared,
     #[command(flatten)]
@@ -44,7 +40,6 @@ pub struct Options {
 
 /// Runs the command. It fails if the model does not fit the budget.
 pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
-    let limits = Budget::parse(options.flash.as_deref(), options.ram.as_deref())?;
     let place = options.model.display().to_string();
     progress::enter("inspect", place.clone());
     let mut settings = options.shared.options()?.beside(&options.model);
@@ -56,7 +51,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     message::print_warnings(warnings.within(&place).0);
     let stem = options.model.file_stem().unwrap_or_default().to_string_lossy();
     let style = settings.style(analysis.plans.infer(), &stem)?;
-    let facts = Facts::of(&analysis, style, limits);
+    let facts = Facts::of(&analysis, style, options.budget);
     if options.json {
         outln!("{:#}", json::value(&facts));
     } else {
