@@ -1,6 +1,9 @@
 //! `onnxc compare`: finds the first node that departs from a reference.
 
-use crate::programs::{onnxc, root, scratch};
+use crate::{
+    numpy::{archive, floats},
+    programs::{onnxc, root, scratch},
+};
 use onnxc::{import::value, tensor::Tensor, value::Value as ModelValue};
 use serde_json::Value;
 use std::{
@@ -135,23 +138,112 @@ fn a_model_is_compared_with_itself_under_another_option() {
 fn outputs_of_a_data_set_are_a_reference() {
     let directory = scratch("compare_data_set");
     let model = negation(&directory);
-    let set = directory.join("data/test_data_set_0");
-    fs::create_dir_all(&set).expect("the scratch directory is writable");
-    let write = |file: &str, name: &str, number: f32| {
-        let tensor = Tensor { shape: vec![2, 4], ..Tensor::from_floats(&[number; 8]) };
-        let bytes = value::write(&ModelValue::Tensor(tensor), name);
-        fs::write(set.join(file), bytes).expect("the scratch directory is writable");
-    };
-    write("input_0.pb", "x", 3.0);
-    write("output_0.pb", "y", -3.0);
+    let set = data_set(&directory, 3.0, -3.0);
     let folder = directory.join("data");
     for folder in [&folder, &set] {
         let output = compare(&model, &["--with", folder.to_str().expect("the path is UTF-8")]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    write("output_0.pb", "y", 3.0);
+    data_set(&directory, 3.0, 3.0);
     let output = compare(&model, &["--with", set.to_str().expect("the path is UTF-8")]);
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_tolerance_of_a_data_set_is_that_of_its_folder_unless_it_is_set() {
+    let directory = scratch("compare_tolerance");
+    let model = negation(&directory);
+    let set = data_set(&directory, 3.0, -3.1);
+    let with = ["--with", set.to_str().expect("the path is UTF-8")];
+    let status = |more: &[&str]| compare(&model, &[&with[..], more].concat()).status.code();
+    assert_eq!(status(&[]), Some(1));
+    fs::write(directory.join("data/data.json"), r#"{"rtol": 0.02, "atol": 0.1}"#)
+        .expect("the scratch directory is writable");
+    assert_eq!(status(&[]), Some(0));
+    assert_eq!(status(&["--atol", "0", "--rtol", "0.001"]), Some(1));
+}
+
+/// Writes a data set for a model that computes `y` of `x`, and returns its folder.
+fn data_set(directory: &Path, x: f32, y: f32) -> PathBuf {
+    let set = directory.join("data/test_data_set_0");
+    fs::create_dir_all(&set).expect("the scratch directory is writable");
+    for (file, name, number) in [("input_0.pb", "x", x), ("output_0.pb", "y", y)] {
+        let tensor = Tensor { shape: vec![2, 4], ..Tensor::from_floats(&[number; 8]) };
+        let bytes = value::write(&ModelValue::Tensor(tensor), name);
+        fs::write(set.join(file), bytes).expect("the scratch directory is writable");
+    }
+    set
+}
+
+/// Compares a model with an archive of arrays of 2 × 4 numbers.
+fn compare_archive(model: &Path, arrays: &[(&str, [f32; 8])], arguments: &[&str]) -> Output {
+    let arrays: Vec<_> =
+        arrays.iter().map(|(name, numbers)| (*name, floats("2, 4", numbers))).collect();
+    let path = model.with_file_name("values.npz");
+    fs::write(&path, archive(&arrays)).expect("the scratch directory is writable");
+    let with = ["--with", path.to_str().expect("the path is UTF-8")];
+    compare(model, &[&with[..], arguments].concat())
+}
+
+#[test]
+fn a_reference_that_is_no_number_departs() {
+    let directory = scratch("compare_not_finite");
+    let model = negation(&directory);
+    for wrong in [f32::NAN, f32::INFINITY] {
+        let (x, mut y) = ([1.0; 8], [-1.0; 8]);
+        y[3] = wrong;
+        let output = compare_archive(&model, &[("x", x), ("y", y)], &[]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let says = "1 of 8 elements of its value `y` depart, by NaN or infinity";
+        assert!(text.contains(says), "{text}");
+        // The same input gives the same value.
+        let x = y.map(|y| -y);
+        assert!(compare_archive(&model, &[("x", x), ("y", y)], &[]).status.success());
+    }
+}
+
+#[test]
+fn an_archive_has_the_inputs_of_its_values() {
+    let directory = scratch("compare_archive");
+    let model = negation(&directory);
+    let (x, y) = ([7.0; 8], [-7.0; 8]);
+    let output = compare_archive(&model, &[("x", x), ("y", y)], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.starts_with(b"the only value agrees\n"));
+    // Without them, the values cannot be compared.
+    let output = compare_archive(&model, &[("y", y)], &[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("lacks the inputs of its values: `x`"), "{text}");
+    assert!(text.contains("--input x=FILE"), "{text}");
+    // Files take precedence.
+    let file = directory.join("x.npy");
+    fs::write(&file, floats("2, 4", &x)).expect("the scratch directory is writable");
+    let input = ["--input", &format!("x={}", file.display())];
+    for arrays in [&[("y", y)][..], &[("x", [0.0; 8]), ("y", y)]] {
+        assert!(compare_archive(&model, arrays, &input).status.success());
+    }
+    let set = data_set(&directory, 7.0, -7.0);
+    fs::remove_file(set.join("input_0.pb")).expect("the file was written");
+    let with = ["--with", set.to_str().expect("the path is UTF-8")];
+    let text = String::from_utf8_lossy(&compare(&model, &with).stderr).into_owned();
+    assert!(text.contains("lacks the inputs of its values: `x`"), "{text}");
+    assert!(compare(&model, &[&with[..], &input].concat()).status.success());
+}
+
+#[test]
+fn values_of_other_types_are_listed_with_both_types() {
+    let directory = scratch("compare_types");
+    let model = negation(&directory);
+    let wide = floats("2, 2, 2", &[-1.0; 8]);
+    let path = directory.join("values.npz");
+    fs::write(&path, archive(&[("x", floats("2, 4", &[1.0; 8])), ("y", wide)]))
+        .expect("the scratch directory is writable");
+    let output = compare(&model, &["--with", path.to_str().expect("the path is UTF-8")]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let says = "`y`: float[2, 4] here, float[2, 2, 2] in the reference";
+    assert!(text.contains(says), "{text}");
 }
 
 /// A program in place of Python. It sees the files for ONNX Runtime in the folder `$2`.
@@ -164,25 +256,6 @@ fn python(directory: &Path, script: &str) -> String {
     path.to_str().expect("the path is UTF-8").to_owned()
 }
 
-/// An archive of one array of 2 × 4 numbers, in the form in which NumPy stores it.
-#[cfg(unix)]
-fn archive(name: &str, numbers: [f32; 8]) -> Vec<u8> {
-    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4)}\n";
-    let length = [header.len() as u8, 0];
-    let mut file = [b"\x93NUMPY\x01\0", &length[..], header.as_bytes()].concat();
-    file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-    let (bytes, length) = (file.len() as u32, name.len() as u16);
-    let mut common = vec![0; 14];
-    [bytes, bytes].iter().for_each(|size| common.extend(size.to_le_bytes()));
-    common.extend(length.to_le_bytes());
-    common.extend([0; 2]);
-    let member = [b"PK\x03\x04", &common[..], name.as_bytes(), &file].concat();
-    let entry = [b"PK\x01\x02\0\0", &common[..], &[0; 14], name.as_bytes()].concat();
-    let mut end = b"PK\x05\x06\0\0\0\0\x01\0\x01\0".to_vec();
-    [entry.len(), member.len()].iter().for_each(|&n| end.extend((n as u32).to_le_bytes()));
-    [member, entry, end, vec![0; 2]].concat()
-}
-
 #[cfg(unix)]
 #[test]
 fn onnxruntime_gets_the_model_and_its_inputs_and_returns_values() {
@@ -191,7 +264,8 @@ fn onnxruntime_gets_the_model_and_its_inputs_and_returns_values() {
     let input = directory.join("x.pb");
     let x = Tensor { shape: vec![2, 4], ..Tensor::from_floats(&[2.0; 8]) };
     fs::write(&input, value::write(&ModelValue::Tensor(x), "x")).expect("it is writable");
-    fs::write(directory.join("values.npz"), archive("0.npy", [-2.0; 8])).expect("it is writable");
+    fs::write(directory.join("values.npz"), archive(&[("0", floats("2, 4", &[-2.0; 8]))]))
+        .expect("it is writable");
     let folder = directory.display();
     let script = format!(
         "test -f $2/model.onnx -a -f $2/0.npy -a -f $1 || exit 1\n\

@@ -28,6 +28,7 @@ mod mending;
 mod messages;
 mod names;
 mod new;
+mod numpy;
 mod observe;
 mod precision;
 mod programs;

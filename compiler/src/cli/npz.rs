@@ -1,12 +1,12 @@
 //! Reads NumPy's archives, `.npz`: ZIP files of `.npy` files, which `savez` and `savez_compressed`
 //! write. <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>
 
-use super::npy;
+use super::{files, npy};
 use onnxc::{
     diag::{Code, Diagnostic, Result, quoted},
     tensor::Tensor,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 /// The signatures of a member, of an entry of the directory, and of the end record.
 const MEMBER: &[u8] = b"PK\x03\x04";
@@ -18,16 +18,39 @@ const MEMBER_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 46;
 const END_BYTES: usize = 22;
 
+/// The help for an archive that cannot be read.
+const SAVE: &str = "save the arrays in Python: `numpy.savez(\"values.npz\", x=array)`";
+
+/// Reads the archive at `path`, and returns its tensors by name.
+///
+/// # Errors
+///
+/// Returns an error that names the file, if it cannot be read.
+pub fn open(path: &Path) -> Result<BTreeMap<String, Tensor>> {
+    let bytes = files::bytes(path)?;
+    read(&bytes).map_err(|error| match error.help {
+        Some(_) => error.within(path.display().to_string()),
+        None => error.help(SAVE).within(path.display().to_string()),
+    })
+}
+
 /// Decodes an archive, and returns its tensors by name.
 pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
+    if !bytes.starts_with(b"PK") {
+        return Err(bad("this is not a `.npz` file, which is a ZIP archive"));
+    }
     let end = bytes.windows(END.len()).rposition(|found| found == END);
     let end = end.and_then(|at| bytes.get(at..)).filter(|end| end.len() >= END_BYTES);
-    let end = end.ok_or_else(|| bad("this is not a `.npz` file"))?;
+    let end = end.ok_or_else(|| {
+        let message = format!("the archive is incomplete: it ends after {} bytes", bytes.len());
+        bad(&message).help("copy or download the file again")
+    })?;
     let (count, start) = (number(end, 10, 2), number(end, 16, 4));
     let mut at = start;
     let mut tensors = BTreeMap::new();
     for _ in 0..count {
-        let entry = Entry::at(bytes, at).ok_or_else(|| bad("the directory cannot be read"))?;
+        let entry = Entry::at(bytes, at);
+        let entry = entry.ok_or_else(|| bad("the directory of the archive cannot be read"))?;
         let name = entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
         let within = |diagnostic: Diagnostic| diagnostic.within(format!("array {}", quoted(&name)));
         let data = entry.data(bytes).map_err(within)?;

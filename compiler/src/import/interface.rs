@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    ident,
     ir::{Held, Interface, ValueId},
     tensor::Tensor,
     ty::Type,
@@ -204,5 +205,10 @@ fn unknown<'n>(kind: &str, name: &str, names: impl Iterator<Item = &'n str>) -> 
     let message = format!("the model has no {kind} {}", quoted(name));
     let names: Vec<&str> = names.collect();
     let known = if names.is_empty() { "none".into() } else { names.join(", ") };
-    Diagnostic::new(Code::BadOption, message).note(format!("its {kind}s: {known}"))
+    let diagnostic =
+        Diagnostic::new(Code::BadOption, message).note(format!("its {kind}s: {known}"));
+    match ident::nearest(name, names) {
+        Some(near) => diagnostic.help(format!("did you mean {}?", quoted(near))),
+        None => diagnostic,
+    }
 }

@@ -1,6 +1,8 @@
 //! `onnxc compare MODEL`: compares a compiled model with a reference, node by node.
 
+mod archive;
 mod culprit;
+mod given;
 pub mod metrics;
 mod onnxruntime;
 pub mod reference;
@@ -47,9 +49,9 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let expected = options.sides.values(&reference, &case)?;
     progress::enter("run", place);
     let found = case.compiled.run(&case.given)?;
-    let compared = compare(&case.compiled, &found, &expected, options.sides.tolerance);
+    let compared = compare(&case.compiled, &found, &expected, options.sides.tolerance(&reference));
     if compared.rows.is_empty() {
-        return Err(nothing_in_common(&case.compiled, &expected).into());
+        return Err(nothing_in_common(&compared, &case.compiled, &expected).into());
     }
     if options.json {
         json(&compared, &case.compiled);
@@ -63,8 +65,15 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
 pub struct Compared {
     /// The errors, in the order of the compiled nodes.
     pub rows: Vec<Row>,
-    /// The values whose shapes or types differ.
-    skipped: Vec<String>,
+    /// The values that both sides have, but that cannot be compared.
+    skipped: Vec<Skipped>,
+}
+
+/// A value that is not compared.
+struct Skipped {
+    value: String,
+    /// The types of both sides.
+    reason: String,
 }
 
 impl Compared {
@@ -81,46 +90,67 @@ pub fn compare(
     expected: &Values,
     tolerance: Tolerance,
 ) -> Compared {
-    let mut compared = Compared { rows: Vec::new(), skipped: Vec::new() };
+    let others = compiled.others().map(|(value, ty)| Skipped {
+        value: value.to_owned(),
+        reason: format!("{ty}, and only tensors are compared"),
+    });
+    let mut compared = Compared { rows: Vec::new(), skipped: others.collect() };
     for traced in compiled.names() {
         let name = &traced.value;
         let (Some(found), Some(expected)) = (found.get(name), expected.get(name)) else { continue };
         match metrics::compare(traced, found, expected, tolerance) {
             Some(row) => compared.rows.push(row),
-            None => compared.skipped.push(name.clone()),
+            None => compared.skipped.push(Skipped {
+                value: name.clone(),
+                reason: format!("{} here, {} in the reference", found.ty(), expected.ty()),
+            }),
         }
     }
     compared
 }
 
 /// The error for a reference with other values.
-fn nothing_in_common(compiled: &Traced, expected: &Values) -> Diagnostic {
+fn nothing_in_common(compared: &Compared, compiled: &Traced, expected: &Values) -> Diagnostic {
+    let message = "the model and the reference have no value of the same name and type";
+    let error = Diagnostic::new(Code::BadOption, message);
+    if !compared.skipped.is_empty() {
+        return skipped_lines(&compared.skipped).into_iter().fold(error, Diagnostic::note);
+    }
     let some = |names: &mut dyn Iterator<Item = &String>| {
         let names: Vec<String> = names.take(SHOWN).map(|name| quoted(name)).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     let own = some(&mut compiled.names().iter().rev().map(|traced| &traced.value));
-    let message = "the model and the reference have no value of the same name and type";
-    Diagnostic::new(Code::BadOption, message)
+    error
         .note(format!("the last values of the model: {own}"))
         .note(format!("values of the reference: {}", some(&mut expected.keys())))
+}
+
+/// Describes the values that are not compared, in lines.
+fn skipped_lines(skipped: &[Skipped]) -> Vec<String> {
+    let line = |Skipped { value, reason }: &Skipped| format!("{}: {reason}", quoted(value));
+    let mut lines: Vec<String> = skipped.iter().take(SHOWN).map(line).collect();
+    if skipped.len() > SHOWN {
+        lines.push(format!("and {} others", skipped.len() - SHOWN));
+    }
+    lines
 }
 
 fn text(compared: &Compared, compiled: &Traced) {
     let rows = &compared.rows;
     match Culprit::of(rows, compiled) {
         Some(culprit) => outln!("{}", culprit.text()),
+        None if rows.len() == 1 => outln!("the only value agrees"),
         None => outln!("all {} values agree", rows.len()),
     }
     let mut worst: Vec<&Row> = rows.iter().collect();
     worst.sort_by(|a, b| b.relative().total_cmp(&a.relative()));
-    let skipped = &compared.skipped;
-    if let Some(first) = skipped.first() {
-        let (count, first) = (skipped.len(), quoted(first));
-        outln!(
-            "{count} values have other shapes in the reference, and are not compared: {first} …"
-        );
+    match compared.skipped.len() {
+        0 => {}
+        1 => outln!("one value is not compared:"),
+        count => outln!("{count} values are not compared:"),
     }
+    skipped_lines(&compared.skipped).iter().for_each(|line| outln!("  {line}"));
     outln!("\n{:>10} {:>10} {:>10} {:>10}  value", "max", "mean", "ULP", "cosine");
     for row in worst.iter().take(MOST) {
         let mark = if row.departs() { "  departs" } else { "" };
@@ -141,6 +171,11 @@ fn json(compared: &Compared, compiled: &Traced) {
     let suspects = culprit.iter().flat_map(|culprit| &culprit.others);
     let suspects: Vec<&String> = suspects.map(|node| &node.node).collect();
     let values: Vec<serde_json::Value> = rows.iter().map(Row::json).collect();
+    let skipped = compared
+        .skipped
+        .iter()
+        .map(|Skipped { value, reason }| serde_json::json!({ "value": value, "reason": reason }));
+    let skipped: Vec<serde_json::Value> = skipped.collect();
     outln!(
         "{:#}",
         serde_json::json!({
@@ -149,7 +184,7 @@ fn json(compared: &Compared, compiled: &Traced) {
             "computes": computes,
             "not_compared_before_it": suspects,
             "values": values,
-            "not_compared": compared.skipped,
+            "not_compared": skipped,
         })
     );
 }

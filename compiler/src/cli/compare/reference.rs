@@ -1,11 +1,12 @@
 //! The reference of a comparison: where the expected values come from.
 
 use super::{
+    archive,
+    given::Model,
     onnxruntime,
     values::{BEFORE_FUSION, Traced, Values},
 };
 use crate::cli::{
-    bench::inputs as generated,
     files,
     inputs::{self, Inputs},
     message, npz,
@@ -16,7 +17,7 @@ use crate::cli::{
 use onnxc::{
     Optimize, Options, Precision,
     diag::{Code, Diagnostic, Diagnostics, quoted},
-    file, import,
+    file, ident, import,
     value::Value,
 };
 use onnxc_proto::{Bytes, ModelProto};
@@ -40,9 +41,9 @@ const OPTIONS: &[&str] = &["optimize", "precision"];
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Sides {
-    /// The reference: another model; an `.npz` file of values by their names; a folder with
-    /// `input_0.pb` and `output_0.pb`; `onnxruntime`; or this model with another option, such as
-    /// `optimize=size`
+    /// The reference: another model; an `.npz` file of inputs and other values by their names; a
+    /// folder with `input_0.pb` and `output_0.pb`; `onnxruntime`; or this model with another
+    /// option, such as `optimize=size`
     #[arg(long, value_name = "REFERENCE")]
     with: Option<String>,
     /// The Python interpreter that has ONNX Runtime
@@ -51,9 +52,8 @@ pub struct Sides {
     /// The file of an input: `.npy`, or `.pb`
     #[arg(long, value_name = "NAME=FILE", value_parser = input)]
     input: Vec<String>,
-    /// The tolerance.
     #[command(flatten)]
-    pub tolerance: Tolerance,
+    tolerance: Tolerance,
     #[command(flatten)]
     shared: Shared,
 }
@@ -66,8 +66,8 @@ pub enum Reference {
     Option(String, String),
     /// Another model.
     Model(PathBuf),
-    /// An archive of NumPy.
-    Archive(PathBuf),
+    /// An archive of NumPy, and the values in it.
+    Archive(PathBuf, Values),
     /// A data set in ONNX's layout, which has the outputs only.
     DataSet(PathBuf),
     /// ONNX Runtime.
@@ -94,6 +94,18 @@ impl Sides {
         Ok(self.shared.options()?.beside(model))
     }
 
+    /// Returns the tolerance: the parts that are set, or those of a data set.
+    pub fn tolerance(&self, reference: &Reference) -> Tolerance {
+        match reference {
+            Reference::DataSet(folder) => self.tolerance.or(folder::tolerance(folder)),
+            Reference::BeforeFusion
+            | Reference::Option(..)
+            | Reference::Model(_)
+            | Reference::Archive(..)
+            | Reference::OnnxRuntime => self.tolerance,
+        }
+    }
+
     /// Returns the reference.
     pub fn reference(&self) -> Result<Reference, Diagnostic> {
         let Some(with) = &self.with else { return Ok(Reference::BeforeFusion) };
@@ -104,15 +116,25 @@ impl Sides {
         }
         if path.exists() {
             let is_archive = path.extension().is_some_and(|end| end == "npz");
-            return Ok(if is_archive { Reference::Archive(path) } else { Reference::Model(path) });
+            if !is_archive {
+                return Ok(Reference::Model(path));
+            }
+            let values = npz::open(&path)?;
+            return Ok(Reference::Archive(path, values));
         }
         if with == ONNX_RUNTIME {
             return Ok(Reference::OnnxRuntime);
         }
         if let Some((name, value)) = with.split_once('=')
-            && OPTIONS.contains(&name)
+            && let Some(near) = ident::nearest(name, OPTIONS.iter().copied())
         {
             let within = |error: Diagnostic| error.within(format!("--with {with}"));
+            if name != near {
+                let message = format!("there is no option {} to compare with", quoted(name));
+                let error = Diagnostic::new(Code::BadOption, message).note(FORMS);
+                let help = format!("did you mean {}?", quoted(&format!("{near}={value}")));
+                return Err(within(error.help(help)));
+            }
             Options::default().set(name, value).map_err(within)?;
             return Ok(Reference::Option(name.to_owned(), value.to_owned()));
         }
@@ -123,21 +145,34 @@ impl Sides {
         })
     }
 
-    /// Compiles a model, and chooses its inputs: those of the command line, those of the
-    /// reference, the first data set beside the model, or random ones.
+    /// Compiles a model, and chooses its inputs. Warns of arrays that no value of the model has the
+    /// name of.
     pub fn case<'c>(&self, path: &'c Path, reference: &Reference) -> Result<Case<'c>, Diagnostics> {
+        if let Reference::DataSet(folder) = reference
+            && !folder.join("output_0.pb").is_file()
+        {
+            return Err(no_outputs(folder).into());
+        }
         let settings = self.settings(path)?;
         let bytes = files::bytes(path)?;
         let place = path.display().to_string();
         let compiled =
             Traced::of(bytes.clone(), &settings, None).map_err(|all| all.within(&place))?;
+        let graph = import::decode(bytes.clone())?.graph.unwrap_or_default();
+        let model = Model { path, graph: &graph, compiled: &compiled, files: &self.input };
         let given = match reference {
-            Reference::DataSet(folder) if self.input.is_empty() => {
-                let graph = import::decode(bytes.clone())?.graph.unwrap_or_default();
-                folder::inputs(folder, &graph, compiled.plan())?
-            }
-            _ => generated::of(path, &self.input, compiled.plan())?,
+            Reference::BeforeFusion
+            | Reference::Option(..)
+            | Reference::Model(_)
+            | Reference::OnnxRuntime => model.inputs()?,
+            Reference::Archive(place, values) => model.inputs_of_archive(place, values)?,
+            Reference::DataSet(folder) => model.inputs_of_data_set(folder)?,
         };
+        if let Reference::Archive(place, values) = reference
+            && let Some(warning) = archive::warning(place, values, &graph, &compiled)
+        {
+            message::print(&warning.into());
+        }
         Ok(Case { path, bytes, settings, compiled, given })
     }
 
@@ -156,8 +191,7 @@ impl Sides {
                 let traced = Traced::of(files::bytes(path)?, &settings, None);
                 case.run(&traced.map_err(|all| all.within(&place))?, path)
             }
-            Reference::Archive(path) => Ok(npz::read(&files::bytes(path)?)
-                .map_err(|error| error.within(path.display().to_string()))?),
+            Reference::Archive(_, values) => Ok(values.clone()),
             Reference::DataSet(folder) => case.expected(folder),
             Reference::OnnxRuntime => case.onnxruntime(&self.python),
         }
@@ -193,13 +227,6 @@ impl Case<'_> {
     fn expected(&self, folder: &Path) -> Result<Values, Diagnostics> {
         let graph = import::decode(self.bytes.clone())?.graph.unwrap_or_default();
         let outputs = folder::outputs(folder, &graph, self.compiled.plan())?;
-        if outputs.is_empty() {
-            let message = "the folder has no `output_0.pb` to compare with";
-            return Err(Diagnostic::new(Code::BadOption, message)
-                .help("name a folder such as `test_data_set_0`, or the folder around it")
-                .within(folder.display().to_string())
-                .into());
-        }
         let tensor = |(name, value): (String, Value)| Some((name, value.into_tensor()?));
         Ok(outputs.into_iter().filter_map(tensor).collect())
     }
@@ -214,6 +241,13 @@ impl Case<'_> {
             self.compiled.names().iter().map(|traced| traced.value.as_str()).collect();
         onnxruntime::run(python, model, &inputs, |name| names.contains(name))
     }
+}
+
+/// The error for a folder that is no reference.
+fn no_outputs(folder: &Path) -> Diagnostic {
+    Diagnostic::new(Code::BadOption, "the folder has no `output_0.pb` to compare with")
+        .help("name a folder such as `test_data_set_0`, or the folder around it")
+        .within(folder.display().to_string())
 }
 
 /// Returns an error for an input of the model that the compiled model lacks, because an option

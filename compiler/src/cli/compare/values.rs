@@ -92,6 +92,12 @@ impl Traced {
         &self.names
     }
 
+    /// The outputs that are no tensors, with their types.
+    pub fn others(&self) -> impl Iterator<Item = (&str, &Type)> {
+        let outputs = self.plan.outputs.iter().filter(|port| !matches!(port.ty, Type::Tensor(_)));
+        outputs.map(|port| (port.name.as_str(), &port.ty))
+    }
+
     /// Runs the plan, and returns its tensors.
     ///
     /// # Errors

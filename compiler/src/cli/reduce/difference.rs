@@ -44,6 +44,16 @@ enum Expected {
     Computed(Box<Options>),
 }
 
+/// Returns an error for a reference that has no values between the nodes.
+pub fn require_values(reference: &Reference) -> Result<(), Diagnostic> {
+    if !matches!(reference, Reference::DataSet(_)) {
+        return Ok(());
+    }
+    let message = "a data set has no values between the nodes, which a part needs as inputs";
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("set `--with onnxruntime`, or an `.npz` file of values"))
+}
+
 impl Difference {
     /// Compares a model with the reference.
     ///
@@ -51,16 +61,10 @@ impl Difference {
     ///
     /// Returns an error if they agree.
     pub fn of(sides: &Sides, case: &Case<'_>, reference: &Reference) -> Result<Self, Diagnostics> {
-        if matches!(reference, Reference::DataSet(_)) {
-            let message =
-                "a data set has no values between the nodes, which a part needs as inputs";
-            return Err(Diagnostic::new(Code::BadOption, message)
-                .help("set `--with onnxruntime`, or an `.npz` file of values")
-                .into());
-        }
         let values = sides.values(reference, case)?;
         let found = case.compiled.run(&case.given)?;
-        let compared = compare::compare(&case.compiled, &found, &values, sides.tolerance);
+        let compared =
+            compare::compare(&case.compiled, &found, &values, sides.tolerance(reference));
         let Some(first) = compared.first() else {
             let message = "there is nothing to reduce: the model agrees with the reference";
             return Err(Diagnostic::new(Code::BadOption, message)
@@ -79,7 +83,7 @@ impl Difference {
         recorded.extend(inputs.filter_map(|(name, value)| Some((name, value.into_tensor()?))));
         Ok(Difference {
             settings: case.settings.clone(),
-            tolerance: sides.tolerance,
+            tolerance: sides.tolerance(reference),
             recorded,
             expected,
             first: first.value.clone(),

@@ -99,6 +99,7 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
 
 fn reduce_difference(options: &Options) -> Result<Reduced, Diagnostics> {
     let reference = options.sides.reference()?;
+    difference::require_values(&reference)?;
     let mut case = options.sides.case(&options.model, &reference)?;
     options.of_module.set(&mut case.settings)?;
     let difference = Difference::of(&options.sides, &case, &reference)?;

@@ -6,7 +6,6 @@ use crate::cli::{
         reference::unfused,
         values::{BEFORE_FUSION, Traced},
     },
-    files,
     inputs::{self, Inputs},
     npz, progress,
     test::folder,
@@ -43,9 +42,9 @@ pub fn inputs(path: &Path, model: &Bytes, plan: &Plan) -> Result<Inputs, Diagnos
 }
 
 fn of_archive(path: &Path) -> Result<Inputs, Diagnostic> {
-    let place = path.display().to_string();
+    let is_other = path.is_file() && path.extension().is_none_or(|end| end != "npz");
     let arrays =
-        npz::read(&files::bytes(path)?).map_err(|error| error.help(FORMS).within(place))?;
+        npz::open(path).map_err(|error| if is_other { error.help(FORMS) } else { error })?;
     Ok(arrays.into_iter().map(|(name, array)| (name, Value::Tensor(array))).collect())
 }
 

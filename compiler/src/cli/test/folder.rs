@@ -61,6 +61,13 @@ pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Dia
     Ok(folder.data_sets(plan)?.into_iter().next().map(|set| set.inputs))
 }
 
+/// Returns the tolerance of a data set: that in `data.json` of its folder, or of the folder around
+/// it.
+pub fn tolerance(set: &Path) -> Tolerance {
+    let around = set.parent().map_or(Tolerance::default(), |around| own_tolerance(&json(around)));
+    own_tolerance(&json(set)).or(around)
+}
+
 /// Parses `data.json`, or returns null if there is none.
 fn json(path: &Path) -> serde_json::Value {
     let text = fs::read(path.join("data.json")).unwrap_or_default();

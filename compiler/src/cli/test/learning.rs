@@ -216,8 +216,7 @@ impl Act {
 impl Data {
     /// Reads the archive at `path`.
     fn read(path: &Path, meta: Json) -> Result<Data, Diagnostic> {
-        let within = |diagnostic: Diagnostic| diagnostic.within(path.display().to_string());
-        Ok(Data { arrays: npz::read(&files::bytes(path)?).map_err(within)?, meta })
+        Ok(Data { arrays: npz::open(path)?, meta })
     }
 
     fn find(&self, folder: &str, name: &str) -> Option<&Tensor> {
