@@ -288,7 +288,8 @@ fn a_missing_package_and_an_error_of_onnxruntime_are_told_apart() {
     let model = negation(&directory);
     for (status, message) in [(3, "has no ONNX Runtime"), (1, "ONNX Runtime cannot run the model")]
     {
-        let python = python(&directory, &format!("echo 'the reason' >&2\nexit {status}"));
+        let script = format!("printf '\\033[1;31mthe\\033[m reason\\n' >&2\nexit {status}");
+        let python = python(&directory, &script);
         let output = compare(&model, &["--with", "onnxruntime", "--python", &python]);
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(message) && text.contains("the reason"), "{text}");

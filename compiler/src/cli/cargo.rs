@@ -1,6 +1,6 @@
 //! Runs cargo on a project that the program wrote.
 
-use super::progress;
+use super::{message, progress};
 use onnxc::diag::{Code, Diagnostic, Result, quoted};
 use std::{
     env, io,
@@ -64,7 +64,7 @@ fn host(root: &Path) -> Result<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| {
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let errors = message::plain(&output.stderr);
         let message = "`cargo -vV` does not name this machine";
         Diagnostic::new(Code::Io, message).note(errors.trim_end())
     })
@@ -82,7 +82,7 @@ fn messages(stderr: impl Read) -> String {
             }
         }
     }
-    messages
+    message::plain(messages.as_bytes())
 }
 
 /// Returns the path of a program among cargo's artifacts, which are lines of JSON.

@@ -1,6 +1,7 @@
 //! Prints diagnostics: text, in color on a terminal, or JSON.
 
 use super::progress;
+use clap::builder::StyledStr;
 use onnxc::{
     diag::{Colors, Diagnostic, Diagnostics, quoted},
     ident,
@@ -117,6 +118,12 @@ pub fn suggest<'n>(
     }
 }
 
+/// Returns the text that another program wrote, without its escape codes for colors.
+pub fn plain(bytes: &[u8]) -> String {
+    // Clap's styled text is text with escape codes, and is displayed without them.
+    StyledStr::from(String::from_utf8_lossy(bytes).into_owned()).to_string()
+}
+
 /// Returns the colors for output to `stream`: ANSI colors on a terminal, unless the environment
 /// says otherwise.
 pub fn colors(stream: &impl IsTerminal) -> Colors {
@@ -124,4 +131,15 @@ pub fn colors(stream: &impl IsTerminal) -> Colors {
     let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
     let wants = stream.is_terminal() && !is_dumb || is_set("CLICOLOR_FORCE");
     if wants && !is_set("NO_COLOR") { Colors::Ansi } else { Colors::Plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_other_programs_has_no_escape_codes() {
+        let found = plain(b"\x1b[1;31m2026 [E:onnxruntime]\x1b[m\tbad \xe2\x80\xa6\n\x1b[0m");
+        assert_eq!(found, "2026 [E:onnxruntime]\tbad \u{2026}\n");
+    }
 }

@@ -1,7 +1,7 @@
 //! Runs a model with ONNX Runtime, in the user's Python.
 
 use super::values::Values;
-use crate::cli::{inputs::Inputs, npy, npz};
+use crate::cli::{inputs::Inputs, message, npy, npz};
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     export, file,
@@ -97,7 +97,7 @@ fn not_found(python: &Path, error: &std::io::Error) -> Diagnostic {
 
 /// Returns the diagnostic for a run that failed.
 fn diagnose(python: &Path, output: &Output) -> Diagnostic {
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = message::plain(&output.stderr);
     let python = python.to_string_lossy();
     if output.status.code() == Some(NOT_INSTALLED) {
         let message = format!("{} has no ONNX Runtime", quoted(&python));
