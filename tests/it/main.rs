@@ -4,6 +4,7 @@ mod additions;
 mod check;
 mod command_line;
 mod compare;
+mod data_sets;
 mod documents;
 mod elements;
 mod emitted;

@@ -221,6 +221,9 @@ fn not_trainable() -> Diagnostic {
 
 fn compare_outcome(found: Result<Vec<Value>, String>, set: &DataSet, folder: &Folder) -> Outcome {
     match found {
+        Ok(found) if set.outputs.is_empty() && !found.is_empty() => Outcome::Failed(
+            "the folder has no outputs to compare with: a data set has no `output_0.pb`".into(),
+        ),
         Ok(found) => Outcome::of(compare::compare(&found, &set.outputs, folder.tolerance)),
         Err(error) => Outcome::Failed(error),
     }

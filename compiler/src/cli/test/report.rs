@@ -12,7 +12,7 @@ pub enum Outcome {
     Differs(Distance),
     /// The model needs something that onnxc does not support.
     Unsupported(String),
-    /// The model could not be compiled, built or run.
+    /// The model could not be compiled, built or run, or there is nothing to compare with.
     Failed(String),
 }
 

@@ -1,0 +1,63 @@
+//! `onnxc test`: compares results with those of data sets.
+
+use crate::programs::{onnxc, scratch};
+use onnxc::{
+    import::{self, value},
+    tensor::Tensor,
+    value::Value,
+};
+use onnxc_proto::Message;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Writes a folder with a model that computes `y = -x`, and an input of zeros.
+fn folder(name: &str) -> PathBuf {
+    let folder = scratch(name);
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[4] x, int64[1] i)
+        => (float[4] y, int64[1] j) { y = Neg (x) j = Neg (i) }";
+    let model = import::decode(text.into()).expect("the model is in ONNX's syntax");
+    fs::create_dir(folder.join("test_data_set_0")).expect("the scratch directory is writable");
+    fs::write(folder.join("model.onnx"), model.encode_to_vec()).expect("it is writable");
+    write(&folder, "input_0.pb", Tensor::from_floats(&[0.0; 4]));
+    write(&folder, "input_1.pb", Tensor::from_ints(&[5]));
+    folder
+}
+
+fn write(folder: &Path, file: &str, tensor: Tensor) {
+    let bytes = value::write(&Value::Tensor(tensor), "");
+    fs::write(folder.join("test_data_set_0").join(file), bytes).expect("it is writable");
+}
+
+/// Runs the command. Returns its exit status and what it prints.
+fn test(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = onnxc().args(["test", "--interpret"]).arg(folder).args(arguments).output();
+    let output = output.expect("the program was built");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("messages are UTF-8"))
+}
+
+#[test]
+fn a_folder_without_outputs_has_nothing_to_compare_with() {
+    let (status, text) = test(&folder("test_no_outputs"), &[]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.starts_with("failed "), "{text}");
+    assert!(text.contains("the folder has no outputs to compare with"), "{text}");
+}
+
+#[test]
+fn options_take_precedence_over_the_tolerance_of_a_folder() {
+    let folder = folder("test_tolerance");
+    write(&folder, "output_0.pb", Tensor::from_floats(&[0.0, 0.0, 0.0, 0.01]));
+    write(&folder, "output_1.pb", Tensor::from_ints(&[-5]));
+    let status = |arguments: &[&str]| test(&folder, arguments).0;
+    assert_eq!((status(&[]), status(&["--atol", "0.02"])), (Some(1), Some(0)));
+    fs::write(folder.join("data.json"), r#"{"rtol": 0, "atol": 0.02}"#).expect("it is writable");
+    assert_eq!((status(&[]), status(&["--atol", "1e-5"])), (Some(0), Some(1)));
+    // Integers are equal, unless an error of one is allowed.
+    write(&folder, "output_1.pb", Tensor::from_ints(&[-6]));
+    let (_, text) = test(&folder, &["--rtol", "1"]);
+    assert!(text.contains("output 1[0] differs"), "{text}");
+    assert_eq!(status(&["--atol", "1"]), Some(0));
+}
