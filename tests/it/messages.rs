@@ -99,6 +99,12 @@ fn wrong_names() -> Vec<Case> {
         relu("two_models", "model.onnxtxt model.onnxtxt"),
         case("new_existing", "new app model.onnx --kind server", &[("app", b"")]),
         relu("new_free_size", "new app model.onnxtxt --kind server"),
+        model(
+            "new_scalar",
+            "new app model.onnxtxt --kind server",
+            "g (float[batch, 4] x, int64 sr, bool flag) => (float[batch, 4] y, int64 z)\n\
+             { r = Cast <to = 1> (sr) y = Mul (x, r) z = Add (sr, sr) }",
+        ),
         relu("new_name", "new 2nd model.onnxtxt --kind server"),
         relu("check_missing_model", "check model.onnx"),
         relu("two_modules", "model.onnxtxt ./model.onnxtxt -o modules/"),

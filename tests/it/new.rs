@@ -107,6 +107,29 @@ fn a_package_with_a_build_script_runs() {
 }
 
 #[test]
+fn a_scalar_input_is_fixed_to_a_constant() {
+    let folder = scratch("new_constant");
+    let model = folder.join("layer.onnxtxt");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        layer (float[2] x, int64 sr) => (float[2] scores)
+        { r = Cast <to = 1> (sr) scores = Add (x, r) }";
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let constant = ["--const", "sr=8000"];
+    let server = new(&model, "server", &constant);
+    let source = fs::read_to_string(server.join("src/main.rs")).expect("the file was written");
+    assert!(source.contains("--const sr=8000") && !source.contains("input `sr`"), "{source}");
+    let package = new(&model, "build-script", &constant);
+    let module = folder.join("out/model.rs");
+    fs::create_dir_all(folder.join("out")).expect("the scratch directory is writable");
+    let mut compile = onnxc();
+    compile.arg(package.join("model.onnxtxt")).arg("-o").arg(&module).args(constant);
+    assert_success(compile.output());
+    assert_eq!(run(&package, &module), "scores: [8000.0, 8000.0]\n");
+    let script = fs::read_to_string(package.join("build.rs")).expect("the file was written");
+    assert!(script.contains("model.constant(\"sr\", \"8000\")"), "{script}");
+}
+
+#[test]
 fn a_training_program_runs() {
     let folder = scratch("new_train");
     let package = new(&model(&folder, "2"), "train", &[]);

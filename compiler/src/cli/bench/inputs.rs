@@ -87,7 +87,7 @@ fn generate_inputs(
 }
 
 /// Returns the names of the free dimensions of the inputs that need a value, each once.
-fn free_sizes(plan: &Plan) -> Vec<String> {
+pub fn free_sizes(plan: &Plan) -> Vec<String> {
     let ports = plan.inputs.iter().filter(|port| port.default.is_none());
     let mut names: Vec<String> = Vec::new();
     for dim in ports.flat_map(|port| port.shape()) {

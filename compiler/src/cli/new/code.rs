@@ -4,10 +4,9 @@ use super::port::{Port, Ports};
 use onnxc::{
     diag::Result,
     emit::{Form, Signature},
-    import::Size,
+    import::{Const, Settings, Size},
 };
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The placeholders of a template, with their values.
 pub type Values = Vec<(&'static str, String)>;
@@ -153,9 +152,9 @@ pub fn init((name, signature): &(String, Signature)) -> String {
     format!("model.{name}(){};\n", if signature.refuses { "?" } else { "" })
 }
 
-/// Returns the lines of a build script that set sizes.
-pub fn dims(dims: &BTreeMap<String, Size>) -> String {
-    let lines = dims.iter().map(|(name, size)| {
+/// Returns the lines of a build script that set sizes and constants.
+pub fn settings(settings: &Settings) -> String {
+    let dims = settings.dims.iter().map(|(name, size)| {
         let size = match size {
             Size::Fixed(size) => size.to_string(),
             Size::Between(least, most) => format!("{least}..={most}"),
@@ -163,7 +162,11 @@ pub fn dims(dims: &BTreeMap<String, Size>) -> String {
         };
         format!("let model = model.dim({name:?}, {size});\n")
     });
-    lines.collect()
+    let constants = settings.consts.iter().map(|(name, value)| match value {
+        Const::Value(value) => format!("let model = model.constant({name:?}, {value:?});\n"),
+        Const::Default => format!("let model = model.default_constant({name:?});\n"),
+    });
+    dims.chain(constants).collect()
 }
 
 fn declare_static(kind: &str, i: usize, port: &Port) -> String {

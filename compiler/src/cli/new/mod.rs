@@ -6,7 +6,9 @@ mod port;
 mod template;
 
 use super::{
-    analysis, files, message,
+    analysis,
+    bench::inputs::free_sizes,
+    files, message,
     options::one_of,
     progress,
     sources::{Crate, Sources},
@@ -21,7 +23,7 @@ use onnxc::{
     train::{self, Loss, Prepare},
 };
 use onnxc_proto::{Message as _, ModelProto};
-use port::{Port, Ports};
+use port::{Ports, Unfit};
 use std::{
     fs::{self, File},
     io::Write as _,
@@ -44,6 +46,9 @@ pub struct Options {
     /// The size of a free dimension: `N`, a bound `1..=N`, or the name of another dimension
     #[arg(long, value_name = "NAME=SIZE")]
     dim: Vec<String>,
+    /// Fix an input to a constant: a number or a list in brackets; without a value, its default
+    #[arg(long = "const", id = "const", value_name = "NAME[=VALUE]")]
+    constants: Vec<String>,
     /// The loss of a training program
     #[arg(long, value_parser = one_of::<Loss>(), default_value = "cross-entropy")]
     loss: Loss,
@@ -62,13 +67,13 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let mut values = match kind {
         Kind::Train => training_values(options, &compile)?,
         _ => inference_values(kind, &compiled, &compile)
-            .map_err(|error| error.within(options.model.display().to_string()))?,
+            .map_err(|errors| errors.within(&options.model.display().to_string()))?,
     };
     let has_images = compiled.plans.call_kernels_of("image");
     values.extend(manifest_values(package, &Sources::find()?, has_images));
     values.extend([
         ("file", format!("model.{}", extension(&options.model))),
-        ("dims", code::dims(&compile.settings.dims)),
+        ("settings", code::settings(&compile.settings)),
         ("loss", format!("{:?}", options.loss)),
         ("command", command(options, &compile)),
         ("weight_bytes", compiled.plans.infer().weight_bytes.to_string()),
@@ -105,6 +110,7 @@ fn exists(path: &Path) -> Diagnostic {
 fn compile_options(options: &Options) -> Result<onnxc::Options, Diagnostic> {
     let mut compile = onnxc::Options::default();
     options.dim.iter().try_for_each(|dim| compile.set("dim", dim))?;
+    options.constants.iter().try_for_each(|constant| compile.set("const", constant))?;
     compile.name = Some("model".into());
     compile.stem.clone_from(&compile.name);
     compile.weights = Weights::File;
@@ -122,19 +128,19 @@ fn inference_values(
     kind: Kind,
     compiled: &CompiledModel,
     options: &onnxc::Options,
-) -> Result<Values, Diagnostic> {
+) -> Result<Values, Diagnostics> {
     let plan = compiled.plans.infer();
     let signature = emit::signature(plan, &options.style(plan, "model")?);
     let ports = Ports::of(plan, &signature);
     if kind != Kind::BuildScript {
-        ports.all().try_for_each(require_numbers)?;
+        Diagnostics(unfit_ports(plan, &ports)).into_warnings()?;
     }
     if kind.is_bare() {
         require_no_heap(plan)?;
     }
     let method = Method { name: "infer", signature: &signature, ports };
     match kind {
-        Kind::BuildScript | Kind::Train => method.hosted(),
+        Kind::BuildScript | Kind::Train => Ok(method.hosted()?),
         Kind::Server => Ok(method.served()),
         Kind::Firmware => Ok(method.embedded()),
         Kind::Wasm => Ok(method.exported()),
@@ -166,17 +172,29 @@ fn training(options: &Options, compile: &onnxc::Options) -> Result<Training, Dia
     Ok(training.expect("`Prepare` adds training information"))
 }
 
-/// Returns an error for an input or output that cannot be copied from or to bytes.
-fn require_numbers(port: &Port) -> Result<(), Diagnostic> {
-    if port.is_array_of_numbers() {
-        return Ok(());
-    }
-    let message = format!(
-        "{} is no array of numbers with fixed sizes, which this kind of package needs",
-        quoted(&port.name)
-    );
-    Err(Diagnostic::new(Code::BadOption, message)
-        .help("fix free sizes with `--dim NAME=N`, or use `--kind build-script`"))
+/// Returns the errors for inputs and outputs that cannot be copied from or to bytes.
+fn unfit_ports(plan: &Plan, ports: &Ports) -> Vec<Diagnostic> {
+    let sizes = free_sizes(plan).into_iter().map(|name| format!("--dim {name}=N"));
+    let scalars = ports.all().filter(|port| port.unfit() == Some(Unfit::Scalar));
+    let constants = scalars.map(|port| format!("--const {}=VALUE", port.name));
+    let kinds = [
+        (Unfit::FreeSizes, "have free sizes", sizes.collect()),
+        (Unfit::Scalar, "are scalars", constants.collect()),
+        (Unfit::NoNumbers, "are no arrays of numbers", Vec::new()),
+    ];
+    let error = |(kind, what, options): (Unfit, &str, Vec<String>)| {
+        let named = ports.all().filter(|port| port.unfit() == Some(kind));
+        let names: Vec<String> = named.map(|port| quoted(&port.name)).collect();
+        let names = names.join(", ");
+        let needs = "this kind of package needs arrays of numbers with fixed sizes";
+        let fix = match options.is_empty() {
+            true => String::new(),
+            false => format!("set `{}`, or ", options.join(" ")),
+        };
+        let error = Diagnostic::new(Code::BadOption, format!("{needs}, but these {what}: {names}"));
+        (!names.is_empty()).then(|| error.help(format!("{fix}use `--kind build-script`")))
+    };
+    kinds.into_iter().filter_map(error).collect()
 }
 
 /// Returns an error for a model that needs the heap.

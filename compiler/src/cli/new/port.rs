@@ -18,6 +18,18 @@ pub struct Port {
     pub dtype: DType,
     /// The size of each axis, with 1 for sizes that are free.
     pub shape: Vec<i64>,
+    pub is_input: bool,
+}
+
+/// Why a port cannot be copied from or to bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// An array of sizes that are known at run time.
+    FreeSizes,
+    /// An input of one number, which the module takes by value.
+    Scalar,
+    /// An output of one number, no tensor, or one whose elements have no bytes in Rust.
+    NoNumbers,
 }
 
 /// The inputs and outputs of a method.
@@ -35,7 +47,7 @@ impl Ports {
         }
         let inputs = plan.inputs.iter().zip(&signature.inputs).map(|(port, form)| {
             let code = names.unique(ident::snake(&port.name));
-            Port::new(port, form, code)
+            Port { is_input: true, ..Port::new(port, form, code) }
         });
         let is_single = signature.outputs.len() == 1;
         let outputs = plan.outputs.iter().zip(&signature.outputs).map(|(port, (field, form))| {
@@ -57,7 +69,8 @@ const RESERVED: &[&str] = &["answer", "arena", "body", "model", "outputs", "prin
 impl Port {
     fn new(port: &plan::Port, form: &Form, code: String) -> Port {
         let shape = port.shape().iter().map(|dim| dim.known().unwrap_or(1)).collect();
-        Port { name: port.name.clone(), code, form: form.clone(), dtype: port.dtype(), shape }
+        let (name, form, dtype) = (port.name.clone(), form.clone(), port.dtype());
+        Port { name, code, form, dtype, shape, is_input: false }
     }
 
     /// Returns the number of elements.
@@ -118,10 +131,18 @@ impl Port {
         })
     }
 
-    /// Returns whether the port is an array of numbers that have bytes in Rust.
-    pub fn is_array_of_numbers(&self) -> bool {
+    /// Returns why the port is no array of numbers that have bytes in Rust, if it is none.
+    pub fn unfit(&self) -> Option<Unfit> {
         let element = self.element();
-        matches!(self.form, Form::Array(_)) && (element.starts_with('f') || is_integer(element))
+        let is_number = element.starts_with('f') || is_integer(element);
+        match self.form {
+            Form::Array(_) => (!is_number).then_some(Unfit::NoNumbers),
+            Form::Scalar if self.is_input => Some(Unfit::Scalar),
+            Form::View(_) | Form::Heap(_) => Some(Unfit::FreeSizes),
+            Form::Scalar | Form::Sequence | Form::Map(_) | Form::Maps(..) | Form::Optional(_) => {
+                Some(Unfit::NoNumbers)
+            }
+        }
     }
 
     fn no_tensor(&self) -> Diagnostic {
