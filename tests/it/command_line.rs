@@ -386,6 +386,44 @@ fn several_models_are_compiled_in_one_call() {
 }
 
 #[test]
+fn a_dash_as_the_output_is_standard_output() {
+    let (directory, model) = create_model("dash");
+    let model = model.to_str().expect("the path is text");
+    let prepare = ["train-prep", model, "--loss=mse", "--optimizer=sgd", "--lr=0.1"];
+    for (command, begins) in [
+        (&[model][..], "// "),
+        (&["optimize", model], "<"),
+        (&["report", model], "<!DOCTYPE html>"),
+        (&prepare, "<"),
+    ] {
+        let mut program = onnxc();
+        program.current_dir(&directory).args(command).args(["-o", "-"]);
+        let output = program.output().expect("the program was built");
+        assert_success(&output);
+        let text = String::from_utf8(output.stdout).expect("the output is text");
+        assert!(text.starts_with(begins), "{command:?}: {}", &text[..text.len().min(80)]);
+        assert_eq!(list_names(&directory), ["scaled.onnxtxt"], "{command:?}");
+    }
+}
+
+#[test]
+fn the_help_of_a_command_of_other_tools_is_that_of_compiling() {
+    let output = run(["compile", "--help"]);
+    assert_success(&output);
+    let text = String::from_utf8(output.stdout).expect("help is UTF-8");
+    assert!(text.contains("Usage: onnxc [OPTIONS] [MODEL]...\n"), "{text}");
+    assert!(text.contains("--max-arena") && !text.contains("train-prep"), "{text}");
+    let bench = message(&run(["benchmark", "--help"]));
+    assert!(bench.contains("`onnxc bench` times a model"), "{bench}");
+    // Words that are no commands do not change the help.
+    for command in [&["inspect", "--help"][..], &["model.onnx", "--help"], &["--help"]] {
+        let text = String::from_utf8(run(command).stdout).expect("help is UTF-8");
+        let is_of_program = text.contains("train-prep");
+        assert!(text.contains("Usage: ") && is_of_program != (command[0] == "inspect"), "{text}");
+    }
+}
+
+#[test]
 fn completions_and_manual_pages_have_every_command() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = run(["completions", shell]);

@@ -117,6 +117,7 @@ fn wrong_names() -> Vec<Case> {
         relu("option_of_other_tools", "model.onnxtxt --batch 1"),
         relu("value_of_other_tools", "model.onnxtxt --precision fp16"),
         case("command_of_other_tools", "compile model.onnx", &[]),
+        case("help_of_no_command", "inspekt --help", &[]),
         relu("negative_bytes", "model.onnxtxt --max-arena -5"),
         relu("bad_limit", "model.onnxtxt --limit nodes=many"),
         relu("unknown_limit", "model.onnxtxt --limit nods=10"),

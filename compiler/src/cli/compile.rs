@@ -24,7 +24,8 @@ pub struct Compile {
     #[arg(value_name = "MODEL")]
     pub models: Vec<PathBuf>,
     /// The module to write, or the directory for modules that are named after their models; the
-    /// weights go beside them. Several models need a directory. Without it, the module is printed.
+    /// weights go beside them. Several models need a directory. Without it, or with `-`, the module
+    /// is printed.
     /// A module that is printed, or written to a pipe or a device, contains its weights
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
@@ -54,7 +55,7 @@ pub fn run(command: &Compile) -> Result<ExitCode, Diagnostics> {
 
 /// Returns each model, and the path of its module. Without a path, the module is printed.
 fn jobs(command: &Compile) -> Result<Vec<(&Path, Option<PathBuf>)>, Diagnostics> {
-    let output = command.output.as_deref();
+    let output = command.output.as_deref().filter(|path| !files::is_standard_output(path));
     if command.models.is_empty() {
         let message = "no model was given";
         let error = Diagnostic::new(Code::BadOption, message);

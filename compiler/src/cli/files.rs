@@ -3,11 +3,12 @@
 use super::npy;
 use onnxc::{
     diag::{Code, Diagnostic, Result},
-    file, import,
+    export, file,
+    import::{self, print},
     value::Value,
     write_if_changed,
 };
-use onnxc_proto::{Bytes, TypeProto};
+use onnxc_proto::{Bytes, ModelProto, TypeProto};
 use std::path::Path;
 
 /// Returns the error for two models that would be written to one file.
@@ -35,6 +36,32 @@ impl Format {
             Format::Pb => "pb",
         }
     }
+}
+
+/// Returns whether the path of an output stands for standard output.
+pub fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes a text to a file or to standard output.
+pub fn write_text(path: &Path, text: &str) -> Result {
+    if !is_standard_output(path) {
+        return write_if_changed(path, text.as_bytes());
+    }
+    out!("{text}");
+    Ok(())
+}
+
+/// Writes a model to a file, or as text to standard output.
+pub fn write_model(path: &Path, model: ModelProto) -> Result {
+    if !is_standard_output(path) {
+        return export::write(model, path);
+    }
+    let text = print::model(&model, usize::MAX);
+    // What cannot be read again is not written.
+    import::decode(text.clone().into())?;
+    out!("{text}");
+    Ok(())
 }
 
 /// Reads a file.

@@ -44,15 +44,17 @@ mod train_prep;
 mod usage;
 mod verify;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{
+    ArgMatches, Args, CommandFactory, FromArgMatches, Parser, builder::StyledStr, error::ErrorKind,
+};
 use message::status;
 use onnxc::{
     diag::{Code, Diagnostic, Diagnostics, quoted},
     ident,
 };
 use std::{
-    fmt,
-    io::{self, ErrorKind, Write},
+    env, fmt,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::{self, ExitCode},
     sync::LazyLock,
@@ -98,6 +100,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let (cli, matches) = match parse() {
         Ok(parsed) => parsed,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => return help(error),
         Err(error) => return usage::print(error),
     };
     message::start(cli.message);
@@ -114,6 +117,32 @@ pub fn main() -> ExitCode {
 fn parse() -> Result<(Cli, ArgMatches), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
     Ok((Cli::from_arg_matches(&matches)?, matches))
+}
+
+/// Prints the help that the command line asks for. The first word may be a command of other tools
+/// or a misspelled one, whose help is not that of the program.
+fn help(error: clap::Error) -> ExitCode {
+    let word = env::args_os().nth(1).unwrap_or_default();
+    let is_option = word.to_string_lossy().starts_with('-');
+    if is_option || Cli::command().find_subcommand(&word).is_some() {
+        return usage::print(error);
+    }
+    match find_misplaced_command(&[word.into()]) {
+        Some(misplaced) if misplaced.help.as_deref() == Some(COMPILES) => {
+            outln!("{}", compile_help());
+            ExitCode::SUCCESS
+        }
+        Some(misplaced) => usage::refuse(&misplaced.into()),
+        None => usage::print(error),
+    }
+}
+
+/// Returns the help of compiling, without that of the commands.
+fn compile_help() -> StyledStr {
+    let command = clap::Command::new("onnxc");
+    let command = command.about("Compiles ONNX models to Rust, which needs no command");
+    let command = message::Options::augment_args(compile::Compile::augment_args(command));
+    progress::Options::augment_args(command).render_long_help()
 }
 
 fn run_command(command: Option<Command>, compile: &compile::Compile) -> ExitCode {
@@ -176,12 +205,15 @@ fn find_misplaced_command(models: &[PathBuf]) -> Option<Diagnostic> {
     Some(Diagnostic::new(Code::BadOption, message).help(help))
 }
 
+/// The help for a command of other tools that compiles a model.
+const COMPILES: &str = "the program compiles without a command: `onnxc model.onnx -o model.rs`";
+
 /// Commands of other tools, and what onnxc has for them.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("benchmark", "`onnxc bench` times a model"),
-    ("build", "the program compiles without a command: `onnxc model.onnx -o model.rs`"),
-    ("compile", "the program compiles without a command: `onnxc model.onnx -o model.rs`"),
-    ("convert", "the program compiles without a command: `onnxc model.onnx -o model.rs`"),
+    ("build", COMPILES),
+    ("compile", COMPILES),
+    ("convert", COMPILES),
     ("diff", "`onnxc compare` compares two models"),
     ("export", "`onnxc optimize` writes ONNX, `onnxc model.onnx -o model.rs` a Rust module"),
     ("infer", "`onnxc run` runs a model"),
@@ -206,7 +238,7 @@ fn print(text: fmt::Arguments<'_>) {
     progress::hide();
     let mut out = io::stdout().lock();
     match out.write_fmt(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("error: the result cannot be printed: {error}");
             process::exit(1);
         }

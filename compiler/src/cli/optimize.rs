@@ -18,8 +18,8 @@ pub struct Options {
     /// The models, or folders of models
     #[arg(required = true)]
     models: Vec<PathBuf>,
-    /// The file to write, as text if its name ends in `.onnxtxt`; for a folder or several models,
-    /// the folder to write into
+    /// The file to write, as text if its name ends in `.onnxtxt`, or `-` to print text; for a
+    /// folder or several models, the folder to write into
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Write the types of all values, and not only of inputs and outputs
@@ -127,5 +127,5 @@ fn optimize_file(options: &Options, from: &Path, to: &Path) -> Result<(), Diagno
     if let Some(folder) = to.parent().filter(|_| to != options.output) {
         fs::create_dir_all(folder).map_err(file::refused(folder))?;
     }
-    Ok(export::write(model, to)?)
+    Ok(files::write_model(to, model)?)
 }

@@ -8,7 +8,6 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use onnxc::{
     choice::Choice,
     diag::{DiagnosticSink, Diagnostics},
-    export,
     train::{Initial, Loss, Method, Optimizer, Prepare, Setting},
 };
 use std::path::{Path, PathBuf};
@@ -27,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The file to write, as text if its name ends in `.onnxtxt`
+    /// The file to write, as text if its name ends in `.onnxtxt`, or `-` to print text
     #[arg(short = 'o', value_name = "FILE")]
     to: PathBuf,
     /// The loss. Labels are the indices of classes (int64) for `cross-entropy` and `nll`, else they
@@ -108,7 +107,7 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
     }
     let model = prepare.bytes(files::bytes(&options.model)?);
     let model = model.map_err(|all| all.within(&options.model.display().to_string()))?;
-    Ok(export::write(model, &options.to)?)
+    Ok(files::write_model(&options.to, model)?)
 }
 
 /// The optimizer with the settings.

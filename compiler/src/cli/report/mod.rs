@@ -22,7 +22,6 @@ use onnxc::{
     Compiler,
     diag::Diagnostics,
     emit::{self, Style},
-    write_if_changed,
 };
 use onnxc_proto::Bytes;
 use serde_json::{Value, json};
@@ -36,7 +35,7 @@ use std::path::PathBuf;
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The page to write
+    /// The page to write, or `-` to print it
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Build the module and run it, and show the time of each node beside its cost
@@ -78,7 +77,7 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let mut data = data(&analysis, style);
     add_runs(&mut data, options, &bytes, &analysis, &settings)?;
     let page = page::html(&name, &data);
-    Ok(write_if_changed(&options.output, page.as_bytes())?)
+    Ok(files::write_text(&options.output, &page)?)
 }
 
 /// Adds what runs of the model show: the ranges of its values, and the times of its nodes.
