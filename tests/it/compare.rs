@@ -244,6 +244,20 @@ fn values_of_other_types_are_listed_with_both_types() {
     let text = String::from_utf8_lossy(&output.stderr);
     let says = "`y`: float[2, 4] here, float[2, 2, 2] in the reference";
     assert!(text.contains(says), "{text}");
+    // An output of another type is no agreement, although the other values agree.
+    let write = |name: &str, more: &str| {
+        let path = directory.join(name);
+        let text = format!("{HEAD}<int64[1] axes = {{0}}> {{ a = Sin (x) b = Neg (a) {more} }}");
+        fs::write(&path, text.replace("(float[2, 4] y)", "(y)")).expect("it is writable");
+        path
+    };
+    let model = write("sum.onnxtxt", "y = ReduceSum <keepdims = 1> (b, axes)");
+    let other = write("other.onnxtxt", "y = ReduceSum <keepdims = 0> (b, axes)");
+    let output = compare(&model, &["--with", other.to_str().expect("the path is UTF-8")]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("an output has another type or shape in the reference\n"), "{text}");
+    assert!(text.contains("`y`: float[1, 4] here, float[4] in the reference"), "{text}");
 }
 
 /// A program in place of Python. It sees the files for ONNX Runtime in the folder `$2`.

@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     } else {
         text(&compared, &case.compiled);
     }
-    Ok(message::judge(compared.first().is_none()))
+    Ok(message::judge(compared.first().is_none() && !compared.lacks_output()))
 }
 
 /// The errors of the values that both sides have.
@@ -74,12 +74,19 @@ struct Skipped {
     value: String,
     /// The types of both sides.
     reason: String,
+    /// Whether it is an output of the model that has another type in the reference.
+    is_other_output: bool,
 }
 
 impl Compared {
     /// Returns the first value that departs.
     pub fn first(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.departs())
+    }
+
+    /// Returns whether an output of the model has another type in the reference.
+    fn lacks_output(&self) -> bool {
+        self.skipped.iter().any(|skipped| skipped.is_other_output)
     }
 }
 
@@ -93,6 +100,7 @@ pub fn compare(
     let others = compiled.others().map(|(value, ty)| Skipped {
         value: value.to_owned(),
         reason: format!("{ty}, and only tensors are compared"),
+        is_other_output: false,
     });
     let mut compared = Compared { rows: Vec::new(), skipped: others.collect() };
     for traced in compiled.names() {
@@ -103,6 +111,7 @@ pub fn compare(
             None => compared.skipped.push(Skipped {
                 value: name.clone(),
                 reason: format!("{} here, {} in the reference", found.ty(), expected.ty()),
+                is_other_output: traced.is_output,
             }),
         }
     }
@@ -128,7 +137,7 @@ fn nothing_in_common(compared: &Compared, compiled: &Traced, expected: &Values) 
 
 /// Describes the values that are not compared, in lines.
 fn skipped_lines(skipped: &[Skipped]) -> Vec<String> {
-    let line = |Skipped { value, reason }: &Skipped| format!("{}: {reason}", quoted(value));
+    let line = |Skipped { value, reason, .. }: &Skipped| format!("{}: {reason}", quoted(value));
     let mut lines: Vec<String> = skipped.iter().take(SHOWN).map(line).collect();
     if skipped.len() > SHOWN {
         lines.push(format!("and {} others", skipped.len() - SHOWN));
@@ -140,6 +149,9 @@ fn text(compared: &Compared, compiled: &Traced) {
     let rows = &compared.rows;
     match Culprit::of(rows, compiled) {
         Some(culprit) => outln!("{}", culprit.text()),
+        None if compared.lacks_output() => {
+            outln!("an output has another type or shape in the reference");
+        }
         None if rows.len() == 1 => outln!("the only value agrees"),
         None => outln!("all {} values agree", rows.len()),
     }
@@ -171,10 +183,9 @@ fn json(compared: &Compared, compiled: &Traced) {
     let suspects = culprit.iter().flat_map(|culprit| &culprit.others);
     let suspects: Vec<&String> = suspects.map(|node| &node.node).collect();
     let values: Vec<serde_json::Value> = rows.iter().map(Row::json).collect();
-    let skipped = compared
-        .skipped
-        .iter()
-        .map(|Skipped { value, reason }| serde_json::json!({ "value": value, "reason": reason }));
+    let skipped = compared.skipped.iter().map(
+        |Skipped { value, reason, .. }| serde_json::json!({ "value": value, "reason": reason }),
+    );
     let skipped: Vec<serde_json::Value> = skipped.collect();
     outln!(
         "{:#}",

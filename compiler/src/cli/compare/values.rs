@@ -42,6 +42,8 @@ pub struct Name {
     pub operands: Vec<String>,
     /// The nodes of the model that the node computes together.
     pub computes: Vec<Member>,
+    /// Whether the value is an output of the model.
+    pub is_output: bool,
 }
 
 /// A node of the model.
@@ -147,6 +149,7 @@ fn expose(graph: &mut Graph, members: &HashMap<NodeId, Vec<Member>>) -> Vec<Name
             let at = outputs.iter().position(|&output| output == value);
             let own = at.and_then(|at| graph.info.outputs.get(at));
             names.push(Name {
+                is_output: own.is_some(),
                 value: own.unwrap_or(&graph[value].name).clone(),
                 node: node.name.clone(),
                 operator: node.op.label(),
