@@ -1,4 +1,4 @@
-//! What inference knows about the elements of a node's inputs.
+//! The elements of inputs that inference knows.
 
 use super::{Infer, Node, ValueId};
 use crate::{dim::Dim, tensor::Tensor};
