@@ -221,8 +221,8 @@ impl Range {
     }
 }
 
-/// Returns the number in input `i`, a bound of type `dtype`, if it is whole and known. Exporters cast
-/// sizes to `float` for the coordinates of a grid.
+/// Returns the number in input `i`, a bound of type `dtype`, if it is whole and known. Exporters
+/// cast sizes to `float` for the coordinates of a grid.
 fn whole_number(cx: &Infer<'_>, i: usize, dtype: DType) -> Option<Dim> {
     if let Some([known]) = cx.known(i) {
         return Some(known.clone());
