@@ -275,6 +275,19 @@ macro_rules! real {
             const HIGHEST: $T = $T::INFINITY;
 
             #[inline(always)]
+            fn maximum(self, other: $T) -> $T {
+                // The comparison is an instruction, and only it and the bits of NaN delay a chain of
+                // maxima.
+                let larger = if other > self { other } else { self };
+                $T::from_bits(larger.to_bits() | if other.is_nan() { $T::NAN.to_bits() } else { 0 })
+            }
+            #[inline(always)]
+            fn minimum(self, other: $T) -> $T {
+                let smaller = if other < self { other } else { self };
+                $T::from_bits(smaller.to_bits() | if other.is_nan() { $T::NAN.to_bits() } else { 0 })
+            }
+
+            #[inline(always)]
             fn add(self, other: $T) -> $T {
                 self + other
             }

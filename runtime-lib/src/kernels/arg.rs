@@ -3,6 +3,7 @@
 use crate::Number;
 use crate::error::{Error, Result};
 use crate::kernels::reduce::Reduce;
+use crate::loops::find::{first_equal, last_equal};
 use crate::loops::fold::{Fold, Max, Min};
 use crate::loops::geometry::Axis;
 use crate::loops::index::{place, signed, size};
@@ -124,8 +125,12 @@ fn arg<T: Reduce, O: Order, const LAST: bool>(x: &[T], y: &mut [i64], geometry: 
 /// A maximum or minimum with a NaN is NaN, so the search looks for NaN then.
 fn arg_row<T: Reduce, O: Order, const LAST: bool>(x: &[T]) -> i64 {
     let first = O::first(x);
-    let found = |x: &T| *x == first || (first.is_nan() && x.is_nan());
-    let place = if LAST { x.iter().rposition(found) } else { x.iter().position(found) };
+    let place = match (first.is_nan(), LAST) {
+        (false, false) => first_equal(x, first),
+        (false, true) => last_equal(x, first),
+        (true, false) => x.iter().position(|x| x.is_nan()),
+        (true, true) => x.iter().rposition(|x| x.is_nan()),
+    };
     signed(place.unwrap_or(0))
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod bounds;
 pub(crate) mod broadcast;
 pub(crate) mod elementwise;
 pub mod epilogue;
+pub(crate) mod find;
 pub(crate) mod fold;
 pub mod geometry;
 pub(crate) mod index;

@@ -51,6 +51,16 @@ fn scale(x: __m256, n: __m256) -> __m256 {
 
 #[target_feature(enable = "avx2")]
 #[inline]
+fn scale_down(x: __m256, n: __m256) -> __m256 {
+    // x · 2^(n + 64) is exact. The sum has the exponent of 2^(n + 64) in its lowest bits.
+    const INTEGER: f32 = 12_582_912.0;
+    let exponent = _mm256_add_ps(n, _mm256_set1_ps(INTEGER + 64.0 + 127.0));
+    let power = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(exponent)));
+    _mm256_mul_ps(_mm256_mul_ps(x, power), _mm256_set1_ps(1.0 / (1u128 << 64) as f32))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
 fn sum(x: __m256) -> f32 {
     let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
     let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -271,6 +281,7 @@ impl Simd for Avx2 {
         floor(x: __m256) -> __m256 = _mm256_round_ps::<DOWN>(x);
         ceil(x: __m256) -> __m256 = _mm256_round_ps::<UP>(x);
         scale(x: __m256, n: __m256) -> __m256 = scale(x, n);
+        scale_down(x: __m256, n: __m256) -> __m256 = scale_down(x, n);
 
         lt(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LT_OQ>(a, b);
         le(a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LE_OQ>(a, b);

@@ -225,6 +225,11 @@ pub trait Simd: Sealed {
     fn ceil(self, x: Self::F32) -> Self::F32;
     /// `x · 2^n` for an integer `n` in `-252..=254`, rounded once if `|x|` is from 1/2 to 2.
     fn scale(self, x: Self::F32, n: Self::F32) -> Self::F32;
+    /// [`scale`](Simd::scale) for `|x|` from 1/2 to 2 and `n` in `-160..=0`.
+    #[inline(always)]
+    fn scale_down(self, x: Self::F32, n: Self::F32) -> Self::F32 {
+        self.scale(x, n)
+    }
 
     /// `a < b`; false if either is NaN.
     fn lt(self, a: Self::F32, b: Self::F32) -> Self::Mask;

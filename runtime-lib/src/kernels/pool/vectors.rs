@@ -5,6 +5,7 @@
 use super::Pool;
 use super::fold::{Counted, Fold, Largest, Mean};
 use crate::kernels::conv::{Axis, TapRun};
+use crate::loops::fold::fold_at;
 use crate::loops::window::Taps;
 use crate::simd::Simd;
 use core::ops::Range;
@@ -58,8 +59,15 @@ pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
 ) -> bool {
     let taps = geometry.taps();
     let (h, w) = (Axis::last_of(&taps.without_last()), Axis::last_of(&taps));
+    if taps.is_whole() {
+        let size = taps.elements();
+        for (x, y) in x.chunks_exact(size.max(1)).zip(y) {
+            *y = fold.finish(fold_whole(s, x, fold), size);
+        }
+        return true;
+    }
     let at_once = COLUMNS.saturating_sub(w.reach()).checked_div(w.stride).unwrap_or(0);
-    if taps.is_whole() || taps.size.len() > 2 || at_once < S::LANES {
+    if taps.size.len() > 2 || at_once < S::LANES {
         return false;
     }
     let windows = Windows { geometry, h, w, at_once: at_once.min(PLACES), fold };
@@ -69,6 +77,23 @@ pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
         _ => return false,
     }
     true
+}
+
+/// Folds all elements.
+#[inline(always)]
+fn fold_whole<S: Simd, F: FoldVectors>(s: S, x: &[f32], fold: F) -> f32 {
+    let states = fold_at(
+        s,
+        x,
+        fold.start(),
+        #[inline(always)]
+        |state, x| fold.take_vector(s, state, x),
+    );
+    s.fold(
+        states,
+        #[inline(always)]
+        |a, b| fold.join(a, b),
+    )
 }
 
 /// Windows over rows and columns.

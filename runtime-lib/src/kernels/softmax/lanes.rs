@@ -22,9 +22,10 @@ pub(super) fn share_lanes(y: &mut [f32], geometry: Axis, way: impl Way + Sync) {
 
 /// An operation along the axis: on a row, or on a vector of columns.
 pub(super) trait Way: Copy {
+    /// A row of at least a vector.
     fn row<S: Simd>(self, s: S, y: &mut [f32]);
-    /// A row of a few vectors, of which the last may end with -∞.
-    fn vectors<S: Simd, const N: usize>(self, s: S, y: &mut [S::F32; N]);
+    /// A row of at most a vector, filled with -∞.
+    fn vector<S: Simd>(self, s: S, y: S::F32) -> S::F32;
     fn columns<S: Simd>(self, s: S, y: Columns<'_>);
 }
 
@@ -46,10 +47,11 @@ impl<W: Way> WithSimd for Lanes<'_, W> {
         }
         for y in self.y.chunks_exact_mut(len * inner) {
             if inner == 1 {
-                match len.div_ceil(S::LANES) {
-                    ..=4 => in_registers::<S, W, 4>(s, y, self.way),
-                    5..=8 => in_registers::<S, W, 8>(s, y, self.way),
-                    _ => self.way.row(s, y),
+                if len > S::LANES {
+                    self.way.row(s, y);
+                } else {
+                    let row = self.way.vector(s, s.load_head_or(y, f32::NEG_INFINITY));
+                    s.store_head(row, y);
                 }
                 continue;
             }
@@ -58,24 +60,6 @@ impl<W: Way> WithSimd for Lanes<'_, W> {
                 self.way.columns(s, Columns { y: &mut y[first..], len, inner, width });
             }
         }
-    }
-}
-
-/// Processes a row of at most `N` vectors, which stay in registers: a vector that is loaded soon
-/// after it was stored in part would have to wait.
-#[inline(always)]
-fn in_registers<S: Simd, W: Way, const N: usize>(s: S, y: &mut [f32], way: W) {
-    let mut vectors = [s.splat(f32::NEG_INFINITY); N];
-    // Constant numbers of iterations, so that no index of a register is computed.
-    for (i, vector) in vectors.iter_mut().enumerate() {
-        let y = y.get(i * S::LANES..).unwrap_or_default();
-        *vector = s.load_head_or(&y[..y.len().min(S::LANES)], f32::NEG_INFINITY);
-    }
-    way.vectors(s, &mut vectors);
-    for (i, &vector) in vectors.iter().enumerate() {
-        let y = y.get_mut(i * S::LANES..).unwrap_or_default();
-        let len = y.len().min(S::LANES);
-        s.store_head(vector, &mut y[..len]);
     }
 }
 

@@ -6,9 +6,10 @@
 mod lanes;
 
 use crate::kernels::unary::exp_in_place;
-use crate::loops::fold::{Fold, Max, Reduce, Sum};
+use crate::loops::find::first_equal;
+use crate::loops::fold::{Fold, Max, Reduce, Sum, fold_at, sum_exp_at};
 use crate::loops::geometry::Axis;
-use crate::simd::{HAS_VECTORS, Pointwise, Simd, map_in_place_at, math};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Pointwise, Simd, math};
 use crate::{Float, Number};
 use lanes::{Columns, Way, share_lanes};
 
@@ -47,7 +48,7 @@ pub fn hardmax<T: Reduce>(x: &[T], y: &mut [T], geometry: Axis) {
     if HAS_VECTORS && inner == 1 && len > 0 {
         for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)) {
             let largest: T = Max.finish(Max.take_all(x));
-            if let Some(place) = x.iter().position(|x| *x == largest) {
+            if let Some(place) = first_equal(x, largest) {
                 y[place] = T::ONE;
             } else {
                 hardmax_lane(x, y, 1);
@@ -122,22 +123,27 @@ struct Softmax;
 impl Way for Softmax {
     #[inline(always)]
     fn row<S: Simd>(self, s: S, y: &mut [f32]) {
-        map_in_place_at(s, y, ExpMinus(max_of(s, y)));
-        map_in_place_at(s, y, Times(1.0 / sum_of(s, y)));
+        let (whole, end) = End::of(s, y);
+        let shift = s.splat(s.largest(s.max(end.x, max_of_vectors(s, &y[..whole]))));
+        let last = math::exp_to_one(s, s.sub(end.x, shift));
+        let mut sum = s.mul(last, end.is_new);
+        for y in y[..whole].chunks_exact_mut(S::LANES) {
+            let e = math::exp_to_one(s, s.sub(s.load_for_update(y), shift));
+            s.store(e, y);
+            sum = s.add(sum, e);
+        }
+        let factor = s.splat(1.0 / s.sum(sum));
+        for y in y[..whole].chunks_exact_mut(S::LANES) {
+            s.store(s.mul(s.load_for_update(y), factor), y);
+        }
+        // After the loop: to load what was stored in two parts takes long.
+        end.store(s, s.mul(last, factor), y);
     }
 
     #[inline(always)]
-    fn vectors<S: Simd, const N: usize>(self, s: S, y: &mut [S::F32; N]) {
-        let shift = s.splat(s.largest(largest_of(s, y)));
-        let mut sum = s.splat(0.0);
-        for y in &mut *y {
-            *y = math::exp_to_one(s, s.sub(*y, shift));
-            sum = s.add(sum, *y);
-        }
-        let factor = s.splat(1.0 / s.sum(sum));
-        for y in y {
-            *y = s.mul(*y, factor);
-        }
+    fn vector<S: Simd>(self, s: S, y: S::F32) -> S::F32 {
+        let e = math::exp_to_one(s, s.sub(y, s.splat(s.largest(y))));
+        s.mul(e, s.splat(1.0 / s.sum(e)))
     }
 
     #[inline(always)]
@@ -162,30 +168,20 @@ struct LogSoftmax;
 impl Way for LogSoftmax {
     #[inline(always)]
     fn row<S: Simd>(self, s: S, y: &mut [f32]) {
-        let max = max_of(s, y);
-        let shift = s.splat(max);
-        let mut sum = s.splat(0.0);
-        each_vector(
-            s,
-            y,
-            f32::NEG_INFINITY,
-            #[inline(always)]
-            |x| sum = s.add(sum, math::exp(s, s.sub(x, shift))),
-        );
-        map_in_place_at(s, y, Minus(max, s.sum(sum).ln()));
+        let (whole, end) = End::of(s, y);
+        let shift = s.splat(s.largest(s.max(end.x, max_of_vectors(s, &y[..whole]))));
+        let log = s.splat(sum_exp_at(s, y, shift).ln());
+        for y in y[..whole].chunks_exact_mut(S::LANES) {
+            s.store(s.sub(s.sub(s.load_for_update(y), shift), log), y);
+        }
+        end.store(s, s.sub(s.sub(end.x, shift), log), y);
     }
 
     #[inline(always)]
-    fn vectors<S: Simd, const N: usize>(self, s: S, y: &mut [S::F32; N]) {
-        let shift = s.splat(s.largest(largest_of(s, y)));
-        let mut sum = s.splat(0.0);
-        for y in &*y {
-            sum = s.add(sum, math::exp_to_one(s, s.sub(*y, shift)));
-        }
-        let log = math::ln(s, s.splat(s.sum(sum)));
-        for y in y {
-            *y = s.sub(s.sub(*y, shift), log);
-        }
+    fn vector<S: Simd>(self, s: S, y: S::F32) -> S::F32 {
+        let shift = s.splat(s.largest(y));
+        let sum = s.sum(math::exp_to_one(s, s.sub(y, shift)));
+        s.sub(s.sub(y, shift), math::ln(s, s.splat(sum)))
     }
 
     #[inline(always)]
@@ -202,64 +198,53 @@ impl Way for LogSoftmax {
     }
 }
 
-/// Returns the largest number of each lane.
-#[inline(always)]
-fn largest_of<S: Simd, const N: usize>(s: S, x: &[S::F32; N]) -> S::F32 {
-    let mut max = s.splat(f32::NEG_INFINITY);
-    for &x in x {
-        max = s.max(max, x);
-    }
-    max
+/// The last vector of a row, which repeats elements of the vectors before it.
+struct End<S: Simd> {
+    x: S::F32,
+    /// 1 in the lanes that no other vector has, and 0 in the others.
+    is_new: S::F32,
 }
 
-/// Calls `visit` with each vector of a slice; the last one is padded with `fill`.
-#[inline(always)]
-fn each_vector<S: Simd>(s: S, x: &[f32], fill: f32, mut visit: impl FnMut(S::F32)) {
-    let mut vectors = x.chunks_exact(S::LANES);
-    for x in &mut vectors {
-        visit(s.load(x));
+impl<S: Simd> End<S> {
+    /// Returns the number of elements of the vectors before the last one of `x`, which has at least
+    /// a vector, and the last one.
+    #[inline(always)]
+    fn of(s: S, x: &[f32]) -> (usize, End<S>) {
+        const IS_NEW: [f32; 2 * MAX_LANES] = {
+            let mut is_new = [0.0; 2 * MAX_LANES];
+            is_new.split_at_mut(MAX_LANES).1.copy_from_slice(&[1.0; MAX_LANES]);
+            is_new
+        };
+        let (whole, start) = ((x.len() - 1) / S::LANES * S::LANES, x.len() - S::LANES);
+        let is_new = s.load(&IS_NEW[MAX_LANES - (whole - start)..]);
+        (whole, End { x: s.load(&x[start..]), is_new })
     }
-    let rest = vectors.remainder();
-    if !rest.is_empty() {
-        visit(s.load_head_or(rest, fill));
+
+    /// Stores the last vector of `y`.
+    #[inline(always)]
+    fn store(&self, s: S, x: S::F32, y: &mut [f32]) {
+        let start = y.len() - S::LANES;
+        s.store(x, &mut y[start..]);
     }
 }
 
-/// Returns the maximum. (If an element is NaN, so are its exponential and the whole result.)
+/// Returns the largest numbers, lane by lane. (If an element is NaN, so are its exponential and the
+/// whole result.)
 #[inline(always)]
-pub(crate) fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
-    let mut max = s.splat(f32::NEG_INFINITY);
-    each_vector(
+fn max_of_vectors<S: Simd>(s: S, x: &[f32]) -> S::F32 {
+    fold_at(
         s,
         x,
         f32::NEG_INFINITY,
         #[inline(always)]
-        |x| max = s.max(max, x),
-    );
-    s.largest(max)
+        |max, x| s.max(max, x),
+    )
 }
 
+/// Returns the maximum; any element if one is NaN.
 #[inline(always)]
-fn sum_of<S: Simd>(s: S, x: &[f32]) -> f32 {
-    let mut sum = s.splat(0.0);
-    each_vector(
-        s,
-        x,
-        0.0,
-        #[inline(always)]
-        |x| sum = s.add(sum, x),
-    );
-    s.sum(sum)
-}
-
-#[derive(Clone, Copy)]
-struct ExpMinus(f32);
-
-impl Pointwise for ExpMinus {
-    #[inline(always)]
-    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
-        math::exp(s, s.sub(x, s.splat(self.0)))
-    }
+pub(crate) fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
+    s.largest(max_of_vectors(s, x))
 }
 
 /// `x` times a number.
@@ -270,16 +255,6 @@ impl Pointwise for Times {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
         s.mul(x, s.splat(self.0))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Minus(f32, f32);
-
-impl Pointwise for Minus {
-    #[inline(always)]
-    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
-        s.sub(s.sub(x, s.splat(self.0)), s.splat(self.1))
     }
 }
 

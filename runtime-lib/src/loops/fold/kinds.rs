@@ -1,10 +1,11 @@
 //! The folds of reductions.
 
-use super::Fold;
 use super::element::Reduce;
+use super::vectors::{max_at, min_at, sum_exp};
+use super::{Fold, take_all_at};
 use crate::loops::elementwise::map_float_in_place;
 use crate::loops::index::number;
-use crate::simd::math;
+use crate::simd::{Simd, math};
 use crate::{Float, Number};
 
 /// Declares a fold whose state is one accumulator.
@@ -43,11 +44,50 @@ folds! {
     L1 ZERO add |x| x.abs(), |sum| T::of_sum(sum);
     L2 ZERO add |x| x.mul(x), |sum| T::of_real(sum.real().sqrt());
     LogSum ZERO add |x| x, |sum| T::of_real(sum.real().ln());
-    Max LOWEST maximum |x| x, |largest| T::of_sum(largest);
-    Min HIGHEST minimum |x| x, |smallest| T::of_sum(smallest);
     Prod ONE mul |x| x, |product| T::of_sum(product);
     Sum ZERO add |x| x, |sum| T::of_sum(sum);
     SumSquare ZERO add |x| x.mul(x), |sum| T::of_sum(sum);
+}
+
+/// Declares a fold to the largest or smallest element, which has vectors of its own for `f32`.
+macro_rules! bounds {
+    ($($Name:ident $start:ident $join:ident $vectors:ident;)*) => {$(
+        #[derive(Clone, Copy)]
+        pub(crate) struct $Name;
+
+        impl<T: Reduce> Fold<T> for $Name {
+            type State = T::Sum;
+
+            #[inline(always)]
+            fn start(self) -> T::Sum {
+                T::Sum::$start
+            }
+            #[inline(always)]
+            fn take(self, state: T::Sum, x: T) -> T::Sum {
+                state.$join(x.summand())
+            }
+            #[inline(always)]
+            fn join(self, a: T::Sum, b: T::Sum) -> T::Sum {
+                a.$join(b)
+            }
+            #[inline(always)]
+            fn finish(self, bound: T::Sum) -> T {
+                T::of_sum(bound)
+            }
+            #[inline(always)]
+            fn take_slice<S: Simd>(self, s: S, x: &[T]) -> T::Sum {
+                match T::as_f32(x) {
+                    Some(x) => T::Sum::from_f64(f64::from($vectors(s, x))),
+                    None => take_all_at(s, self, x),
+                }
+            }
+        }
+    )*};
+}
+
+bounds! {
+    Max LOWEST maximum max_at;
+    Min HIGHEST minimum min_at;
 }
 
 #[derive(Clone, Copy)]
@@ -114,6 +154,10 @@ impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
 
     #[inline(always)]
     fn take_all(self, x: &[T]) -> T::Real {
+        if let Some(x) = T::as_f32(x) {
+            let shift = self.shift().to_f64() as f32;
+            return T::Real::from_f64(f64::from(sum_exp(x, shift)));
+        }
         let mut sum = T::Real::ZERO;
         let mut block = [T::Real::ZERO; 256];
         for x in x.chunks(block.len()) {

@@ -6,7 +6,7 @@ mod vectors;
 
 pub use element::Reduce;
 pub(crate) use kinds::{All, Any, L1, L2, LogSum, LogSumExp, Max, Mean, Min, Prod, Sum, SumSquare};
-pub(crate) use vectors::sum_at;
+pub(crate) use vectors::{fold_at, sum_at, sum_exp_at};
 
 use crate::loops::geometry::Reduction;
 use crate::loops::walk::{Row, walk};
@@ -41,6 +41,15 @@ pub(crate) trait Fold<T>: Copy {
         }
         dispatch(TakeAll { fold: self, x })
     }
+
+    /// Folds a slice at a SIMD level.
+    #[inline(always)]
+    fn take_slice<S: Simd>(self, s: S, x: &[T]) -> Self::State
+    where
+        T: Copy,
+    {
+        take_all_at(s, self, x)
+    }
 }
 
 /// The number of parallel states of a slice: a few vectors.
@@ -60,11 +69,11 @@ impl<T: Copy, F: Fold<T>> WithSimd for TakeAll<'_, T, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> F::State {
-        take_all_at(s, self.fold, self.x)
+        self.fold.take_slice(s, self.x)
     }
 }
 
-/// Folds a slice at a SIMD level.
+/// Folds a slice, several lanes at once.
 #[inline(always)]
 pub(crate) fn take_all_at<T: Copy, F: Fold<T>, S: Simd>(_: S, fold: F, x: &[T]) -> F::State {
     let mut state = fold.start();
@@ -161,7 +170,7 @@ impl<T: Copy, F: Fold<T>, G: Fn(T) -> F> WithSimd for TakeEach<'_, T, G> {
     fn run<S: Simd>(self, s: S) {
         for (x, y) in self.x.chunks_exact(self.len).zip(self.y) {
             let fold = (self.fold)(*y);
-            *y = fold.finish(take_all_at(s, fold, x));
+            *y = fold.finish(fold.take_slice(s, x));
         }
     }
 }

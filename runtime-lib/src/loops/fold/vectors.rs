@@ -1,7 +1,8 @@
 //! SIMD sums of `f32`.
 
 use super::RUN;
-use crate::simd::{MAX_LANES, Pointwise, Simd};
+use crate::Number;
+use crate::simd::{MAX_LANES, Pointwise, Simd, WithSimd, dispatch, math};
 
 /// The number of parallel vector accumulators.
 const SUMS: usize = 4;
@@ -26,6 +27,97 @@ pub(crate) fn sum_at<S: Simd, F: Pointwise>(s: S, x: &[f32], f: F) -> f32 {
         total = s.add(total, s.add(s.add(a, b), s.add(c, d)));
     }
     s.sum(total)
+}
+
+/// Returns the largest element, or NaN if there is one, at a SIMD level.
+#[inline(always)]
+pub(crate) fn max_at<S: Simd>(s: S, x: &[f32]) -> f32 {
+    let max = fold_at(
+        s,
+        x,
+        f32::NEG_INFINITY,
+        // The instruction returns `max` if either is NaN; a NaN in `x` must win.
+        #[inline(always)]
+        |max, x| s.select(s.eq(x, x), s.max(x, max), x),
+    );
+    s.fold(max, Number::maximum)
+}
+
+/// Returns the smallest element, or NaN if there is one, at a SIMD level.
+#[inline(always)]
+pub(crate) fn min_at<S: Simd>(s: S, x: &[f32]) -> f32 {
+    let min = fold_at(
+        s,
+        x,
+        f32::INFINITY,
+        #[inline(always)]
+        |min, x| s.select(s.eq(x, x), s.min(x, min), x),
+    );
+    s.fold(min, Number::minimum)
+}
+
+/// Folds the vectors of a slice by an associative function, lane by lane; the last vector is filled
+/// with `start`.
+#[inline(always)]
+pub(crate) fn fold_at<S: Simd>(
+    s: S,
+    x: &[f32],
+    start: f32,
+    take: impl Fn(S::F32, S::F32) -> S::F32,
+) -> S::F32 {
+    let mut states = [s.splat(start); SUMS];
+    let mut groups = x.chunks_exact(SUMS * S::LANES);
+    for group in &mut groups {
+        for (i, state) in states.iter_mut().enumerate() {
+            *state = take(*state, s.load(&group[i * S::LANES..]));
+        }
+    }
+    let mut vectors = groups.remainder().chunks_exact(S::LANES);
+    for x in &mut vectors {
+        states[0] = take(states[0], s.load(x));
+    }
+    let rest = vectors.remainder();
+    if !rest.is_empty() {
+        states[1] = take(states[1], s.load_head_or(rest, start));
+    }
+    let [a, b, c, d] = states;
+    take(take(a, b), take(c, d))
+}
+
+/// Returns `Σ e^(x - shift)`, where no difference is positive, at a SIMD level.
+#[inline(always)]
+pub(crate) fn sum_exp_at<S: Simd>(s: S, x: &[f32], shift: S::F32) -> f32 {
+    let mut total = s.splat(0.0);
+    for run in x.chunks(RUN * S::LANES) {
+        let mut sum = s.splat(0.0);
+        let mut vectors = run.chunks_exact(S::LANES);
+        for x in &mut vectors {
+            sum = s.add(sum, math::exp_to_one(s, s.sub(s.load(x), shift)));
+        }
+        let rest = s.load_head_or(vectors.remainder(), f32::NEG_INFINITY);
+        total = s.add(total, s.add(sum, math::exp_to_one(s, s.sub(rest, shift))));
+    }
+    s.sum(total)
+}
+
+/// Returns `Σ e^(x - shift)`, where no difference is positive.
+#[inline(never)]
+pub(super) fn sum_exp(x: &[f32], shift: f32) -> f32 {
+    dispatch(SumExp { x, shift })
+}
+
+struct SumExp<'a> {
+    x: &'a [f32],
+    shift: f32,
+}
+
+impl WithSimd for SumExp<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        sum_exp_at(s, self.x, s.splat(self.shift))
+    }
 }
 
 /// Returns `f(x)` of at most a vector of elements, padded with zeros.

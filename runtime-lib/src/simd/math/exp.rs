@@ -14,6 +14,10 @@ pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
 /// The polynomial `(e^r - 1 - r) / r²` that minimizes the relative error of `e^r - 1`: 1.4e-8.
 const EXP_M1_NEAR: [f32; 5] = [0.5, 0.166_665_45, 0.041_666_403, 0.008_366_406, 0.001_394_065_8];
 
+/// `e^r` by the same polynomial.
+const EXP_NEAR: [f32; 7] =
+    [1.0, 1.0, EXP_M1_NEAR[0], EXP_M1_NEAR[1], EXP_M1_NEAR[2], EXP_M1_NEAR[3], EXP_M1_NEAR[4]];
+
 /// `e^r - 1` for `|r| ≤ ln 2 / 2`.
 #[inline(always)]
 fn exp_m1_near<S: Simd>(s: S, r: S::F32) -> S::F32 {
@@ -21,12 +25,19 @@ fn exp_m1_near<S: Simd>(s: S, r: S::F32) -> S::F32 {
 }
 
 /// Reduces the argument: `x = n ln 2 + r` with an integer `n` and `|r| ≤ ln 2 / 2`. Returns `n` and
+/// `r`.
+#[inline(always)]
+fn remainder<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
+    let n = s.round(s.mul(x, s.splat(LOG2_E)));
+    let r = s.mul_add(n, s.splat(-LN2_HIGH), x);
+    (n, s.mul_add(n, s.splat(-LN2_LOW), r))
+}
+
+/// Reduces the argument: `x = n ln 2 + r` with an integer `n` and `|r| ≤ ln 2 / 2`. Returns `n` and
 /// `e^r - 1`.
 #[inline(always)]
 pub(super) fn reduce<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
-    let n = s.round(s.mul(x, s.splat(LOG2_E)));
-    let r = s.mul_add(n, s.splat(-LN2_HIGH), x);
-    let r = s.mul_add(n, s.splat(-LN2_LOW), r);
+    let (n, r) = remainder(s, x);
     (n, exp_m1_near(s, r))
 }
 
@@ -40,15 +51,15 @@ pub(super) fn clamp<S: Simd>(s: S, x: S::F32, low: f32, high: f32) -> S::F32 {
 #[inline(always)]
 pub fn exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // Outside this range e^x is infinite or zero; inside, `scale` accepts the exponent.
-    let (n, e) = reduce(s, clamp(s, x, -104.0, 89.0));
-    s.scale(s.add(e, s.splat(1.0)), n)
+    let (n, r) = remainder(s, clamp(s, x, -104.0, 89.0));
+    s.scale(polynomial(s, r, EXP_NEAR), n)
 }
 
 /// `e^x` for `x ≤ 0`: at most 1.
 #[inline(always)]
 pub fn exp_to_one<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    let (n, e) = reduce(s, s.max(s.splat(-104.0), x));
-    s.scale(s.add(e, s.splat(1.0)), n)
+    let (n, r) = remainder(s, s.max(s.splat(-104.0), x));
+    s.scale_down(polynomial(s, r, EXP_NEAR), n)
 }
 
 /// `e^x` of a scalar `x ≤ 0`, in few instructions.
@@ -103,7 +114,7 @@ pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
 #[inline(always)]
 fn sigmoid_fraction<S: Simd>(s: S, x: S::F32) -> (S::F32, S::F32) {
     // With e^-|x| neither side overflows, and small results keep all their bits.
-    let e = exp(s, s.neg(s.abs(x)));
+    let e = exp_to_one(s, s.neg(s.abs(x)));
     let one = s.splat(1.0);
     let negative = s.lt(x, s.splat(0.0));
     (s.select(negative, e, one), s.add(one, e))
