@@ -276,15 +276,17 @@ macro_rules! real {
 
             #[inline(always)]
             fn maximum(self, other: $T) -> $T {
-                // The comparison is an instruction, and only it and the bits of NaN delay a chain of
-                // maxima.
+                // Not a selection of `other`: the compiler would merge the two, and use no
+                // instruction for the maximum.
                 let larger = if other > self { other } else { self };
-                $T::from_bits(larger.to_bits() | if other.is_nan() { $T::NAN.to_bits() } else { 0 })
+                let nan = if other.is_nan() { $T::NAN.to_bits() } else { 0 };
+                $T::from_bits(larger.to_bits() | nan)
             }
             #[inline(always)]
             fn minimum(self, other: $T) -> $T {
                 let smaller = if other < self { other } else { self };
-                $T::from_bits(smaller.to_bits() | if other.is_nan() { $T::NAN.to_bits() } else { 0 })
+                let nan = if other.is_nan() { $T::NAN.to_bits() } else { 0 };
+                $T::from_bits(smaller.to_bits() | nan)
             }
 
             #[inline(always)]

@@ -30,6 +30,7 @@ mod prefetch;
 pub(crate) mod scalar_tile;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
+pub(crate) mod taps;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 

@@ -39,6 +39,12 @@ const MIN_DEPTH: usize = 128;
 /// The input channels from which on `Block` costs less than it gains: a tile reads a line of the
 /// cache for a few pixels of one channel in NCHW, and for one pixel of a whole block in NCHWc.
 const MIN_CHANNELS: i64 = 2 * BLOCK as i64;
+/// The elements of a window from which on a depthwise convolution of any image gains by conversions
+/// of its input and output, and of an image of few pixels.
+const MANY_TAPS: usize = 49;
+const MIN_TAPS: usize = 9;
+/// The most pixels of a small image.
+const FEW_PIXELS: i64 = 28 * 28;
 
 /// The blocked value that `Unblock` converts to `value`.
 pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
@@ -79,12 +85,13 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let mut shuffled = 1;
-    if conv.group > 1 && !is_depthwise(site.graph, node, conv) {
+    let is_depthwise = is_depthwise(site.graph, node, conv);
+    if conv.group > 1 && !is_depthwise {
         // The number of channels in the last block must be known.
         channels_of(site, x)?;
         blocked = Some(to_nchwc(site, node, x)?);
     }
-    if blocked.is_none() && is_deep(site, x, weights, conv) {
+    if blocked.is_none() && (is_depthwise || is_deep(site, x, weights, conv)) {
         blocked = Some(to_nchwc(site, node, x)?);
     }
     if let Some((before, groups)) = blocked.and_then(|x| absorbed_shuffle(site, x)) {
@@ -116,6 +123,19 @@ fn is_deep(site: &Site<'_>, x: ValueId, weights: ValueId, conv: &Conv) -> bool {
         && channels_of(site, x).is_some_and(|channels| channels >= MIN_CHANNELS)
 }
 
+/// Returns whether a depthwise convolution over rows and columns gains more than the conversions of
+/// its input and output cost: its windows are large, or its images are so small that most windows
+/// are at their edges.
+fn outweighs_conversions(graph: &Graph, node: &Node, kernel: &[usize]) -> bool {
+    let Some(x) = node.input(0).and_then(|id| tensor(graph, id)) else { return false };
+    let [_, channels, image @ ..] = &x.shape[..] else { return false };
+    let pixels = image.iter().product::<Dim>().known();
+    let taps = kernel.iter().product::<usize>();
+    kernel.len() == 2
+        && channels.known().is_some_and(|channels| channels >= MIN_CHANNELS)
+        && (taps >= MANY_TAPS || taps >= MIN_TAPS && pixels.is_some_and(|n| n <= FEW_PIXELS))
+}
+
 /// The input of the shuffle that makes `x`, and its number of groups, if a convolution can read the
 /// channels from there.
 fn absorbed_shuffle(site: &Site<'_>, x: ValueId) -> Option<(ValueId, i64)> {
@@ -132,7 +152,7 @@ pub fn gains(graph: &Graph, node: &Node, conv: &Conv, nchwc: bool) -> bool {
     let [filters, depth, kernel @ ..] = &shape[..] else { return false };
     let group = usize::try_from(conv.group).unwrap_or(0);
     let fits = if is_depthwise(graph, node, conv) {
-        nchwc && has_flat_blocks(kernel)
+        has_flat_blocks(kernel) && (nchwc || outweighs_conversions(graph, node, kernel))
     } else {
         group == 1 || is_constant(graph, node, 1) && *filters >= MIN_FILTERS_OF_GROUP * group
     };
@@ -313,6 +333,10 @@ mod tests {
         [filters, channels]: [usize; 2],
         kernel: &[usize],
     ) -> ValueId {
+        conv_of(graph, x, 1, &[&[filters, channels], kernel].concat())
+    }
+
+    fn conv_of(graph: &mut Graph, x: ValueId, group: i64, weights: &[usize]) -> ValueId {
         let window = Window {
             auto_pad: AutoPad::SameUpper,
             kernel_shape: Vec::new(),
@@ -320,11 +344,10 @@ mod tests {
             pads: Vec::new(),
             dilations: Vec::new(),
         };
-        let op = Conv { window, group: 1, activation: Activation::Identity, fused: false };
-        let shape = [&[filters, channels], kernel].concat();
-        let numbers = vec![1.0; shape.iter().product()];
-        let weights =
-            Tensor::from_numbers(DType::F32, shape, &numbers).expect("the numbers fill the shape");
+        let op = Conv { window, group, activation: Activation::Identity, fused: false };
+        let numbers = vec![1.0; weights.iter().product()];
+        let weights = Tensor::from_numbers(DType::F32, weights.to_vec(), &numbers)
+            .expect("the numbers fill the shape");
         let weights = graph.constant("w", weights);
         graph
             .add(graph.body, "conv", op, &[x, weights])
@@ -383,6 +406,18 @@ mod tests {
                 after_layout_of(&sizes, |graph, x| conv_over(graph, x, [16, 64], &[3; 4][..axes]));
             assert_eq!(found, if axes < 4 { "Block BlockedConv Unblock" } else { "Conv" });
         }
+    }
+
+    #[test]
+    fn a_depthwise_convolution_is_blocked_where_that_outweighs_the_conversions() {
+        let found = |channels: usize, image: usize, kernel: usize| {
+            after_layout_of(&[channels, image, image], |graph, x| {
+                conv_of(graph, x, channels as i64, &[channels, 1, kernel, kernel])
+            })
+        };
+        let blocked = "Block BlockedConv Unblock";
+        assert_eq!([found(32, 14, 3), found(32, 56, 7)], [blocked; 2]);
+        assert_eq!([found(32, 56, 3), found(32, 14, 2), found(24, 14, 3)], ["Conv"; 3]);
     }
 
     #[test]

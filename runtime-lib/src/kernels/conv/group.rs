@@ -2,11 +2,14 @@
 
 use super::plain::sums;
 use super::planes::{Band, Window};
+use super::slide::Slide;
 use super::{
     Conv, ConvOperands, WeightLayout, conv_least_scratch, pack_weights, packed_at_first, product,
 };
 use crate::kernels::matmul::packed_a_len;
 use crate::microkernel::{Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target};
+use crate::simd::HAS_VECTORS;
+use crate::simd::taps::Taps;
 use crate::threads::{self, Scratch};
 
 /// Computes `y = f(w ∗ x + bias + add)`.
@@ -153,6 +156,7 @@ impl<'s, T: GemmElem> Bands<'s, T> {
     /// Computes the output of a group.
     fn run(&mut self, group: &Group<'_, T>, y: &mut [T]) {
         let [d, h, w] = self.window.axes;
+        let mut slides = false;
         for depth in 0..d.out {
             for row in (0..h.out).step_by(self.band.rows) {
                 for col in (0..w.out).step_by(self.band.cols) {
@@ -160,6 +164,11 @@ impl<'s, T: GemmElem> Bands<'s, T> {
                     let rows = self.band.rows.min(h.out - row);
                     let cols = self.band.cols.min(w.out - col);
                     let at = (depth * h.out + row) * w.out + col;
+                    if let Some(slide) = self.slide(group, y, [rows, cols], at) {
+                        slide.compute();
+                        slides = true;
+                        continue;
+                    }
                     let to = Target { row: group.pixels, pitch: self.band.pitch, width: cols };
                     let b = Operand::Rows { data: self.planes, starts: self.starts };
                     let product = group.product(b, self.band.columns(rows, cols), at, self.f);
@@ -167,5 +176,37 @@ impl<'s, T: GemmElem> Bands<'s, T> {
                 }
             }
         }
+        if slides {
+            self.f.finish(y, 1, group.pixels, group.pixels);
+        }
+    }
+
+    /// Returns the convolution of rows and columns of the output from element `at` on, if the group
+    /// has one filter and the elements are `f32`. The result is clamped, but not finished.
+    fn slide<'a>(
+        &'a self,
+        group: &Group<'a, T>,
+        y: &'a mut [T],
+        [rows, cols]: [usize; 2],
+        at: usize,
+    ) -> Option<Slide<'a>> {
+        let Operand::Matrix(weights) = group.w else { return None };
+        if !HAS_VECTORS || group.filters != 1 || group.pixels == 1 {
+            return None;
+        }
+        let bias = T::as_f32(group.bias)?.first();
+        let clamp = self.f.clamp().map(|(low, high)| (low.to_f64() as f32, high.to_f64() as f32));
+        Some(Slide {
+            planes: T::as_f32(self.planes)?,
+            pitch: self.band.pitch,
+            taps: Taps::new(T::as_f32(self.starts)?, T::as_f32(&weights.data[..group.depth])?),
+            bias: bias.copied().unwrap_or(0.0),
+            add: T::as_f32(group.add.get(at..).unwrap_or(&[]))?,
+            y: T::as_f32_mut(&mut y[at..])?,
+            y_row_stride: self.window.axes[2].out,
+            rows,
+            cols,
+            clamp,
+        })
     }
 }

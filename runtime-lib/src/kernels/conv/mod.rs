@@ -4,7 +4,8 @@
 //! each phase of the strides, so that the elements that one weight multiplies are contiguous. The
 //! rest is a GEMM whose right operand has its rows at offsets in the planes. A *band* of the output
 //! is computed at once, as large as the scratch memory allows: [`conv_scratch`] returns the best
-//! size, [`conv_least_scratch`] the smallest.
+//! size, [`conv_least_scratch`] the smallest. A group of one filter in `f32` slides over the planes
+//! instead: the GEMM would compute rows that do not exist.
 //!
 //! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, for every
 //! kernel and level; if terms cancel, it is relative to the sum of their absolute values.
@@ -17,6 +18,7 @@ mod group;
 mod integer;
 mod plain;
 mod planes;
+mod slide;
 mod small;
 #[cfg(all(test, feature = "std"))]
 mod tests;

@@ -8,6 +8,7 @@ use super::Conv;
 use super::axis::Axis;
 use crate::loops::strided::copy;
 use crate::microkernel::{GemmElem, panel_cols};
+use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The channels and the three last axes of a group.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +98,26 @@ impl Window {
     /// Fills the planes for the outputs at depth `at[0]` from row `at[1]` and column `at[2]` on.
     /// `x` is the input of the group.
     pub fn fill<T: GemmElem>(&self, x: &[T], band: &Band, at: [usize; 3], planes: &mut [T]) {
-        let [d, h, w] = self.axes;
+        dispatch(Fill { window: self, x, band, at, planes });
+    }
+}
+
+/// The arguments of [`Window::fill`].
+struct Fill<'a, T> {
+    window: &'a Window,
+    x: &'a [T],
+    band: &'a Band,
+    at: [usize; 3],
+    planes: &'a mut [T],
+}
+
+impl<T: GemmElem> WithSimd for Fill<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Fill { window, x, band, at, planes } = self;
+        let [d, h, w] = window.axes;
         let mut planes = planes.chunks_exact_mut(band.plane);
         for channel in x.chunks_exact(d.size * h.size * w.size) {
             for depth in (0..d.kernel).map(|k| d.input(at[0], k * d.dilation)) {
@@ -115,7 +135,7 @@ impl Window {
                             let row = slice.zip(h.input(at[1] + i, row_phase));
                             let row = row.map(|(x, row)| &x[row * w.size..][..w.size]);
                             match row {
-                                Some(row) => line.copy(row, w.stride, to),
+                                Some(row) => line.copy(s, row, w.stride, to),
                                 None if is_padded => {}
                                 None => to.fill(T::ZERO),
                             }
@@ -188,17 +208,33 @@ impl Line {
 
     /// Copies the part of the row.
     #[inline(always)]
-    fn copy<T: Copy>(self, row: &[T], stride: usize, plane: &mut [T]) {
+    fn copy<S: Simd, T: GemmElem>(self, s: S, row: &[T], stride: usize, plane: &mut [T]) {
         let (row, plane) = (&row[self.from..], &mut plane[self.to..][..self.count]);
         match stride {
             1 => copy(&row[..plane.len()], plane),
-            // The last pair may lack its second element.
-            2 if row.len() >= 2 * plane.len() => {
-                plane.iter_mut().zip(row.as_chunks::<2>().0).for_each(|(to, &[x, _])| *to = x);
+            2 => {
+                let done = match (T::as_f32(row), T::as_f32_mut(plane)) {
+                    (Some(row), Some(plane)) => copy_evens(s, row, plane),
+                    _ => 0,
+                };
+                let evens = row[2 * done..].iter().step_by(2);
+                plane[done..].iter_mut().zip(evens).for_each(|(to, &x)| *to = x);
             }
             _ => plane.iter_mut().zip(row.iter().step_by(stride)).for_each(|(to, &x)| *to = x),
         }
     }
+}
+
+/// Copies every second element, as many as there are whole vectors of; returns their number.
+#[inline(always)]
+fn copy_evens<S: Simd>(s: S, row: &[f32], to: &mut [f32]) -> usize {
+    let vectors = row.chunks_exact(2 * S::LANES).zip(to.chunks_exact_mut(S::LANES));
+    let count = vectors.len();
+    for (row, to) in vectors {
+        let [evens, _] = s.evens_and_odds(s.load(row), s.load(&row[S::LANES..]));
+        s.store(evens, to);
+    }
+    count * S::LANES
 }
 
 /// Fills a part of a row with zeros. Most parts are empty, or so short that a call takes longer.

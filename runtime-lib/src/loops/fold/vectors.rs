@@ -1,7 +1,6 @@
 //! SIMD sums of `f32`.
 
 use super::RUN;
-use crate::Number;
 use crate::simd::{MAX_LANES, Pointwise, Simd, WithSimd, dispatch, math};
 
 /// The number of parallel vector accumulators.
@@ -40,7 +39,7 @@ pub(crate) fn max_at<S: Simd>(s: S, x: &[f32]) -> f32 {
         #[inline(always)]
         |max, x| s.select(s.eq(x, x), s.max(x, max), x),
     );
-    s.fold(max, Number::maximum)
+    if has_nan(s, max) { f32::NAN } else { s.largest(max) }
 }
 
 /// Returns the smallest element, or NaN if there is one, at a SIMD level.
@@ -53,7 +52,13 @@ pub(crate) fn min_at<S: Simd>(s: S, x: &[f32]) -> f32 {
         #[inline(always)]
         |min, x| s.select(s.eq(x, x), s.min(x, min), x),
     );
-    s.fold(min, Number::minimum)
+    if has_nan(s, min) { f32::NAN } else { -s.largest(s.neg(min)) }
+}
+
+#[inline(always)]
+fn has_nan<S: Simd>(s: S, x: S::F32) -> bool {
+    let (zero, one) = (s.splat(0.0), s.splat(1.0));
+    s.any(s.lt(zero, s.select(s.eq(x, x), zero, one)))
 }
 
 /// Folds the vectors of a slice by an associative function, lane by lane; the last vector is filled
