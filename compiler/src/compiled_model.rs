@@ -2,7 +2,7 @@
 
 use crate::{
     Module,
-    diag::{self, Code, Diagnostic},
+    diag::{self, Diagnostic},
     emit,
     file::{self, Replacement},
     plan::Plans,
@@ -66,14 +66,6 @@ impl CompiledModel {
     fn keep_sources(&self, to: &Path) -> diag::Result {
         let Some(model) = &self.model else { return Ok(()) };
         let files = self.files.iter().map(|file| model.with_file_name(file));
-        if !iter::once(model.clone()).chain(files).any(|from| file::is_one(&from, to)) {
-            return Ok(());
-        }
-        Err(Diagnostic::new(
-            Code::BadOption,
-            "the model was read from this file, which would be overwritten",
-        )
-        .help("write to another path")
-        .within(to.display().to_string()))
+        file::keep_sources(to, iter::once(model.clone()).chain(files))
     }
 }

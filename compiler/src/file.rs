@@ -118,6 +118,21 @@ pub fn is_one(first: &Path, second: &Path) -> bool {
     first.is_some_and(|path| Some(&path) == second.as_ref() && is_replaced(&path))
 }
 
+/// Checks that a file at `to` would replace none of the files that were read.
+///
+/// # Errors
+///
+/// Returns an error if it would.
+pub fn keep_sources(to: &Path, read: impl IntoIterator<Item = PathBuf>) -> Result {
+    if !read.into_iter().any(|from| is_one(&from, to)) {
+        return Ok(());
+    }
+    let message = "the model was read from this file, which would be overwritten";
+    Err(Diagnostic::new(Code::BadOption, message)
+        .help("write to another path")
+        .within(to.display().to_string()))
+}
+
 /// Returns the path of the weights called `name` beside the file at `path`.
 ///
 /// # Errors

@@ -136,6 +136,8 @@ fn wrong_names() -> Vec<Case> {
 
 /// Models with an error.
 fn faulty_models() -> Vec<Case> {
+    let external = b"<ir_version: 10, opset_import: [\"\" : 21]>\n\
+        g (float[2] x) => (y) <float[2] a = [\"location\": \"w.onnx\"]> { y = Add (x, a) }";
     let newer = b"<ir_version: 10, opset_import: [\"\" : 99]>\n\
         g (float[2] x) => (float[2] y) { y = Relu (x) }";
     vec![
@@ -179,6 +181,27 @@ fn faulty_models() -> Vec<Case> {
             "large_window",
             "model.onnxtxt --deny-warnings",
             "g (float[1, 1, 2, 2] x, float[1, 1, 3, 3] w) => (y)\n{ y = Conv (x, w) }",
+        ),
+        model(
+            "large_window_inside",
+            COMPILE,
+            "g (float[1, 1, 2, 2] x, float[1, 1, 3, 3] w) => (y)\n\
+             { c = Conv (x, w) y = ReduceSum (c) }",
+        ),
+        model(
+            "report_over_model",
+            "report model.onnxtxt -o model.onnxtxt",
+            "g (float[2] x) => (y) { y = Relu (x) }",
+        ),
+        model(
+            "reduce_over_model",
+            "reduce model.onnxtxt -o model.onnxtxt",
+            "g (float[2] x) => (y) { y = Relu (x) }",
+        ),
+        case(
+            "optimize_over_data",
+            "optimize model.onnxtxt -o w.onnx",
+            &[("model.onnxtxt", external), ("w.onnx", &[0; 8])],
         ),
         model("squeezed_sizes", COMPILE, "g (float[n, 3, 1] x) => (y)\n{ y = Squeeze (x) }"),
         model(

@@ -64,6 +64,20 @@ pub fn write_model(path: &Path, model: ModelProto) -> Result {
     Ok(())
 }
 
+/// Checks that a file at `to` would not replace the model at `model`, or a file with its external
+/// data.
+pub fn keep_model(to: &Path, model: &Path, bytes: &Bytes) -> Result {
+    file::keep_sources(to, [model.to_owned()])?;
+    keep_external_data(to, model, bytes)
+}
+
+/// Checks that a file at `to` would not replace one with the external data of the model at `model`.
+pub fn keep_external_data(to: &Path, model: &Path, bytes: &Bytes) -> Result {
+    let message = import::decode(bytes.clone())?;
+    let files = import::external_files(&message);
+    file::keep_sources(to, files.into_iter().map(|file| model.with_file_name(file)))
+}
+
 /// Reads a file.
 pub fn bytes(path: &Path) -> Result<Bytes> {
     file::read(path).map_err(file::unreadable(path))

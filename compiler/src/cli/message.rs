@@ -102,7 +102,9 @@ pub fn print_warnings(warnings: Vec<Diagnostic>) {
     print_each(&warnings);
     if !is_json() {
         let count = warnings.text().count().unwrap_or_else(|| "one warning".to_owned());
-        eprintln!("\n{count}; `onnxc check` lists the rules that the model violates");
+        let is_checked = warnings.0.iter().any(|warning| warning.code.is_invalidity());
+        let hint = "; `onnxc check` lists the rules that the model violates";
+        eprintln!("\n{count}{}", if is_checked { hint } else { "" });
     }
 }
 

@@ -107,6 +107,7 @@ fn collect_models(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Diagnos
 fn optimize_file(options: &Options, from: &Path, to: &Path) -> Result<(), Diagnostics> {
     let settings = options.shared.options()?.beside(from);
     let bytes = files::bytes(from)?;
+    files::keep_external_data(to, from, &bytes)?;
     let original = bytes.clone();
     let (place, mut compiler) = (from.display().to_string(), onnxc::Compiler::new(&settings));
     let model = compiler.optimize_model(bytes);

@@ -49,6 +49,7 @@ pub(super) fn import(
 
 /// Adds a warning if the model computes nothing, which sizes of 0 in the settings or a node cause.
 fn warn(proto: &GraphProto, settings: &Settings, mut imported: Imported) -> Imported {
+    imported.warnings.extend(small_images(&imported.graph).map(|found| found.within(place(proto))));
     if !is_empty(&imported.graph) {
         return imported;
     }
@@ -59,6 +60,9 @@ fn warn(proto: &GraphProto, settings: &Settings, mut imported: Imported) -> Impo
         (false, _) => warning
             .note(format!("the size 0 is that of {}", zeros.join(", ")))
             .help("give the size that the model runs with, or leave it out to keep it free"),
+        (true, Some(_)) if imported.warnings.iter().any(|w| w.code == Code::EmptyOutputs) => {
+            return imported;
+        }
         (true, Some(node)) => warning
             .note("the inputs of this node have elements, and its output has none")
             .help("correct its attributes, or the sizes of the model's inputs")
@@ -69,15 +73,35 @@ fn warn(proto: &GraphProto, settings: &Settings, mut imported: Imported) -> Impo
     imported
 }
 
+/// Returns a warning for each node that slides a window over images that are too small for it.
+fn small_images(graph: &Graph) -> impl Iterator<Item = Diagnostic> {
+    const SLIDING: &[&str] =
+        &["AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPool", "MaxPool", "QLinearConv"];
+    let nodes = graph.walk(graph.body).map(|(_, node)| node);
+    let nodes = nodes.filter(|node| SLIDING.contains(&node.op.name()) && is_emptying(graph, node));
+    nodes.map(|node| {
+        let message = "the window is larger than the padded image, so the output is empty";
+        let image = node.input(0).map(|id| format!("the input: {}", graph[id].ty));
+        let warning = Diagnostic::warning(Code::EmptyOutputs, message);
+        let warning = image.into_iter().fold(warning, Diagnostic::note);
+        warning
+            .help("correct the attributes of the node, or the sizes of the model's inputs")
+            .within(node.location())
+    })
+}
+
 /// Returns the first node that makes an empty output of inputs that have elements.
 fn emptying_node(graph: &Graph) -> Option<&Node> {
-    let is_empty = |id: &ValueId| graph[*id].ty.as_tensor().is_some_and(is_empty_tensor);
     let mut nodes = graph[graph.body].nodes.iter().map(|&id| &graph[id]);
-    nodes.find(|node| {
-        let mut inputs = node.inputs.iter().flatten();
-        let has_elements = !node.inputs.is_empty() && !inputs.any(is_empty);
-        has_elements && node.outputs.iter().flatten().any(is_empty)
-    })
+    nodes.find(|node| is_emptying(graph, node))
+}
+
+/// Returns whether a node makes an empty output of inputs that have elements.
+fn is_emptying(graph: &Graph, node: &Node) -> bool {
+    let is_empty = |id: &ValueId| graph[*id].ty.as_tensor().is_some_and(is_empty_tensor);
+    let mut inputs = node.inputs.iter().flatten();
+    let has_elements = !node.inputs.is_empty() && !inputs.any(is_empty);
+    has_elements && node.outputs.iter().flatten().any(is_empty)
 }
 
 /// Returns whether all outputs are empty tensors.

@@ -89,6 +89,11 @@ pub struct Case<'c> {
 }
 
 impl Sides {
+    /// Returns the files that a comparison of `model` reads.
+    pub fn files(&self, model: &Path) -> impl Iterator<Item = PathBuf> {
+        [model.to_owned()].into_iter().chain(self.with.as_deref().map(PathBuf::from))
+    }
+
     /// Returns the options of the compilation.
     pub fn settings(&self, model: &Path) -> Result<Options, Diagnostics> {
         Ok(self.shared.options()?.beside(model))

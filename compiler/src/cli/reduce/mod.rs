@@ -77,6 +77,9 @@ struct Reduced {
 /// Runs the command.
 pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let place = options.model.display().to_string();
+    if let Some(to) = &options.output {
+        file::keep_sources(to, options.sides.files(&options.model))?;
+    }
     progress::enter("reduce", place.clone());
     let reduced = match &options.diagnostic {
         Some(code) => reduce_diagnostic(options, code),

@@ -66,6 +66,7 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
     let mut settings = options.shared.options()?.beside(&options.model);
     options.of_module.set(&mut settings)?;
     let bytes = files::bytes(&options.model)?;
+    files::keep_model(&options.output, &options.model, &bytes)?;
     let mut analysis =
         Analysis::of(bytes.clone(), &settings).map_err(|diagnostics| diagnostics.within(&place))?;
     let warnings = Diagnostics(std::mem::take(&mut analysis.warnings));
