@@ -289,10 +289,10 @@ codes! {
         free, and named after the input and the axis: `--dim NAME=N` sets it. In the file, an \
         unknown size has a name (`dim_param`) or no value."
     EmptyOutputs = 309: "\
-        A node makes an empty tensor of inputs that have elements, as a convolution does whose \
-        window is larger than the padded image, or each output of the model is empty, so that the \
-        module computes nothing. A size that is set to 0, as by `--dim n=0`, has that effect. If \
-        the size may change from run to run, leave it free: a free size may be 0."
+        A node makes an empty tensor of inputs that have elements, or the model computes nothing \
+        but empty tensors. The window of the convolution or pool is larger than the padded image, \
+        or a size is set to 0, as by `--dim n=0`. If the size may change from run to run, leave it \
+        free: a free size may be 0."
 
     TrainingVersion = 401: "\
         The model has training information, but its version does not allow it. Training needs \
