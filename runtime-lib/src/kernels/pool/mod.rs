@@ -22,7 +22,7 @@ use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads;
 use crate::{Float, Number};
 use fold::{Counted, Largest, Mean, Norm, fold};
-use vectors::{FoldVectors, fold_vectors};
+use vectors::{FoldVectors, Whole, fold_vectors};
 
 /// The geometry of windows over `[planes, size…]`. Elements outside of the image do not count,
 /// unless a kernel says otherwise.
@@ -150,11 +150,20 @@ impl<F: FoldVectors> WithSimd for AtLevel<'_, F> {
 
 #[inline(never)]
 fn max_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
-    geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold: Largest }));
+    pool_f32(x, y, geometry, Largest);
 }
 
 #[inline(never)]
 fn average_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, counted: Counted) {
-    let fold = Mean(counted);
+    pool_f32(x, y, geometry, Mean(counted));
+}
+
+#[inline(always)]
+fn pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl FoldVectors) {
+    let taps = geometry.taps();
+    if HAS_VECTORS && taps.is_whole() {
+        let size = taps.elements();
+        return geometry.share(x, y, 1, |x, y| dispatch(Whole { x, y, size, fold }));
+    }
     geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold }));
 }

@@ -7,7 +7,7 @@ use super::fold::{Counted, Fold, Largest, Mean};
 use crate::kernels::conv::{Axis, TapRun};
 use crate::loops::fold::fold_at;
 use crate::loops::window::Taps;
-use crate::simd::Simd;
+use crate::simd::{Simd, WithSimd};
 use core::ops::Range;
 
 /// A fold whose state is one element, so that it can be a vector. Every method must be
@@ -59,15 +59,8 @@ pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
 ) -> bool {
     let taps = geometry.taps();
     let (h, w) = (Axis::last_of(&taps.without_last()), Axis::last_of(&taps));
-    if taps.is_whole() {
-        let size = taps.elements();
-        for (x, y) in x.chunks_exact(size.max(1)).zip(y) {
-            *y = fold.finish(fold_whole(s, x, fold), size);
-        }
-        return true;
-    }
     let at_once = COLUMNS.saturating_sub(w.reach()).checked_div(w.stride).unwrap_or(0);
-    if taps.size.len() > 2 || at_once < S::LANES {
+    if taps.is_whole() || taps.size.len() > 2 || at_once < S::LANES {
         return false;
     }
     let windows = Windows { geometry, h, w, at_once: at_once.min(PLACES), fold };
@@ -79,21 +72,37 @@ pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
     true
 }
 
-/// Folds all elements.
-#[inline(always)]
-fn fold_whole<S: Simd, F: FoldVectors>(s: S, x: &[f32], fold: F) -> f32 {
-    let states = fold_at(
-        s,
-        x,
-        fold.start(),
-        #[inline(always)]
-        |state, x| fold.take_vector(s, state, x),
-    );
-    s.fold(
-        states,
-        #[inline(always)]
-        |a, b| fold.join(a, b),
-    )
+/// Windows that are as large as the image, in a function of their own.
+pub(super) struct Whole<'a, F> {
+    pub x: &'a [f32],
+    pub y: &'a mut [f32],
+    /// The elements of an image.
+    pub size: usize,
+    pub fold: F,
+}
+
+impl<F: FoldVectors> WithSimd for Whole<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Whole { x, y, size, fold } = self;
+        for (x, y) in x.chunks_exact(size.max(1)).zip(y) {
+            let states = fold_at(
+                s,
+                x,
+                fold.start(),
+                #[inline(always)]
+                |state, x| fold.take_vector(s, state, x),
+            );
+            let state = s.fold(
+                states,
+                #[inline(always)]
+                |a, b| fold.join(a, b),
+            );
+            *y = fold.finish(state, size);
+        }
+    }
 }
 
 /// Windows over rows and columns.
