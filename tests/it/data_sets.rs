@@ -61,3 +61,72 @@ fn options_take_precedence_over_the_tolerance_of_a_folder() {
     assert!(text.contains("output 1[0] differs"), "{text}");
     assert_eq!(status(&["--atol", "1"]), Some(0));
 }
+
+#[test]
+fn inputs_that_the_model_does_not_take_are_errors() {
+    let folder = folder("test_other_inputs");
+    write(&folder, "output_0.pb", Tensor::from_floats(&[0.0; 4]));
+    write(&folder, "output_1.pb", Tensor::from_ints(&[-5]));
+    assert_eq!(test(&folder, &[]).0, Some(0));
+    write(&folder, "input_0.pb", Tensor::from_ints(&[0; 4]));
+    write(&folder, "input_1.pb", Tensor::from_ints(&[5, 6]));
+    let says = [
+        "the input `x` is int64[4], but the model takes float[4]",
+        "the input `i` is int64[2], but the model takes int64[1]",
+    ];
+    let (status, text) = test(&folder, &[]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(says.iter().all(|says| text.contains(says)), "{text}");
+    let optimized = folder.join("optimized.onnx");
+    let output = onnxc()
+        .args(["optimize", "--verify", "-o"])
+        .args([&optimized, &folder.join("model.onnx")])
+        .output()
+        .expect("the program was built");
+    let text = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(says.iter().all(|says| text.contains(says)), "{text}");
+}
+
+#[test]
+fn missing_files_and_those_of_no_value_are_errors() {
+    let folder = folder("test_other_files");
+    let set = folder.join("test_data_set_0");
+    write(&folder, "output_0.pb", Tensor::from_floats(&[0.0; 4]));
+    write(&folder, "output_1.pb", Tensor::from_ints(&[-5]));
+    let fails = |says: &str| {
+        let (status, text) = test(&folder, &[]);
+        assert_eq!(status, Some(1), "{text}");
+        assert!(text.contains(says) && text.contains("test_data_set_0"), "{text}");
+    };
+    for kind in ["input", "output"] {
+        let more = format!("{kind}_2.pb");
+        write(&folder, &more, Tensor::from_ints(&[5]));
+        fails(&format!("the model has 2 {kind}s, but there is a file `{more}`"));
+        fs::remove_file(set.join(more)).expect("the file was written");
+    }
+    fs::rename(set.join("input_0.pb"), set.join("kept")).expect("the file was written");
+    fails("`input_0.pb` is missing");
+    fs::rename(set.join("kept"), set.join("input_0.pb")).expect("the file was written");
+    fs::remove_file(set.join("input_1.pb")).expect("the file was written");
+    fails("`input_1.pb` is missing");
+    fails("no file gives `i`");
+}
+
+#[test]
+fn a_faulty_file_of_settings_is_an_error() {
+    let folder = folder("test_faulty_settings");
+    write(&folder, "output_0.pb", Tensor::from_floats(&[0.0; 4]));
+    write(&folder, "output_1.pb", Tensor::from_ints(&[-5]));
+    for (text, says) in [
+        ("{\"rtol", "it is no valid JSON"),
+        ("{\"rtol\": NaN}", "it is no valid JSON"),
+        ("{\"rtol\": \"big\"}", "`rtol` is \"big\", and not a number of 0 or more"),
+        ("{\"rtoll\": 0.1}", "did you mean `rtol`?"),
+    ] {
+        fs::write(folder.join("data.json"), text).expect("it is writable");
+        let (status, text) = test(&folder, &[]);
+        assert_eq!(status, Some(1), "{text}");
+        assert!(text.contains(says) && text.contains("data.json"), "{text}");
+    }
+}

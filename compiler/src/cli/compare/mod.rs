@@ -43,13 +43,14 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let place = options.model.display().to_string();
     let reference = options.sides.reference()?;
+    let tolerance = options.sides.tolerance(&reference)?;
     progress::enter("compile", place.clone());
     let case = options.sides.case(&options.model, &reference)?;
     progress::enter("run the reference", place.clone());
     let expected = options.sides.values(&reference, &case)?;
     progress::enter("run", place);
     let found = case.compiled.run(&case.given)?;
-    let compared = compare(&case.compiled, &found, &expected, options.sides.tolerance(&reference));
+    let compared = compare(&case.compiled, &found, &expected, tolerance);
     if compared.rows.is_empty() {
         return Err(nothing_in_common(&compared, &case.compiled, &expected).into());
     }

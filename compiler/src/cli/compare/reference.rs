@@ -100,15 +100,15 @@ impl Sides {
     }
 
     /// Returns the tolerance: the parts that are set, or those of a data set.
-    pub fn tolerance(&self, reference: &Reference) -> Tolerance {
-        match reference {
-            Reference::DataSet(folder) => self.tolerance.or(folder::tolerance(folder)),
+    pub fn tolerance(&self, reference: &Reference) -> Result<Tolerance, Diagnostics> {
+        Ok(match reference {
+            Reference::DataSet(folder) => self.tolerance.or(folder::tolerance(folder)?),
             Reference::BeforeFusion
             | Reference::Option(..)
             | Reference::Model(_)
             | Reference::Archive(..)
             | Reference::OnnxRuntime => self.tolerance,
-        }
+        })
     }
 
     /// Returns the reference.

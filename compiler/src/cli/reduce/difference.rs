@@ -63,8 +63,8 @@ impl Difference {
     pub fn of(sides: &Sides, case: &Case<'_>, reference: &Reference) -> Result<Self, Diagnostics> {
         let values = sides.values(reference, case)?;
         let found = case.compiled.run(&case.given)?;
-        let compared =
-            compare::compare(&case.compiled, &found, &values, sides.tolerance(reference));
+        let tolerance = sides.tolerance(reference)?;
+        let compared = compare::compare(&case.compiled, &found, &values, tolerance);
         let Some(first) = compared.first() else {
             let message = "there is nothing to reduce: the model agrees with the reference";
             return Err(Diagnostic::new(Code::BadOption, message)
@@ -83,7 +83,7 @@ impl Difference {
         recorded.extend(inputs.filter_map(|(name, value)| Some((name, value.into_tensor()?))));
         Ok(Difference {
             settings: case.settings.clone(),
-            tolerance: sides.tolerance(reference),
+            tolerance,
             recorded,
             expected,
             first: first.value.clone(),

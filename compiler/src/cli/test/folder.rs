@@ -1,17 +1,23 @@
 //! Reads test folders in ONNX's layout: `model.onnx`, `test_data_set_K/{input,output}_J.pb`, and an
-//! optional `data.json` with tolerances and sizes of dimensions: `{"rtol": 1e-3, "atol": 1e-7,
-//! "dims": {"batch": "1..=8", "seq": "128"}}`.
+//! optional `data.json`.
 
-use crate::cli::{files, tolerance::Tolerance};
+use super::settings::Settings;
+use crate::cli::{
+    files,
+    inputs::{Inputs, in_order},
+    tolerance::Tolerance,
+};
 use onnxc::{
     Options,
-    diag::Diagnostics,
+    diag::{Code, Diagnostic, Diagnostics, quoted},
     import,
     plan::{Plan, Port},
+    ty::Type,
     value::Value,
 };
 use onnxc_proto::{Bytes, GraphProto, ValueInfoProto};
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -22,8 +28,8 @@ pub struct Folder {
     pub path: PathBuf,
     /// The allowed error of a result.
     pub tolerance: Tolerance,
-    /// The sizes of dimensions, in the form of `--dim`.
-    dims: Vec<String>,
+    /// The settings in the folder.
+    own: Result<Settings, Diagnostics>,
 }
 
 /// Inputs, and the expected outputs.
@@ -34,13 +40,20 @@ pub struct DataSet {
     pub outputs: Vec<Value>,
 }
 
+/// Returns the tolerance of a data set: that in `data.json` of its folder, or of the folder around
+/// it.
+pub fn tolerance(set: &Path) -> Result<Tolerance, Diagnostics> {
+    let around = set.parent().map(Settings::of).transpose()?.unwrap_or_default();
+    Ok(Settings::of(set)?.tolerance.or(around.tolerance))
+}
+
 /// Finds the test folders at and below `path`, sorted. Each has this tolerance, and its own one for
 /// the parts that are not set.
 pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
     if path.join("model.onnx").is_file() {
-        let json = json(path);
-        let tolerance = tolerance.or(own_tolerance(&json));
-        return vec![Folder { path: path.to_owned(), tolerance, dims: dims(&json) }];
+        let own = Settings::of(path);
+        let tolerance = own.as_ref().map_or(tolerance, |own| tolerance.or(own.tolerance));
+        return vec![Folder { path: path.to_owned(), tolerance, own }];
     }
     let mut inside: Vec<PathBuf> = fs::read_dir(path)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -52,48 +65,20 @@ pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
 
 /// The inputs of the first data set, if the model is in a test folder.
 pub fn first_inputs(model: &Path, plan: &Plan) -> Result<Option<Vec<Value>>, Diagnostics> {
-    let path = model.parent().unwrap_or(Path::new(""));
-    if model.file_name() != Some("model.onnx".as_ref()) || !path.join("test_data_set_0").is_dir() {
+    let set = model.parent().unwrap_or(Path::new("")).join("test_data_set_0");
+    if model.file_name() != Some("model.onnx".as_ref()) || !set.is_dir() {
         return Ok(None);
     }
-    let tolerance = Tolerance::default();
-    let folder = Folder { path: path.to_owned(), tolerance, dims: Vec::new() };
-    Ok(folder.data_sets(plan)?.into_iter().next().map(|set| set.inputs))
-}
-
-/// Returns the tolerance of a data set: that in `data.json` of its folder, or of the folder around
-/// it.
-pub fn tolerance(set: &Path) -> Tolerance {
-    let around = set.parent().map_or(Tolerance::default(), |around| own_tolerance(&json(around)));
-    own_tolerance(&json(set)).or(around)
-}
-
-/// Parses `data.json`, or returns null if there is none.
-fn json(path: &Path) -> serde_json::Value {
-    let text = fs::read(path.join("data.json")).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
-}
-
-fn dims(json: &serde_json::Value) -> Vec<String> {
-    let dims = json.get("dims").and_then(|dims| dims.as_object());
-    let each = dims.into_iter().flatten();
-    each.map(|(name, size)| match size.as_str() {
-        Some(size) => format!("{name}={size}"),
-        None => format!("{name}={size}"),
-    })
-    .collect()
-}
-
-fn own_tolerance(json: &serde_json::Value) -> Tolerance {
-    let part = |name| json.get(name).and_then(serde_json::Value::as_f64);
-    Tolerance { rtol: part("rtol"), atol: part("atol") }
+    let graph = import::decode(files::bytes(model)?)?.graph.unwrap_or_default();
+    all_inputs(&set, &graph, plan).map(Some)
 }
 
 impl Folder {
     /// The options for this folder: the shared ones, and the folder's own dimensions.
     pub fn options(&self, shared: &Options) -> Result<Options, Diagnostics> {
         let mut own = Options::default();
-        self.dims.iter().try_for_each(|dim| own.dim(dim))?;
+        let settings = self.own.as_ref().map_err(Clone::clone)?;
+        settings.dims.iter().try_for_each(|dim| own.dim(dim))?;
         let mut options = shared.clone();
         // The folder's own sizes override the shared ones.
         options.settings.dims.extend(own.settings.dims);
@@ -121,7 +106,7 @@ impl Folder {
             }
             let outputs = outputs(&path, &graph, plan)?;
             sets.push(DataSet {
-                inputs: inputs(&path, &graph, plan)?,
+                inputs: all_inputs(&path, &graph, plan)?,
                 outputs: outputs.into_iter().map(|(_, value)| value).collect(),
             });
         }
@@ -133,6 +118,27 @@ impl Folder {
 pub fn inputs(path: &Path, graph: &GraphProto, plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
     let found = values(path, "input", &graph.input, &plan.inputs)?;
     Ok(found.into_iter().map(|value| value.unwrap_or(Value::Optional(None))).collect())
+}
+
+/// Reads the inputs of a data set for a run.
+///
+/// # Errors
+///
+/// Returns an error if a file is missing, or if an input has another type than the plan takes.
+fn all_inputs(path: &Path, graph: &GraphProto, plan: &Plan) -> Result<Vec<Value>, Diagnostics> {
+    let found = values(path, "input", &graph.input, &plan.inputs)?;
+    let given = plan.inputs.iter().zip(found).filter_map(|(port, value)| Some((port, value?)));
+    let given: Inputs = given.map(|(port, value)| (port.name.clone(), value)).collect();
+    let needed = plan.inputs.iter().filter(|port| port.default.is_none());
+    let needed = needed.filter(|port| !matches!(port.ty, Type::Optional(_)));
+    let open = needed.map(|port| &port.name).filter(|name| !given.contains_key(*name));
+    let open: Vec<String> = open.map(|name| quoted(name)).collect();
+    if !open.is_empty() {
+        let message = format!("`input_{}.pb` is missing", count(path, "input")?);
+        let note = format!("no file gives {}", open.join(", "));
+        return Err(unusable(path, message).note(note).into());
+    }
+    in_order(plan, &given).map_err(|all| all.within(&path.display().to_string()))
 }
 
 /// Reads the outputs of a data set by name, in the order of a plan of the model.
@@ -155,7 +161,14 @@ fn values(
     ports: &[Port],
 ) -> Result<Vec<Option<Value>>, Diagnostics> {
     let file = |i: usize| path.join(format!("{kind}_{i}.pb"));
-    let count = (0..).take_while(|&i| file(i).is_file()).count();
+    let count = count(path, kind)?;
+    let most = infos.len().max(ports.len());
+    if count > most {
+        let plural = if most == 1 { "" } else { "s" };
+        let message =
+            format!("the model has {most} {kind}{plural}, but there is a file `{kind}_{most}.pb`");
+        return Err(unusable(path, message).into());
+    }
     let required: Vec<&str> =
         ports.iter().filter(|port| port.default.is_none()).map(|port| &*port.name).collect();
     let names: Vec<&str> = if count == required.len() {
@@ -175,4 +188,28 @@ fn values(
         Some(found.remove(at).1)
     };
     Ok(ports.iter().map(&mut value).collect())
+}
+
+/// Returns the number of the files of a kind, which are numbered from 0.
+fn count(path: &Path, kind: &str) -> Result<usize, Diagnostic> {
+    let number = |name: &str| {
+        let number = name.strip_prefix(kind)?.strip_prefix('_')?.strip_suffix(".pb")?;
+        number.parse().ok().filter(|i: &usize| i.to_string() == number)
+    };
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let numbers: BTreeSet<usize> = names.filter_map(|name| number(&name)).collect();
+    let first = (0..).zip(&numbers).take_while(|(i, number)| i == *number).count();
+    match numbers.last() {
+        Some(last) if *last > first => {
+            let message = format!("`{kind}_{first}.pb` is missing");
+            Err(unusable(path, message).note(format!("there is a file `{kind}_{last}.pb`")))
+        }
+        _ => Ok(first),
+    }
+}
+
+/// The error for a data set whose files do not fit the model.
+fn unusable(path: &Path, message: String) -> Diagnostic {
+    Diagnostic::new(Code::BadOption, message).within(path.display().to_string())
 }

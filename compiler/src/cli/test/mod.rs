@@ -8,6 +8,7 @@ pub mod learning;
 mod parallel;
 pub mod project;
 mod report;
+mod settings;
 
 use super::{
     inputs::callable, message, options::Shared, progress, runtime::Runtime, tolerance::Tolerance,
