@@ -260,6 +260,62 @@ fn values_of_other_types_are_listed_with_both_types() {
     assert!(text.contains("`y`: float[1, 4] here, float[4] in the reference"), "{text}");
 }
 
+#[test]
+fn outputs_that_no_node_computes_are_compared() {
+    let directory = scratch("compare_outputs");
+    let model = directory.join("model.onnxtxt");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[2, 4] x) => (float[2, 4] y, float[2, 4] z, float[8] c)
+        <float[8] one = {1, 1, 1, 1, 1, 1, 1, 1}> {
+            s = Sin (x) z = Neg (s) y = Identity (x) c = Add (one, one)
+        }";
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let path = directory.join("values.npz");
+    for (y, c, names) in [(0.0, 2.0, None), (1.0, 2.0, Some("`y`")), (0.0, 3.0, Some("`c`"))] {
+        let arrays = [
+            ("x", floats("2, 4", &[0.0; 8])),
+            ("y", floats("2, 4", &[y; 8])),
+            ("c", floats("8,", &[c; 8])),
+        ];
+        fs::write(&path, archive(&arrays)).expect("the scratch directory is writable");
+        let output = compare(&model, &["--with", path.to_str().expect("the path is UTF-8")]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(names.is_some().into()), "{text}");
+        let says = match names {
+            Some(name) => format!("the first node that departs is {name}"),
+            None => "all 2 values agree".to_owned(),
+        };
+        assert!(text.starts_with(&says), "{text}");
+    }
+}
+
+#[test]
+fn an_output_has_the_element_type_of_the_reference() {
+    let directory = scratch("compare_element_types");
+    let write = |name: &str, ty: &str, to: i32| {
+        let path = directory.join(name);
+        let text = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[2, 4] x) => ({ty}[2, 4] y, float[2, 4] z) {{
+                z = Neg (x) y = Cast <to = {to}> (z)
+            }}"
+        );
+        fs::write(&path, text).expect("the scratch directory is writable");
+        path
+    };
+    let types = [("double", 11), ("int64", 7), ("int32", 6), ("bool", 9)];
+    for (ty, to) in types {
+        for (other, other_to) in types {
+            let (model, with) = (write("a.onnxtxt", ty, to), write("b.onnxtxt", other, other_to));
+            let output = compare(&model, &["--with", with.to_str().expect("the path is UTF-8")]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.success(), ty == other, "{text}");
+            let says = format!("`y`: {ty}[2, 4] here, {other}[2, 4] in the reference");
+            assert_eq!(text.contains(&says), ty != other, "{text}");
+        }
+    }
+}
+
 /// A program in place of Python. It sees the files for ONNX Runtime in the folder `$2`.
 #[cfg(unix)]
 fn python(directory: &Path, script: &str) -> String {

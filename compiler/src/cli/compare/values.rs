@@ -77,7 +77,8 @@ impl Traced {
             return Err(planned.err().unwrap_or(Diagnostics(Vec::new())));
         };
         let members = members(&imported, &graph);
-        let names = expose(&mut graph, &members);
+        let computed = expose(&mut graph, &members);
+        let names = with_all_outputs(computed, &imported, &graph);
         let mut plan = ir::plan(&graph, options.optimize, options.precision, options.free_sizes())?;
         plan::finish(&mut [&mut plan], None)?;
         callable(&plan)?;
@@ -160,4 +161,37 @@ fn expose(graph: &mut Graph, members: &HashMap<NodeId, Vec<Member>>) -> Vec<Name
     }
     graph.set_outputs(graph.body, outputs);
     names
+}
+
+/// Adds the outputs of the model that no node computes, or that are those of a node under another
+/// name. Constants and inputs are the first values.
+fn with_all_outputs(mut names: Vec<Name>, imported: &Graph, graph: &Graph) -> Vec<Name> {
+    let body = &graph[graph.body];
+    let made: HashSet<ValueId> =
+        body.nodes.iter().flat_map(|&id| graph[id].outputs.iter().flatten().copied()).collect();
+    let known: HashSet<String> = names.iter().map(|name| name.value.clone()).collect();
+    let mut first = Vec::new();
+    for (name, &value) in graph.info.outputs.iter().zip(&body.outputs) {
+        if known.contains(name) || !matches!(graph[value].ty, Type::Tensor(_)) {
+            continue;
+        }
+        let is_made = made.contains(&value) && graph[value].constant.is_none();
+        let list = if is_made { &mut names } else { &mut first };
+        list.push(output(name, imported));
+    }
+    first.into_iter().chain(names).collect()
+}
+
+/// Describes an output by the node that computes it in the imported graph.
+fn output(name: &str, imported: &Graph) -> Name {
+    let body = &imported[imported.body];
+    let mut outputs = imported.info.outputs.iter().zip(&body.outputs);
+    let value = outputs.find_map(|(own, &value)| (own == name).then_some(value));
+    let mut nodes = body.nodes.iter().map(|&id| &imported[id]);
+    let node = nodes.find(|node| node.outputs.iter().flatten().any(|&made| Some(made) == value));
+    let (node, operator) = match node {
+        Some(node) => (node.name.clone(), node.op.label()),
+        None => (name.to_owned(), "no node".to_owned()),
+    };
+    Name { value: name.to_owned(), node, operator, is_output: true, ..Name::default() }
 }
