@@ -136,9 +136,9 @@ impl Row {
     }
 }
 
-/// Returns whether the element type of a value fits that of the reference. A value between nodes may
-/// have another width than the reference, because options change it, and other programs compute in
-/// `double`. So may an output of a type that NumPy lacks.
+/// Returns whether the element type of a value fits that of the reference. A value between nodes
+/// may have another width than the reference, because options change it, and other programs compute
+/// in `double`. So may an output of a type that NumPy lacks.
 fn fits(found: DType, expected: DType, is_output: bool) -> bool {
     let is_strict = is_output && matches!(found, DType::F16 | DType::F32 | DType::F64);
     found == expected || found.is_float() && expected.is_float() && !is_strict
