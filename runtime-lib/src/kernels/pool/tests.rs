@@ -173,6 +173,27 @@ fn an_output_without_elements_is_left_alone() {
 }
 
 #[test]
+fn a_window_of_an_image_without_elements_has_a_result() {
+    let pool = Pool {
+        planes: 3,
+        size: &[4, 0],
+        out: &[1, 1],
+        kernel: &[4, 0],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
+    };
+    each_level(|_| {
+        let [mut largest, mut mean] = [[7.0_f32; 3]; 2];
+        max_pool(&[], &mut largest, pool);
+        average_pool(&[], &mut mean, pool);
+        assert_eq!(largest, [f32::NEG_INFINITY; 3]);
+        assert!(mean.iter().all(|y| y.is_nan()), "{mean:?}");
+    });
+}
+
+#[test]
 fn not_a_number_is_the_largest() {
     let geometry = Pool {
         planes: 1,

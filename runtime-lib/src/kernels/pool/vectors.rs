@@ -87,7 +87,9 @@ impl<F: FoldVectors> WithSimd for Whole<'_, F> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Whole { x, y, size, fold } = self;
-        for (x, y) in x.chunks_exact(size.max(1)).zip(y) {
+        // An image without elements has a result, too.
+        for (plane, y) in y.iter_mut().enumerate() {
+            let x = &x[plane * size..][..size];
             let states = fold_at(
                 s,
                 x,
