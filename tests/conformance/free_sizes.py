@@ -14,6 +14,7 @@ Without a model, the small graphs below are compared, which have a free size in 
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,11 @@ GRAPHS = {
     "attention": "(float[b, n, 8] q, float[b, m, 8] k, float[b, m, 8] v) => (float[x, y, z] r) {"
     " kt = Transpose<perm = [0, 2, 1]>(k) s = MatMul(q, kt) t = Mul(s, scale)"
     " w = Softmax(t) r = MatMul(w, v) }",
+    "packed_attention": "(float[b, n, 24] x) => (float[p, q, r, s] y) {"
+    " heads = Reshape(x, apart) qkv = Transpose<perm = [2, 0, 3, 1, 4]>(heads)"
+    " q = Gather(qkv, zeroth) k = Gather(qkv, first_index) v0 = Gather(qkv, second_index)"
+    " kt = Transpose<perm = [0, 1, 3, 2]>(k) s0 = MatMul(q, kt) t = Mul(s0, scale)"
+    " w0 = Softmax(t) y = MatMul(w0, v0) }",
     "sizes": "(float[a, b] x) => (float[p] y, int64[s] n) {"
     " s = Shape(x) t = Size(x) m = ReduceProd<keepdims = 1>(s) y = Reshape(x, m)"
     " n = NonZero(y) }".replace("int64[s] n", "int64[s, u] n"),
@@ -100,6 +106,7 @@ CONSTANTS = {
     "one": np.int64([1]), "many": np.int64([2**62]), "none": np.int64([0]),
     "zeroth": np.int64(0), "twice": np.int64([2, 1]), "edges": np.int64([1, 0, 2, 3]),
     "scales": np.float32([1, 1, 1.5, 0.5]), "scale": np.float32(0.05), "zero": np.uint8(3),
+    "apart": np.int64([0, 0, 3, 2, 4]), "first_index": np.int64(1), "second_index": np.int64(2),
     "signed": np.int8(0), "eight": normal(8), "three": normal(3), "w": normal(4, 3, 5),
     "f": normal(4, 3, 3, 3), "i": RNG.integers(-9, 9, (4, 3, 3, 3)).astype(np.int8),
     "v": normal(3, 2, 5), "gates": normal(1, 16, 4), "states": normal(1, 16, 4),
@@ -121,7 +128,15 @@ def graph(name):
 
 
 def dimensions(value):
-    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+    """Returns the size or the name of each axis; onnxc names an unnamed one by its number."""
+    axes = enumerate(value.type.tensor_type.shape.dim)
+    return [dimension(d, f"{value.name}_{axis}") for axis, d in axes]
+
+
+def dimension(d, unnamed):
+    if d.dim_param:
+        return unnamed if d.dim_param == "?" else d.dim_param
+    return d.dim_value if d.dim_value >= 0 and d.HasField("dim_value") else unnamed
 
 
 def symbols(model):
@@ -133,6 +148,11 @@ def symbols(model):
 def inputs(model):
     constants = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in constants]
+
+
+def file_name(value):
+    """Returns the name that `onnxc run` gives to the file of a value, without its extension."""
+    return re.sub(r"[^\w.-]", "_", value).lstrip(".")
 
 
 def draw_input(value, sizes, rng):
@@ -206,7 +226,7 @@ class Comparison:
         folders = [scratch / "out"]
         if len(sets) > 1:
             folders = [scratch / "out" / str(number) for number in range(len(sets))]
-        names = [value.name for value in self.model.graph.output]
+        names = [file_name(value.name) for value in self.model.graph.output]
         return [[(folder / f"{name}.pb").read_bytes() for name in names] for folder in folders]
 
     def write(self, values, results):

@@ -207,6 +207,11 @@ fn attention_reads_packed_operands_in_place() {
         let apart = apart(&model, "softmax");
         check_kernel("attention_f32", &model, &apart, &[&[2, 5, 18]]);
     }
+    // A batch without sequences has no elements before its keys.
+    let free = packed_attention(gathers).replace("[5] {2, 5", "[5] {0, 5");
+    let free = free.replace("2, 5, 18] x", "n, 5, 18] x").replace("2, 5, 2, 3] y", "n, 5, 2, 3] y");
+    assert!(plan(&free).contains("attention_f32"), "{free}");
+    assert!(run(&free, &[&[0, 5, 18]]).is_empty());
     // An index with an axis keeps the axis of the parts.
     let kept = gathers.replace("Gather(packed, zero)", "Gather(packed, zeros)");
     let kept = packed_attention(&kept.replace("  k =", "  q5 = Identity(q)  k ="));

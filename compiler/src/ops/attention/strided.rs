@@ -128,6 +128,8 @@ impl Op for StridedAttention {
         let dtype = cx.ty(0)?.dtype;
         let mut operands = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
         for (operand, start) in operands.iter_mut().zip([q_start, k_start, v_start]) {
+            // An operand without elements has none before the start.
+            let start = start.at_most(&operand.len);
             operand.len = &operand.len - &start;
             operand.start = &operand.start + &start;
         }
