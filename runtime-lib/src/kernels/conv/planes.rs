@@ -52,7 +52,7 @@ impl Window {
     pub const fn band(&self, limit: usize) -> Band {
         let [_, h, w] = &self.axes;
         let each = limit / at_least(self.planes(), 1);
-        let rows = (each / (w.out + w.extra())).saturating_sub(h.extra());
+        let rows = (each / at_least(w.out + w.extra(), 1)).saturating_sub(h.extra());
         if rows > 0 {
             return self.band_of(part(h.out, rows), w.out);
         }
@@ -95,6 +95,11 @@ impl Window {
         }
     }
 
+    /// Returns the number of elements of a channel.
+    fn elements(&self) -> usize {
+        self.axes.iter().map(|axis| axis.size).product()
+    }
+
     /// Fills the planes for the outputs at depth `at[0]` from row `at[1]` and column `at[2]` on.
     /// `x` is the input of the group.
     pub fn fill<T: GemmElem>(&self, x: &[T], band: &Band, at: [usize; 3], planes: &mut [T]) {
@@ -119,7 +124,8 @@ impl<T: GemmElem> WithSimd for Fill<'_, T> {
         let Fill { window, x, band, at, planes } = self;
         let [d, h, w] = window.axes;
         let mut planes = planes.chunks_exact_mut(band.plane);
-        for channel in x.chunks_exact(d.size * h.size * w.size) {
+        for channel in 0..window.channels {
+            let channel = &x[channel * window.elements()..][..window.elements()];
             for depth in (0..d.kernel).map(|k| d.input(at[0], k * d.dilation)) {
                 let slice = depth.map(|depth| &channel[depth * h.size * w.size..]);
                 for row_phase in 0..h.phases() {

@@ -287,6 +287,44 @@ fn windows_of_every_kind() {
 }
 
 #[test]
+fn one_pixel() {
+    let case = Case { batch: 2, groups: 2, channels: 3, filters: 5, ..CASE };
+    Case { size: [1, 3, 4], kernel: [1, 3, 4], ..case }.check();
+    let pads = [[0, 0], [1, 1], [2, 1]];
+    Case { size: [1, 2, 3], kernel: [1, 3, 2], strides: [1, 9, 9], pads, ..case }.check();
+    let pads = [[1, 0], [2, 2], [2, 3]];
+    let cube = Case { size: [2, 1, 0], kernel: [3, 3, 3], dilations: [1, 2, 2], pads, ..case };
+    cube.check();
+    Case { size: [2, 1, 5], channels: 40, filters: 37, strides: [1, 1, 6], ..cube }.check();
+}
+
+#[test]
+fn images_smaller_than_windows_have_no_pixels() {
+    let geometry = Conv {
+        batch: 1,
+        groups: 1,
+        channels: 3,
+        filters: 8,
+        size: &[1, 9, 3],
+        out: &[1, 2, 0],
+        kernel: &[1, 4, 4],
+        strides: &[1, 4, 4],
+        dilations: &[1; 3],
+        pads: &[0; 3],
+        weights: WeightLayout::Plain,
+    };
+    let mut scratch = vec![0.0; conv_scratch(&geometry)];
+    let operands = ConvOperands { x: &[1.0; 81], w: &[1.0; 384], bias: None, add: None };
+    conv_f32(operands, &mut [], &mut scratch, geometry, Activation::Identity);
+}
+
+#[test]
+fn images_without_elements_have_padding() {
+    let pads = [[0, 0], [0, 0], [2, 3]];
+    Case { channels: 2, filters: 3, size: [1, 2, 0], kernel: [1, 1, 3], pads, ..CASE }.check();
+}
+
+#[test]
 fn channels_groups_and_batches() {
     let pads = [[0, 0], [1, 1], [1, 1]];
     for batch in 1..3 {
