@@ -178,6 +178,23 @@ fn faulty_models() -> Vec<Case> {
             "g (float[10, 2] table) => (y)\n<int64 i = {99}> { y = Gather (table, i) }",
         ),
         model(
+            "constant_indices",
+            COMPILE,
+            "g (float[3, 2] x, float[1, 2] u, float[1] v, float[1, 1, 2, 2] image, \
+            float[1, 4] region) => (a, b, c, d, e, f, h, i, j)\n\
+            <int64[1, 2] rows = {3, 0}, int64[1, 2] point = {2, -3}, int64 last = {2}, \
+            int64 after = {3}, int64[3] classes = {1, 2, 7}, int64[1] one = {1}, \
+            int64[1, 1, 2, 2] places = {0, 3, 16, 15}>\n\
+            {\n    a = GatherElements (x, rows)\n    b = GatherND (x, point)\n    \
+            c = ScatterElements (x, rows, u)\n    d = ScatterND (x, point, v)\n    \
+            s = SequenceConstruct (x, x)\n    e = SequenceAt (s, last)\n    \
+            t = SequenceErase (s, last)\n    f = SequenceLength (t)\n    \
+            w = SequenceInsert (s, x, after)\n    r = SequenceLength (w)\n    \
+            h = NegativeLogLikelihoodLoss <ignore_index = 7> (x, classes)\n    \
+            i = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (image, places)\n    \
+            j = RoiAlign (image, region, one)\n}",
+        ),
+        model(
             "large_window",
             "model.onnxtxt --deny-warnings",
             "g (float[1, 1, 2, 2] x, float[1, 1, 3, 3] w) => (y)\n{ y = Conv (x, w) }",

@@ -21,6 +21,7 @@ mod gradient;
 mod graph;
 mod infer;
 mod interface;
+mod known_indices;
 mod known_inputs;
 mod loop_types;
 mod lower;

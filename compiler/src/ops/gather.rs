@@ -70,20 +70,13 @@ impl Gather {
     }
 }
 
-/// Requires indices to be inside `axis` of input 0, which has this size.
-fn require_inside(cx: &mut Infer<'_>, size: &Dim, axis: usize, indices: &[i64]) -> Inferred<()> {
+/// Requires indices to be inside `axis` of input 0, also if only a run tells its size: what the
+/// kernel [`SLICE`] and views read is not checked.
+fn require_inside(cx: &mut Infer<'_>, axis: usize, indices: &[i64]) -> Inferred<()> {
+    cx.require_inside_axis(indices.iter().copied(), 0, axis)?;
     let needed = |&i: &i64| if i < 0 { i.saturating_neg() } else { i.saturating_add(1) };
-    let Some(&index) = indices.iter().max_by_key(|&i| needed(i)) else { return Ok(()) };
-    let needed = needed(&index);
-    match size.known() {
-        Some(size) if size < needed => {
-            let message = format!(
-                "the index {index} is outside axis {axis} of input 0, whose size is {size}"
-            );
-            Err(cx.diagnostic(Code::ShapeMismatch, message))
-        }
-        _ => cx.require_at_least(size, &needed.into(), "an index is out of bounds"),
-    }
+    let needed = indices.iter().map(needed).max().unwrap_or(0);
+    cx.require_at_least(&cx.shape(0)?[axis], &needed.into(), "an index is out of bounds")
 }
 
 impl Op for Gather {
@@ -99,7 +92,7 @@ impl Op for Gather {
         let (x, indices) = (cx.of(0, ANY)?, cx.of(1, INDICES)?);
         let axis = cx.axis("axis", self.axis, x.rank())?;
         if let Some(known) = cx.ints(1) {
-            require_inside(cx, &x.shape[axis], axis, &known)?;
+            require_inside(cx, axis, &known)?;
             if let Some(elements) = cx.known(0) {
                 let len = i64::try_from(elements.len()).unwrap_or(i64::MAX);
                 let position = |&i: &i64| usize::try_from(if i < 0 { i + len } else { i }).ok();
@@ -254,6 +247,7 @@ pub(super) fn gather_elements_shape(cx: &mut Infer<'_>, axis: i64) -> Inferred<V
             cx.require_at_least(size, count, "the indices are larger than the input")?;
         }
     }
+    cx.require_indices_inside(axis)?;
     Ok(indices)
 }
 
@@ -332,9 +326,11 @@ pub(super) fn slice_shape<'a>(
         let message = "the number of axes that a point indexes is known only at run time";
         return Err(cx.diagnostic(Code::UnknownShape, message));
     };
-    let slice = usize::try_from(axes).ok().and_then(|axes| x.shape.get(batch + axes..));
+    let count = usize::try_from(axes).ok().filter(|&count| count <= rest);
     let message = || format!("a point indexes {axes} axes, which the input does not have");
-    slice.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, message()))
+    let count = count.ok_or_else(|| cx.diagnostic(Code::ShapeMismatch, message()))?;
+    cx.require_points_inside(batch, count)?;
+    Ok(&x.shape[batch + count..])
 }
 
 #[cfg(test)]
@@ -390,5 +386,26 @@ mod tests {
         check(GatherNd { batch_dims: 0 }, &[x(), open()], 1, expected);
         let expected = "a point indexes 4 axes, which the input does not have";
         check(GatherNd { batch_dims: 0 }, &[x(), tensor(I64, [4])], 1, expected);
+    }
+
+    #[test]
+    fn known_indices_are_inside_their_axes() {
+        let x = || tensor(F32, [4, 3]);
+        let at = |indices: &[i64], shape: &[usize]| Given::Matrix(indices.to_vec(), shape.to_vec());
+        let elements = |indices| [x(), at(indices, &[2, 2])];
+        let expected = "the index -5 is outside axis 0 of input 0, whose size is 4";
+        check(GatherElements { axis: 0 }, &elements(&[3, -4, -5, 4]), 1, expected);
+        check(GatherElements { axis: 0 }, &elements(&[3, -4, 0, 3]), 1, "float[2, 2]");
+        let expected = "the index 3 is outside axis 1 of input 0, whose size is 3";
+        check(GatherElements { axis: -1 }, &elements(&[0, 1, 2, 3]), 1, expected);
+        let points = |batch_dims, indices, expected| {
+            check(GatherNd { batch_dims }, &[x(), at(indices, &[4, 1])], 1, expected);
+        };
+        points(0, &[0, 1, 2, 3], "float[4, 3]");
+        points(1, &[0, 1, 2, -3], "float[4]");
+        points(1, &[0, 1, 2, 3], expected);
+        check(GatherNd { batch_dims: 0 }, &[x(), at(&[3, 2, 2, 3], &[2, 2])], 1, expected);
+        let open = || tensor(F32, [n(), n()]);
+        check(GatherNd { batch_dims: 0 }, &[open(), at(&[7, 7], &[1, 2])], 1, "float[1]");
     }
 }

@@ -57,7 +57,11 @@ fn attributes(a: &mut Attributes, reduction: Reduction, ignore_index: Option<i64
 }
 
 /// Infers the type of the loss: a scalar, or a number for each sample.
-fn infer_loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
+fn infer_loss(
+    cx: &mut Infer<'_>,
+    reduction: Reduction,
+    ignore_index: Option<i64>,
+) -> Inferred<Type> {
     let TensorType { dtype, shape } = cx.of(0, FLOATS)?;
     let [batch, classes, rest @ ..] = shape.as_slice() else {
         let message = format!("input 0 must have two axes or more, but has {}", shape.len());
@@ -72,6 +76,13 @@ fn infer_loss(cx: &mut Infer<'_>, reduction: Reduction) -> Inferred<Type> {
         cx.same_dtype(0, 2)?;
         let weights = &cx.ranked(2, 1)?.shape[0];
         cx.require_equal(weights, classes, "the number of weights and of classes")?;
+    }
+    if let Some(count) = classes.known() {
+        let targets = cx.ints(1).unwrap_or_default();
+        let counted = targets.into_iter().filter(|&target| Some(target) != ignore_index);
+        cx.require_inside(counted, 0..count, || {
+            format!("axis 1 of input 0, whose size is {count}")
+        })?;
     }
     Ok(match reduction {
         Reduction::None => Type::tensor(*dtype, targets),
@@ -185,7 +196,7 @@ impl Op for NegativeLogLikelihoodLoss {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        Ok(vec![infer_loss(cx, self.reduction)?])
+        Ok(vec![infer_loss(cx, self.reduction, self.ignore_index)?])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
@@ -252,7 +263,7 @@ impl Op for SoftmaxCrossEntropyLoss {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        let loss = infer_loss(cx, self.reduction)?;
+        let loss = infer_loss(cx, self.reduction, self.ignore_index)?;
         Ok(vec![loss, cx.ty(0)?.clone().into()])
     }
 

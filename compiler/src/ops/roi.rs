@@ -125,6 +125,8 @@ impl Op for RoiAlign {
         cx.of(2, &[DType::I64])?;
         let (rois, images) = (&cx.ranked(1, 2)?.shape[0], &cx.ranked(2, 1)?.shape[0]);
         cx.require_equal(rois, images, "the number of regions and of image indices")?;
+        cx.ranked(0, 4)?;
+        cx.require_inside_axis(cx.ints(2).unwrap_or_default(), 0, 0)?;
         infer_pooled(cx, 4, self.out)
     }
 

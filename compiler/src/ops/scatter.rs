@@ -328,6 +328,12 @@ impl Op for TensorScatter {
             cx.of(2, &[DType::I64])?;
             let starts = &cx.ranked(2, 1)?.shape[0];
             cx.require_equal(starts, &ty.shape[0], "the numbers of starts and of caches")?;
+            let last = (&ty.shape[steps] - &update.shape[steps]).known();
+            if let (false, Some(last)) = (self.circular, last) {
+                let starts = cx.ints(2).unwrap_or_default();
+                let place = || format!("the range 0 to {last}, where a sequence fits");
+                cx.require_inside(starts, 0..last + 1, place)?;
+            }
         }
         Ok(vec![ty.into()])
     }
@@ -393,6 +399,24 @@ mod tests {
     }
 
     #[test]
+    fn known_indices_are_inside_the_input() {
+        let (x, updates) = (|| tensor(F32, [4, 3]), || tensor(F32, [1, 2]));
+        let at = |indices: &[i64]| Given::Matrix(indices.to_vec(), vec![1, 2]);
+        let elements = |indices, expected| {
+            let op = ScatterElements { axis: 1, reduction: &ADD };
+            check(op, &[x(), at(indices), updates()], 1, expected);
+        };
+        elements(&[-3, 2], "float[4, 3]");
+        elements(&[2, 3], "the index 3 is outside axis 1 of input 0, whose size is 3");
+        let points = |indices, expected| {
+            let op = ScatterNd { reduction: &NONE };
+            check(op, &[x(), at(indices), tensor(F32, [1])], 1, expected);
+        };
+        points(&[3, -3], "float[4, 3]");
+        points(&[4, 0], "the index 4 is outside axis 0 of input 0, whose size is 4");
+    }
+
+    #[test]
     fn updates_replace_known_sizes() {
         let sizes = || Given::Sizes(vec![n(), 3.into(), n() * 2]);
         let inputs = [sizes(), Given::Ints(vec![-1, 0]), Given::Sizes(vec![7.into(), n() + 1])];
@@ -409,5 +433,11 @@ mod tests {
         check(op(), &inputs, 1, "float[n, 4, 8]");
         let expected = "the sequences are longer than the caches: 4 is less than 5";
         check(op(), &[cache(), tensor(F32, [n(), 5.into(), 8.into()])], 1, expected);
+        let inputs = |start| [tensor(F32, [1, 4]), tensor(F32, [1, 3]), Given::Ints(vec![start])];
+        let op = |circular| TensorScatter { axis: -1, circular };
+        check(op(false), &inputs(1), 1, "float[1, 4]");
+        let expected = "the index 2 is outside the range 0 to 1, where a sequence fits";
+        check(op(false), &inputs(2), 1, expected);
+        check(op(true), &inputs(2), 1, "float[1, 4]");
     }
 }

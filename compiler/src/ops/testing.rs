@@ -19,6 +19,8 @@ pub enum Given {
     Value(Type),
     /// A constant of integers, of rank 1.
     Ints(Vec<i64>),
+    /// A constant of integers, with a shape.
+    Matrix(Vec<i64>, Vec<usize>),
     /// Sizes as elements, of rank 1.
     Sizes(Vec<Dim>),
     /// A missing optional input.
@@ -62,6 +64,10 @@ fn value(graph: &mut Graph, given: &Given) -> Option<ValueId> {
         Given::Runtime(dtype, shape) => graph.input(graph.body, "x", Type::tensor(*dtype, shape)),
         Given::Value(ty) => graph.input(graph.body, "x", ty.clone()),
         Given::Ints(values) => graph.constant("ints", Tensor::from_ints(values)),
+        Given::Matrix(values, shape) => {
+            let shape = shape.clone();
+            graph.constant("matrix", Tensor { shape, ..Tensor::from_ints(values) })
+        }
         Given::Sizes(sizes) => {
             let like = graph.input(graph.body, "like", Type::tensor(DType::F32, sizes));
             let shape = Shape { start: 0, end: None };

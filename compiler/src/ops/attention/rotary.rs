@@ -97,6 +97,7 @@ impl RotaryEmbedding {
         for (a, b) in cos.iter().zip(&sin) {
             cx.require_equal(a, b, "the sizes of cosines and of sines")?;
         }
+        cx.require_inside_axis(cx.ints(3).unwrap_or_default(), 1, 0)?;
         cx.require_equal(
             &cos[cos.len() - 1],
             pairs,

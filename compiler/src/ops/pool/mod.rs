@@ -463,6 +463,10 @@ impl Op for MaxUnpool {
         for size in &sizes[2..] {
             cx.require_at_least(size, &0.into(), "the padding must not be larger than the image")?;
         }
+        if let Some(count) = sizes.iter().product::<Dim>().known() {
+            let place = || format!("the unpooled image, which has {count} elements");
+            cx.require_inside(cx.ints(1).unwrap_or_default(), 0..count, place)?;
+        }
         if !cx.has(2) {
             return Ok(vec![Type::tensor(ty.dtype, sizes)]);
         }

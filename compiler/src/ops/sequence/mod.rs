@@ -65,6 +65,14 @@ fn length<'a>(cx: &Infer<'a>, i: usize) -> Option<&'a Dim> {
     cx.known(i)?.first()
 }
 
+/// Requires the position in input `i`, if it is known, to be one of the sequence in input 0, whose
+/// end has `more` places after the last tensor.
+fn require_position(cx: &Infer<'_>, i: usize, more: i64) -> Inferred<()> {
+    let Some(len) = length(cx, 0).and_then(Dim::known) else { return Ok(()) };
+    let place = || format!("input 0, a sequence whose length is {len}");
+    cx.require_inside(cx.ints(i).unwrap_or_default(), -len..len.saturating_add(more), place)
+}
+
 /// Returns the type of an item of a sequence, with fresh symbols for its unknown sizes. The node
 /// binds them.
 pub fn item_type(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
@@ -174,13 +182,7 @@ impl Op for SequenceInsert {
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
         if let Some(len) = length(cx, 0) {
-            let places = |len: i64| usize::try_from(len).unwrap_or(0);
-            if let (Some(at), Some(len)) = (cx.ints(2), len.known().map(places))
-                && at.first().is_some_and(|&at| resolve_position(at, len + 1, len).is_none())
-            {
-                let message = format!("position {} is out of range for {len} tensors", at[0]);
-                return Err(cx.diagnostic(Code::ShapeMismatch, message));
-            }
+            require_position(cx, 2, 1)?;
             cx.set_known(0, vec![len + 1]);
         }
         Ok(vec![sequence_of(&element.either(&added.clone().into()))])
@@ -216,6 +218,7 @@ impl Op for SequenceErase {
         let element = cx.sequence(0)?;
         if let Some(len) = length(cx, 0) {
             cx.require_at_least(len, &1.into(), "a sequence to erase from must not be empty")?;
+            require_position(cx, 1, 0)?;
             cx.set_known(0, vec![len - 1]);
         }
         Ok(vec![sequence_of(element)])
@@ -251,6 +254,7 @@ impl Op for SequenceAt {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let element = cx.sequence(0)?;
+        require_position(cx, 1, 0)?;
         Ok(vec![item_type(cx, element)?])
     }
 
