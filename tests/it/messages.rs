@@ -335,6 +335,8 @@ fn faulty_references() -> Vec<Case> {
             { y = Concat <axis = 1> (image, image) }";
         let (four, zeros) = ("1, 4", [0.0; 4]);
         let values = archive(&[("image", floats(four, &zeros)), ("y", floats(four, &zeros))]);
+        let mut damaged = values.clone();
+        damaged[100] ^= 1;
         let misspelled = archive(&[("imgae", floats(four, &zeros)), ("y", floats(four, &zeros))]);
         let extra = archive(&[
             ("image", floats(four, &zeros)),
@@ -345,6 +347,7 @@ fn faulty_references() -> Vec<Case> {
             ("other.onnxtxt", other.as_bytes().to_vec()),
             ("wide.onnxtxt", wide.as_bytes().to_vec()),
             ("cut.npz", values[..values.len() / 2].to_vec()),
+            ("damaged.npz", damaged),
             ("text.npz", b"0.5, 0.25".to_vec()),
             ("misspelled.npz", misspelled),
             ("extra.npz", extra),
@@ -359,6 +362,7 @@ fn faulty_references() -> Vec<Case> {
         compare("compare_other_values", "--with other.onnxtxt"),
         compare("compare_other_shape", "--with wide.onnxtxt"),
         compare("compare_cut_archive", "--with cut.npz"),
+        compare("compare_damaged_archive", "--with damaged.npz"),
         compare("compare_text_archive", "--with text.npz"),
         compare("compare_archive_without_inputs", "--with misspelled.npz"),
         compare("compare_unknown_arrays", "--with extra.npz"),

@@ -13,13 +13,20 @@ pub fn floats(shape: &str, numbers: &[f32]) -> Vec<u8> {
     array("<f4", shape, &bytes)
 }
 
+/// Returns the checksum of a member of an archive.
+fn crc32(bytes: &[u8]) -> u32 {
+    let shift = |crc: u32, _| crc >> 1 ^ (crc & 1) * 0xedb8_8320;
+    !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), shift))
+}
+
 /// Returns an archive of `.npy` files, stored as NumPy stores them, by the names of the arrays.
 pub fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut members, mut entries) = (Vec::new(), Vec::new());
     for (name, file) in files {
         let name = format!("{name}.npy");
         let (bytes, length) = (file.len() as u32, name.len() as u16);
-        let mut common = vec![0; 14];
+        let mut common = vec![0; 10];
+        common.extend(crc32(file).to_le_bytes());
         [bytes, bytes].iter().for_each(|size| common.extend(size.to_le_bytes()));
         common.extend(length.to_le_bytes());
         common.extend([0; 2]);

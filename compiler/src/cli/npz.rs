@@ -21,6 +21,9 @@ const END_BYTES: usize = 22;
 /// The help for an archive that cannot be read.
 const SAVE: &str = "save the arrays in Python: `numpy.savez(\"values.npz\", x=array)`";
 
+/// The help for a damaged archive.
+const AGAIN: &str = "copy or download the file again";
+
 /// Reads the archive at `path`, and returns its tensors by name.
 ///
 /// # Errors
@@ -43,7 +46,7 @@ pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     let end = end.and_then(|at| bytes.get(at..)).filter(|end| end.len() >= END_BYTES);
     let end = end.ok_or_else(|| {
         let message = format!("the archive is incomplete: it ends after {} bytes", bytes.len());
-        bad(&message).help("copy or download the file again")
+        bad(&message).help(AGAIN)
     })?;
     let (count, start) = (number(end, 10, 2), number(end, 16, 4));
     let mut at = start;
@@ -65,6 +68,8 @@ pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
 struct Entry {
     name: String,
     method: usize,
+    /// The CRC-32 of the uncompressed data.
+    crc: usize,
     /// The sizes of the data, compressed and uncompressed, in bytes.
     packed: usize,
     len: usize,
@@ -83,6 +88,7 @@ impl Entry {
         Some(Entry {
             name: String::from_utf8(name.to_vec()).ok()?,
             method: number(fixed, 10, 2),
+            crc: number(fixed, 16, 4),
             packed: number(fixed, 20, 4),
             len: number(fixed, 24, 4),
             offset: number(fixed, 42, 4),
@@ -100,7 +106,13 @@ impl Entry {
                 .map_err(|error| bad("the data cannot be decompressed").note(error.to_string()))?,
             method => return Err(bad(&format!("compression method {method} is not NumPy's"))),
         };
-        if data.len() == self.len { Ok(data) } else { Err(bad("the data is cut short")) }
+        if data.len() != self.len {
+            return Err(bad("the data is cut short"));
+        }
+        match crc32(&data) as usize == self.crc {
+            true => Ok(data),
+            false => Err(bad("the data is damaged: it has another checksum").help(AGAIN)),
+        }
     }
 
     fn packed_data<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
@@ -109,6 +121,26 @@ impl Entry {
         let start = MEMBER_BYTES + number(fixed, 26, 2) + number(fixed, 28, 2);
         member.get(start..)?.get(..self.packed)
     }
+}
+
+/// Returns the CRC-32 of ZIP files, whose reversed polynomial is `0xedb88320`.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < table.len() {
+            let (mut crc, mut bit) = (byte as u32, 0);
+            while bit < 8 {
+                crc = crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+                bit += 1;
+            }
+            table[byte] = crc;
+            byte += 1;
+        }
+        table
+    };
+    let next = |crc: u32, &byte: &u8| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)];
+    !bytes.iter().fold(!0, next)
 }
 
 /// The little-endian number in `count` bytes from `at` on, which must exist.
@@ -130,9 +162,10 @@ mod tests {
     }
 
     /// An archive of one array, compressed by `method`.
-    fn archive(method: usize, packed: &[u8], len: usize) -> Vec<u8> {
-        let name = b"w.npy";
-        let sizes = [(0, 4), (packed.len(), 4), (len, 4), (name.len(), 2), (0, 2)];
+    fn archive(method: usize, packed: &[u8], file: &[u8]) -> Vec<u8> {
+        let (name, len) = (b"w.npy", file.len());
+        let sizes =
+            [(crc32(file) as usize, 4), (packed.len(), 4), (len, 4), (name.len(), 2), (0, 2)];
         let member = [little(&[(20, 2), (0, 2), (method, 2), (0, 4)]), little(&sizes)].concat();
         let file = [MEMBER, &member, name, packed].concat();
         let entry =
@@ -146,7 +179,7 @@ mod tests {
         let tensor = Tensor::from_ints(&[1, 2, 3]);
         let file = npy::write(&tensor).expect("NumPy has the type");
         let packed = miniz_oxide::deflate::compress_to_vec(&file, 6);
-        for bytes in [archive(0, &file, file.len()), archive(8, &packed, file.len())] {
+        for bytes in [archive(0, &file, &file), archive(8, &packed, &file)] {
             let found = read(&bytes).expect("the archive is complete");
             assert!(found.len() == 1 && found["w"] == tensor);
         }
@@ -154,11 +187,25 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_an_archive_is_an_error() {
-        let whole = archive(0, b"no array", 8);
-        let unknown = archive(99, b"", 0);
-        let longer = archive(0, b"no array", 9);
+        let whole = archive(0, b"no array", b"no array");
+        let unknown = archive(99, b"", b"");
+        let longer = archive(0, b"no array", b"no array.");
         for bytes in [&whole[..], &unknown, &longer, &whole[..20], &whole[10..], b"text"] {
             assert!(read(bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_member_with_another_checksum_is_an_error() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let file = npy::write(&Tensor::from_ints(&[1, 2, 3])).expect("NumPy has the type");
+        let packed = miniz_oxide::deflate::compress_to_vec(&file, 6);
+        let mut other = file.clone();
+        *other.last_mut().expect("the file has elements") ^= 0x80;
+        for bytes in [archive(0, &other, &file), archive(8, &packed, &other)] {
+            let error = read(&bytes).expect_err("a bit differs");
+            assert_eq!(error.message, "the data is damaged: it has another checksum");
+            assert_eq!(error.at, ["array `w`"]);
         }
     }
 }
