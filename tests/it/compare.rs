@@ -233,6 +233,42 @@ fn an_archive_has_the_inputs_of_its_values() {
 }
 
 #[test]
+fn an_output_that_the_reference_lacks_does_not_agree() {
+    let directory = scratch("compare_lacking");
+    let model = directory.join("model.onnxtxt");
+    let text = HEAD.replace("(float[2, 4] y)", "(float[2, 4] y, float[2, 4] z)");
+    let text = format!("{text}{{ y = Neg (x) z = Abs (x) }}");
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let (x, y) = ([1.0; 8], [-1.0; 8]);
+    let output = compare_archive(&model, &[("x", x), ("y", y)], &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("the reference lacks an output"), "{text}");
+    assert!(text.contains("not compared:\n  `z`: an output that the reference lacks"), "{text}");
+    let found = json(&compare_archive(&model, &[("x", x), ("y", y)], &["--json"]));
+    assert_eq!(found["not_compared"][0]["value"], "z");
+    assert!(compare_archive(&model, &[("x", x), ("y", y), ("z", x)], &[]).status.success());
+}
+
+#[test]
+fn values_of_an_archive_that_fusion_absorbs_are_listed() {
+    let directory = scratch("compare_absorbed");
+    let model = directory.join("model.onnxtxt");
+    let text =
+        format!("{HEAD}<float[4] b = {{1, 1, 1, 1}}, float[4, 4] w = {{{}0}}>", "0, ".repeat(15));
+    let text = format!("{text} {{ p = MatMul (x, w) s = Add (p, b) y = Relu (s) }}");
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let arrays = [("x", [1.0; 8]), ("p", [0.0; 8]), ("s", [1.0; 8]), ("y", [1.0; 8])];
+    let output = compare_archive(&model, &arrays, &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let says = "2 values are not compared:\n  \
+        `p`: a value that the compiled model does not keep\n  \
+        `s`: a value that the compiled model does not keep\n";
+    assert!(text.contains(says), "{text}");
+}
+
+#[test]
 fn values_of_other_types_are_listed_with_both_types() {
     let directory = scratch("compare_types");
     let model = negation(&directory);
@@ -256,7 +292,8 @@ fn values_of_other_types_are_listed_with_both_types() {
     let output = compare(&model, &["--with", other.to_str().expect("the path is UTF-8")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.starts_with("an output has another type or shape in the reference\n"), "{text}");
+    let says = "the reference lacks an output, or has it with another type or shape\n";
+    assert!(text.starts_with(says), "{text}");
     assert!(text.contains("`y`: float[1, 4] here, float[4] in the reference"), "{text}");
 }
 
@@ -275,6 +312,7 @@ fn outputs_that_no_node_computes_are_compared() {
         let arrays = [
             ("x", floats("2, 4", &[0.0; 8])),
             ("y", floats("2, 4", &[y; 8])),
+            ("z", floats("2, 4", &[0.0; 8])),
             ("c", floats("8,", &[c; 8])),
         ];
         fs::write(&path, archive(&arrays)).expect("the scratch directory is writable");
@@ -283,7 +321,7 @@ fn outputs_that_no_node_computes_are_compared() {
         assert_eq!(output.status.code(), Some(names.is_some().into()), "{text}");
         let says = match names {
             Some(name) => format!("the first node that departs is {name}"),
-            None => "all 2 values agree".to_owned(),
+            None => "all 3 values agree".to_owned(),
         };
         assert!(text.starts_with(&says), "{text}");
     }

@@ -366,6 +366,7 @@ fn faulty_references() -> Vec<Case> {
         compare("compare_text_archive", "--with text.npz"),
         compare("compare_archive_without_inputs", "--with misspelled.npz"),
         compare("compare_unknown_arrays", "--with extra.npz"),
+        compare("compare_repeated_input", "--input image=a.npy --input image=b.npy"),
         compare("compare_no_outputs", "--with ."),
         compare("compare_no_python", "--with onnxruntime --python nosuchdir/python"),
     ]

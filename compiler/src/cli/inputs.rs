@@ -50,12 +50,7 @@ pub fn read(
     let mut inputs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let diagnostics = DiagnosticSink::default();
     for text in texts {
-        // The names of inputs and of files may contain an equals sign. The first existing file
-        // counts.
-        let splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
-        let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
-        let split = split.or_else(|| splits.clone().next());
-        let (name, file) = split.expect("the parser of `--input` requires an equals sign");
+        let (name, file) = split(text);
         let mut infos = graph.iter().flat_map(|graph| &graph.input);
         let ty = infos.find(|info| info.name() == name).and_then(|info| info.r#type.as_ref());
         if let Some(value) = diagnostics.keep(files::read(Path::new(file), ty)) {
@@ -64,6 +59,29 @@ pub fn read(
     }
     diagnostics.finish()?;
     Ok(inputs)
+}
+
+/// Splits a `NAME=FILE` argument. The names of inputs and of files may contain an equals sign. The
+/// first existing file counts.
+fn split(text: &str) -> (&str, &str) {
+    let splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    let split = splits.clone().find(|(_, file)| Path::new(file).is_file());
+    split
+        .or_else(|| splits.clone().next())
+        .expect("the parser of `--input` requires an equals sign")
+}
+
+/// Returns an error for each input that several `NAME=FILE` arguments of `command` name.
+pub fn repeated<'t>(command: &str, texts: impl Iterator<Item = &'t String>) -> Vec<Diagnostic> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    texts.for_each(|text| *counts.entry(split(text).0).or_default() += 1);
+    let error = |(name, count): (&str, usize)| {
+        let name = quoted(name);
+        let message = format!("the input {name} has {count} files, but the model runs once");
+        let help = format!("`onnxc {command}` takes one file for each input; `onnxc run` several");
+        Diagnostic::new(Code::BadOption, message).help(help)
+    };
+    counts.into_iter().filter(|(_, count)| *count > 1).map(error).collect()
 }
 
 /// The errors for inputs that the model does not have.

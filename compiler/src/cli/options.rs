@@ -1,5 +1,6 @@
 //! The options of a compilation, on the command line.
 
+use super::inputs;
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -90,14 +91,18 @@ fn possible_values(words: &'static [(&str, &str)]) -> PossibleValuesParser {
     PossibleValuesParser::new(values)
 }
 
+/// The command that takes several files for an input. Each is that of a run.
+const OF_SEVERAL_RUNS: &str = "run";
+
 /// Checks the values of the options of a compilation, which clap takes as texts, before a command
 /// runs. `matches` are those of the program.
 ///
 /// # Errors
 ///
-/// Returns an error for every value of a wrong form, and for options that exclude each other.
+/// Returns an error for every value of a wrong form, for options that exclude each other, and for
+/// repeated inputs of a command that runs the model once.
 pub fn check(matches: &ArgMatches) -> Result<(), Diagnostics> {
-    let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+    let (command, matches) = matches.subcommand().unwrap_or(("", matches));
     let (mut options, errors) = (Options::default(), DiagnosticSink::default());
     for argument in ARGUMENTS {
         // The command may lack the option. A flag is no text, and cannot be wrong.
@@ -105,6 +110,11 @@ pub fn check(matches: &ArgMatches) -> Result<(), Diagnostics> {
         for value in values {
             errors.keep(options.set(argument.name, value));
         }
+    }
+    if command != OF_SEVERAL_RUNS
+        && let Ok(Some(inputs)) = matches.try_get_many::<String>("input")
+    {
+        inputs::repeated(command, inputs).into_iter().for_each(|error| errors.push(error));
     }
     errors.finish()?;
     options.validate()

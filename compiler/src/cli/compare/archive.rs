@@ -49,6 +49,20 @@ pub fn warning(
     })
 }
 
+/// Returns the arrays of values that nodes of the model compute, but that the compiled model lacks
+/// because it merges or folds nodes.
+pub fn merged(values: &Values, graph: &GraphProto, compiled: &Traced) -> Vec<String> {
+    let computed: HashSet<&str> = computed(graph).collect();
+    let kept: HashSet<&str> = compiled.names().iter().map(|name| name.value.as_str()).collect();
+    let is_merged = |name: &&String| computed.contains(&***name) && !kept.contains(&***name);
+    values.keys().filter(is_merged).cloned().collect()
+}
+
+/// Returns the names of the values that nodes compute.
+fn computed(graph: &GraphProto) -> impl Iterator<Item = &str> {
+    graph.node.iter().flat_map(|node| &node.output).map(String::as_str)
+}
+
 /// Returns a note for each missing input that is similar to an array of no value.
 pub fn similar(
     values: &Values,
@@ -73,7 +87,6 @@ fn unknown<'v>(values: &'v Values, known: &HashSet<&str>) -> impl Iterator<Item 
 fn known<'n>(graph: &'n GraphProto, compiled: &'n Traced) -> HashSet<&'n str> {
     let inputs = graph.input.iter().map(|input| input.name());
     let constants = graph.initializer.iter().map(|tensor| tensor.name());
-    let computed = graph.node.iter().flat_map(|node| &node.output).map(String::as_str);
     let compiled = compiled.names().iter().map(|name| name.value.as_str());
-    inputs.chain(constants).chain(computed).chain(compiled).collect()
+    inputs.chain(constants).chain(computed(graph)).chain(compiled).collect()
 }

@@ -29,10 +29,11 @@ pub struct Errors {
     pub max: f64,
     /// The mean absolute error.
     pub mean: f64,
-    /// The largest error in units in the last place, for `float`.
+    /// The largest error in units in the last place, for `float`. A number has no such distance
+    /// from NaN.
     pub ulp: Option<u64>,
-    /// The cosine of the angle between both.
-    pub cosine: f64,
+    /// The cosine of the angle between both, unless one is NaN or infinite where the other is not.
+    pub cosine: Option<f64>,
     /// The largest absolute element of the reference.
     pub largest: f64,
 }
@@ -65,13 +66,16 @@ impl Errors {
     fn of(found: &Tensor, expected: &Tensor, errors: &[f64]) -> Option<Errors> {
         let (x, y) = (found.floats()?, expected.floats()?);
         let is_float = found.dtype == DType::F32 && expected.dtype == DType::F32;
-        let ulps = || x.iter().zip(&y).map(|(x, y)| ulps(*x, *y)).max().unwrap_or(0);
+        let pairs = || x.iter().zip(&y);
+        let has_ulps = is_float && pairs().all(|(x, y)| x.is_nan() == y.is_nan());
+        let ulps = || pairs().map(|(x, y)| ulps(*x, *y)).max().unwrap_or(0);
+        let has_cosine = pairs().all(|(x, y)| x.is_finite() == y.is_finite());
         let sum: f64 = errors.iter().sum();
         Some(Errors {
             max: errors.iter().copied().fold(0.0, f64::max),
             mean: if y.is_empty() { 0.0 } else { sum / y.len() as f64 },
-            ulp: is_float.then(ulps),
-            cosine: cosine(&x, &y),
+            ulp: has_ulps.then(ulps),
+            cosine: has_cosine.then(|| cosine(&x, &y)),
             largest: largest(&y),
         })
     }
@@ -112,11 +116,14 @@ impl Row {
         let Some(Errors { max, mean, ulp, cosine, .. }) = &self.errors else {
             return ["-"; 4].map(str::to_owned);
         };
-        let ulp = ulp.map_or_else(|| "-".to_owned(), |ulp| ulp.to_string());
-        [format!("{max:.2e}"), format!("{mean:.2e}"), ulp, format!("{cosine:.6}")]
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let ulp = or_dash(ulp.map(|ulp| ulp.to_string()));
+        let cosine = or_dash(cosine.map(|cosine| format!("{cosine:.6}")));
+        [format!("{max:.2e}"), format!("{mean:.2e}"), ulp, cosine]
     }
 
-    /// The errors as JSON. Infinite numbers, and errors of elements that are not numbers, are null.
+    /// The errors as JSON. Infinite numbers, errors without a meaning, and those of elements that
+    /// are not numbers, are null.
     pub fn json(&self) -> Value {
         let number = |of: fn(&Errors) -> f64| self.errors.as_ref().map(of);
         json!({
@@ -127,7 +134,7 @@ impl Row {
             "max": number(|errors| errors.max),
             "mean": number(|errors| errors.mean),
             "ulp": self.errors.as_ref().and_then(|errors| errors.ulp),
-            "cosine": number(|errors| errors.cosine),
+            "cosine": self.errors.as_ref().and_then(|errors| errors.cosine),
             "largest": number(|errors| errors.largest),
             "elements": self.len,
             "departing_elements": self.departing,
@@ -213,7 +220,7 @@ mod tests {
         let measured = row(&found, &found, Tolerance { rtol: Some(0.0), atol: Some(0.0) });
         let errors = measured.errors.as_ref().expect("both are numbers");
         assert!(!measured.departs() && errors.ulp == Some(0));
-        assert!((errors.cosine - 1.0).abs() < 1e-12);
+        assert!(errors.cosine.is_some_and(|cosine| (cosine - 1.0).abs() < 1e-12));
     }
 
     #[test]
@@ -221,7 +228,21 @@ mod tests {
         let numbers = Tensor::from_floats(&[1.0, f32::NEG_INFINITY, f32::NAN]);
         let measured = row(&numbers, &numbers, Tolerance::default());
         let errors = measured.errors.as_ref().expect("both are numbers");
-        assert_eq!((errors.max, errors.mean, errors.cosine), (0.0, 0.0, 1.0));
+        assert_eq!((errors.max, errors.mean, errors.cosine), (0.0, 0.0, Some(1.0)));
+    }
+
+    #[test]
+    fn a_number_has_no_distance_from_nan() {
+        let measured = |found: f32, expected: f32| {
+            let [found, expected] = [found, expected].map(|x| Tensor::from_floats(&[1.0, x]));
+            row(&found, &expected, Tolerance::default())
+        };
+        for [found, expected] in [[2.0, f32::NAN], [f32::NAN, 2.0]] {
+            let row = measured(found, expected);
+            assert_eq!(row.columns(), ["inf", "inf", "-", "-"]);
+            assert!(row.json()["ulp"].is_null() && row.json()["cosine"].is_null());
+        }
+        assert_eq!(measured(f32::MAX, f32::INFINITY).columns(), ["inf", "inf", "1", "-"]);
     }
 
     #[test]

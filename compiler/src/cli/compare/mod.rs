@@ -50,7 +50,12 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let expected = options.sides.values(&reference, &case)?;
     progress::enter("run", place);
     let found = case.compiled.run(&case.given)?;
-    let compared = compare(&case.compiled, &found, &expected, tolerance);
+    let mut compared = compare(&case.compiled, &found, &expected, tolerance);
+    compared.skipped.extend(case.merged.iter().map(|value| Skipped {
+        value: value.clone(),
+        reason: "a value that the compiled model does not keep".to_owned(),
+        is_lacking_output: false,
+    }));
     if compared.rows.is_empty() {
         return Err(nothing_in_common(&compared, &case.compiled, &expected).into());
     }
@@ -75,8 +80,8 @@ struct Skipped {
     value: String,
     /// The types of both sides.
     reason: String,
-    /// Whether it is an output of the model that has another type in the reference.
-    is_other_output: bool,
+    /// Whether it is an output of the model that the reference lacks, or has with another type.
+    is_lacking_output: bool,
 }
 
 impl Compared {
@@ -85,9 +90,9 @@ impl Compared {
         self.rows.iter().find(|row| row.departs())
     }
 
-    /// Returns whether an output of the model has another type in the reference.
+    /// Returns whether the reference lacks an output of the model, or has it with another type.
     fn lacks_output(&self) -> bool {
-        self.skipped.iter().any(|skipped| skipped.is_other_output)
+        self.skipped.iter().any(|skipped| skipped.is_lacking_output)
     }
 }
 
@@ -101,30 +106,38 @@ pub fn compare(
     let others = compiled.others().map(|(value, ty)| Skipped {
         value: value.to_owned(),
         reason: format!("{ty}, and only tensors are compared"),
-        is_other_output: false,
+        is_lacking_output: false,
     });
     let mut compared = Compared { rows: Vec::new(), skipped: others.collect() };
     for traced in compiled.names() {
         let name = &traced.value;
-        let (Some(found), Some(expected)) = (found.get(name), expected.get(name)) else { continue };
-        match metrics::compare(traced, found, expected, tolerance) {
-            Some(row) => compared.rows.push(row),
-            None => compared.skipped.push(Skipped {
-                value: name.clone(),
-                reason: format!("{} here, {} in the reference", found.ty(), expected.ty()),
-                is_other_output: traced.is_output,
-            }),
-        }
+        let Some(found) = found.get(name) else { continue };
+        let reason = match expected.get(name) {
+            None if traced.is_output => "an output that the reference lacks".to_owned(),
+            None => continue,
+            Some(expected) => match metrics::compare(traced, found, expected, tolerance) {
+                Some(row) => {
+                    compared.rows.push(row);
+                    continue;
+                }
+                None => format!("{} here, {} in the reference", found.ty(), expected.ty()),
+            },
+        };
+        let (value, is_lacking_output) = (name.clone(), traced.is_output);
+        compared.skipped.push(Skipped { value, reason, is_lacking_output });
     }
     compared
 }
 
 /// The error for a reference with other values.
 fn nothing_in_common(compared: &Compared, compiled: &Traced, expected: &Values) -> Diagnostic {
+    let is_named =
+        |skipped: &&Skipped| !skipped.is_lacking_output || expected.contains_key(&skipped.value);
+    let named: Vec<&Skipped> = compared.skipped.iter().filter(is_named).collect();
     let message = "the model and the reference have no value of the same name and type";
     let error = Diagnostic::new(Code::BadOption, message);
-    if !compared.skipped.is_empty() {
-        return skipped_lines(&compared.skipped).into_iter().fold(error, Diagnostic::note);
+    if !named.is_empty() {
+        return skipped_lines(&named).into_iter().fold(error, Diagnostic::note);
     }
     let some = |names: &mut dyn Iterator<Item = &String>| {
         let names: Vec<String> = names.take(SHOWN).map(|name| quoted(name)).collect();
@@ -137,8 +150,8 @@ fn nothing_in_common(compared: &Compared, compiled: &Traced, expected: &Values) 
 }
 
 /// Describes the values that are not compared, in lines.
-fn skipped_lines(skipped: &[Skipped]) -> Vec<String> {
-    let line = |Skipped { value, reason, .. }: &Skipped| format!("{}: {reason}", quoted(value));
+fn skipped_lines(skipped: &[&Skipped]) -> Vec<String> {
+    let line = |Skipped { value, reason, .. }: &&Skipped| format!("{}: {reason}", quoted(value));
     let mut lines: Vec<String> = skipped.iter().take(SHOWN).map(line).collect();
     if skipped.len() > SHOWN {
         lines.push(format!("and {} others", skipped.len() - SHOWN));
@@ -151,7 +164,7 @@ fn text(compared: &Compared, compiled: &Traced) {
     match Culprit::of(rows, compiled) {
         Some(culprit) => outln!("{}", culprit.text()),
         None if compared.lacks_output() => {
-            outln!("an output has another type or shape in the reference");
+            outln!("the reference lacks an output, or has it with another type or shape");
         }
         None if rows.len() == 1 => outln!("the only value agrees"),
         None => outln!("all {} values agree", rows.len()),
@@ -163,7 +176,8 @@ fn text(compared: &Compared, compiled: &Traced) {
         1 => outln!("one value is not compared:"),
         count => outln!("{count} values are not compared:"),
     }
-    skipped_lines(&compared.skipped).iter().for_each(|line| outln!("  {line}"));
+    let skipped: Vec<&Skipped> = compared.skipped.iter().collect();
+    skipped_lines(&skipped).iter().for_each(|line| outln!("  {line}"));
     outln!("\n{:>10} {:>10} {:>10} {:>10}  value", "max", "mean", "ULP", "cosine");
     for row in worst.iter().take(MOST) {
         let mark = if row.departs() { "  departs" } else { "" };

@@ -86,6 +86,8 @@ pub struct Case<'c> {
     pub compiled: Traced,
     /// The inputs, in the order of the compiled model.
     pub given: Vec<Value>,
+    /// The values of an archive that the compiled model does not keep.
+    pub merged: Vec<String>,
 }
 
 impl Sides {
@@ -173,12 +175,14 @@ impl Sides {
             Reference::Archive(place, values) => model.inputs_of_archive(place, values)?,
             Reference::DataSet(folder) => model.inputs_of_data_set(folder)?,
         };
-        if let Reference::Archive(place, values) = reference
-            && let Some(warning) = archive::warning(place, values, &graph, &compiled)
-        {
-            message::print(&warning.into());
+        let mut merged = Vec::new();
+        if let Reference::Archive(place, values) = reference {
+            if let Some(warning) = archive::warning(place, values, &graph, &compiled) {
+                message::print(&warning.into());
+            }
+            merged = archive::merged(values, &graph, &compiled);
         }
-        Ok(Case { path, bytes, settings, compiled, given })
+        Ok(Case { path, bytes, settings, compiled, given, merged })
     }
 
     /// Returns the expected values of a case.
