@@ -60,6 +60,8 @@ pub(super) struct GraphBuilder<'p> {
     /// The variables of a trainable model, until they become inputs of its graph.
     pub(super) variables: Vec<Variable>,
     pub(super) fitting: Fitting<*const GraphProto>,
+    /// The values of whose shapes, as the user sets them, the import made use.
+    pub(super) used_shapes: HashSet<&'p str>,
     depth: usize,
     /// The number of nodes that may still be added, or `None` once the limit was exceeded.
     pub(super) nodes_left: Option<usize>,
@@ -189,6 +191,7 @@ impl<'p> GraphBuilder<'p> {
             read_names: ReadNames::default(),
             variables: Vec::new(),
             fitting: Fitting::default(),
+            used_shapes: HashSet::new(),
             depth: 0,
             nodes_left: Some(settings.limits.get(Limit::Nodes)),
             extents: HashMap::new(),

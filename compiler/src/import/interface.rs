@@ -16,7 +16,7 @@ use onnxc_proto::{GraphProto, NodeProto, ValueInfoProto};
 /// The version of the file format since which an initializer need not be an input as well.
 const DEFAULTS_SINCE: i64 = 4;
 
-impl GraphBuilder<'_> {
+impl<'p> GraphBuilder<'p> {
     /// Adds the inputs of the model. `scope` has its initializers.
     pub(super) fn model_inputs(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) -> Interface {
         let mut interface = self.variables(proto, scope);
@@ -67,7 +67,7 @@ impl GraphBuilder<'_> {
 
     /// The type of an input, with the user's shape if the model declares none.
     fn with_axes(&mut self, name: &str, ty: Type) -> Type {
-        match (self.settings.shapes.get(name), ty) {
+        match (self.use_shape(name), ty) {
             (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
                 let message = format!("a size of the input {} is negative", quoted(name));
                 self.found.push(Diagnostic::new(Code::BadOption, message));
@@ -90,10 +90,18 @@ impl GraphBuilder<'_> {
     pub(super) fn with_declared_axes(&mut self, name: &str, ty: Type) -> Type {
         match (self.settings.shapes.get(name), ty) {
             (Some(axes), Type::Unranked(dtype)) => {
+                self.use_shape(name);
                 Type::tensor(dtype, self.dims.of_axes(name, axes))
             }
             (_, ty) => ty,
         }
+    }
+
+    /// Returns the shape that the user sets for the value called `name`, and notes its use.
+    pub(super) fn use_shape(&mut self, name: &str) -> Option<&'p [Axis]> {
+        let (name, axes) = self.settings.shapes.get_key_value(name)?;
+        self.used_shapes.insert(name);
+        Some(axes)
     }
 
     /// Adds an input that the user fixed to the constant `text`.
@@ -116,16 +124,38 @@ impl GraphBuilder<'_> {
         })
     }
 
-    /// Reports sizes and inputs that the user sets and the model does not have.
+    /// Reports sizes, shapes and inputs that the user sets and the model does not have. Warns of
+    /// shapes without effect.
     pub(super) fn unused(&self, proto: &GraphProto) -> Vec<Diagnostic> {
         let names = || proto.input.iter().map(|input| input.name());
         let is_input = |name: &str| names().any(|input| input == name);
-        let is_value = |name: &str| named_values(&proto.node).any(|value| value == name);
         let consts = self.settings.consts.keys().filter(|name| !is_input(name));
+        let consts = consts.map(|name| unknown("input", name, names()));
         let shapes = self.settings.shapes.keys();
-        let shapes = shapes.filter(|name| !is_input(name) && !is_value(name));
-        let inputs = consts.chain(shapes).map(|name| unknown("input", name, names()));
-        inputs.chain(self.dims.diagnostics()).collect()
+        let shapes = shapes.filter(|name| !self.used_shapes.contains(name.as_str()));
+        let shapes = shapes.filter_map(|name| self.unused_shape(name, proto));
+        consts.chain(shapes).chain(self.dims.diagnostics()).collect()
+    }
+
+    /// Returns the diagnostic for a shape of which the import made no use. After an error, it might
+    /// have made use of one.
+    fn unused_shape(&self, name: &str, proto: &GraphProto) -> Option<Diagnostic> {
+        let inputs = || proto.input.iter().map(|input| input.name());
+        let values = || inputs().chain(named_values(&proto.node));
+        if !values().any(|value| value == name) {
+            let error = unknown("input", name, inputs());
+            return Some(match ident::nearest(name, values()) {
+                Some(near) => error.help(format!("did you mean {}?", quoted(near))),
+                None => error,
+            });
+        }
+        let message = format!(
+            "the shape of {} has no effect, because the model determines its axes",
+            quoted(name)
+        );
+        let warning = Diagnostic::warning(Code::BadOption, message);
+        let warning = warning.help(format!("omit `--shape {name}=…`, or fix sizes with `--dim`"));
+        (!self.found.has_errors()).then_some(warning)
     }
 
     /// The states that the user names. The model's inputs from `first` on have these names.

@@ -44,6 +44,7 @@ impl GraphBuilder<'_> {
                 && let Some(settled) = self.squeeze(data, &axes, scope)
             {
                 *inputs = settled;
+                self.use_shape(output);
             }
             return;
         }
@@ -52,6 +53,7 @@ impl GraphBuilder<'_> {
         let settled = input(i).and_then(|id| self.with_count(id, count, scope));
         if let (Some(settled), Some(input)) = (settled, inputs.get_mut(i)) {
             *input = Some(settled);
+            self.use_shape(output);
         }
     }
 

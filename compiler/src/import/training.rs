@@ -100,7 +100,7 @@ impl<'p> Model<'p> {
             steps.push((name.to_owned(), graph));
         }
         let infer = self.update_graph(self.main, &variables, Vec::new(), &mut unused)?;
-        unused.finish()?;
+        self.warnings.extend(unused.finish()?);
         let reset = self.assignment_graph(&variables, &[])?;
         let init = self.assignment_graph(&variables, infos)?;
         let (files, warnings) = (take(&mut self.files), take(&mut self.warnings));
@@ -271,8 +271,8 @@ impl Unused {
         self.0 = Some(found);
     }
 
-    fn finish(self) -> Result<(), Diagnostics> {
-        let found = self.0.unwrap_or_default();
-        if found.is_empty() { Ok(()) } else { Err(Diagnostics(found)) }
+    /// Returns the warnings, or everything as `Err` if one is an error.
+    fn finish(self) -> Result<Vec<Diagnostic>, Diagnostics> {
+        Diagnostics(self.0.unwrap_or_default()).into_warnings()
     }
 }

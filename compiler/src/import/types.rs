@@ -153,6 +153,9 @@ fn bad_size(name: &str, size: &Size, dims: &BTreeMap<String, Size>) -> Option<Di
         Size::Fixed(n) | Size::Between(_, n) if *n < 0 => {
             format!("the size {n} of {quoted_name} is negative")
         }
+        Size::Between(least, most) if most < least => {
+            format!("no size of {quoted_name} is in {least}..={most}")
+        }
         Size::Between(least, _) if !matches!(least, 0 | 1) => format!(
             "the bound of {quoted_name} starts at {least}: a bound starts at 0 or 1, as in 1..=32"
         ),
