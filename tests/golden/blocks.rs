@@ -27,7 +27,7 @@ mod blocks {
     /// | input | `x` | `float[rows, 32]` |
     /// | output | `y` | `float[rows, 2]` |
     ///
-    /// - Parameters: 70
+    /// - Parameters: 102
     /// - Weights: 704 bytes
     /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
     /// - Multiply-adds: see `macs`

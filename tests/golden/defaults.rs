@@ -32,7 +32,7 @@ mod defaults {
     /// | output | `y` | `float[2, n]` |
     /// | output | `twice` | `string[2]` |
     ///
-    /// - Parameters: 8
+    /// - Parameters: 6
     /// - Weights: 192 bytes
     /// - Arena: on the heap, laid out by each run for its sizes; see `arena_bytes`
     #[derive(Clone, Debug)]

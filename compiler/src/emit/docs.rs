@@ -10,12 +10,12 @@ use super::{
 use crate::{
     domain,
     dtype::DType,
-    plan::{Place, Plan, Port, State, step::operands},
+    plan::{Plan, Port, State},
     tensor::Tensor,
 };
 use proc_macro2::TokenStream;
 use quote::quote;
-use std::{collections::BTreeSet, iter};
+use std::iter;
 
 /// Returns the comment at the head of the file.
 pub fn head(plan: &Plan, style: &Style) -> TokenStream {
@@ -93,7 +93,7 @@ fn costs(plan: &Plan, arena: ArenaIn) -> impl Iterator<Item = String> {
     let has_free_macs = !plan.dynamic.is_empty() && !plan.free_macs.is_empty();
     let place = if arena == ArenaIn::Heap { " bytes, on the heap" } else { " bytes" };
     let counts = [
-        ("Parameters", parameters(plan) as u64, ""),
+        ("Parameters", plan.info.parameters, ""),
         ("Weights", plan.weight_bytes as u64, " bytes"),
         ("Arena", if plan.dynamic.is_empty() { plan.arena_bytes as u64 } else { 0 }, place),
         ("Multiply-adds", if has_free_macs { 0 } else { plan.macs }, ""),
@@ -265,20 +265,4 @@ fn elements(tensor: &Tensor) -> String {
     let scalar = || text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let text = if tensor.shape.is_empty() { scalar().unwrap_or(&text) } else { &text };
     format!("`{}`", cell(&code(text)))
-}
-
-fn parameters(plan: &Plan) -> usize {
-    let weights = plan.buffers.iter().filter_map(|(_, buffer)| match &buffer.place {
-        Place::Weight { parameters, .. } => Some(*parameters),
-        _ => None,
-    });
-    weights.sum::<usize>() + trained_parameters(plan)
-}
-
-/// The number of elements of the variables that a plan reads.
-fn trained_parameters(plan: &Plan) -> usize {
-    let mut read = BTreeSet::new();
-    operands(&plan.steps, &mut |operand| read.extend(plan.variable(operand.buffer)));
-    let lens = read.into_iter().map(|variable| plan.states[variable].found.operand.len.known());
-    lens.flatten().filter_map(|len| usize::try_from(len).ok()).sum()
 }

@@ -18,6 +18,7 @@ mod function;
 mod gather;
 mod interface;
 mod operand_types;
+mod parameters;
 pub mod print;
 mod ranks;
 mod region;

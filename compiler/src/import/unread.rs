@@ -28,7 +28,8 @@ impl<'p> ReadNames<'p> {
     }
 }
 
-fn names(model: &ModelProto) -> HashSet<&str> {
+/// Returns the names that the graphs and functions of a model read.
+pub(super) fn names(model: &ModelProto) -> HashSet<&str> {
     let mut names = HashSet::new();
     model.graph.iter().for_each(|graph| add_graph(graph, &mut names));
     for function in &model.functions {

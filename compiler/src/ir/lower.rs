@@ -34,7 +34,7 @@ pub(super) trait Lowering {
     fn precision(&self) -> Precision;
     fn count(&mut self, macs: &Dim);
     fn draws(&mut self) -> usize;
-    fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand;
+    fn weight(&mut self, name: &str, weight: Weight) -> Operand;
     fn companion(&mut self, value: ValueId) -> Option<Operand>;
     fn set_companion(&mut self, value: ValueId, operand: Operand);
     fn like(&mut self, name: &str, operand: &Operand) -> Operand;
@@ -466,8 +466,7 @@ impl<'a> Lower<'a> {
     /// Returns the operand of a weight that replaces input `i`.
     pub fn weight_for(&mut self, i: usize, weight: Weight) -> Operand {
         let name = self.node.input(i).map_or(&self.node.name, |id| &self.graph[id].name);
-        let parameters = self.constant(i).map_or(0, Tensor::len);
-        self.state.weight(name, weight, parameters)
+        self.state.weight(name, weight)
     }
 
     /// Returns whether region `i` always ends with an error.
@@ -482,7 +481,7 @@ impl<'a> Lower<'a> {
 
     /// Returns the operand of a constant of the operator.
     pub fn weight(&mut self, tensor: &Tensor) -> Operand {
-        self.state.weight(&self.node.name, tensor.clone().into(), 0)
+        self.state.weight(&self.node.name, tensor.clone().into())
     }
 
     /// Returns the type of result `j` of region `i`.

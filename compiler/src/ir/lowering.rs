@@ -181,7 +181,7 @@ impl State<'_> {
     pub(super) fn default(&mut self, i: usize, name: &str) -> Option<Operand> {
         let interface = self.graph.interface.clone();
         let tensor = interface.defaults.get(&i)?;
-        Some(self.weight(&format!("{name} default"), tensor.clone().into(), tensor.len()))
+        Some(self.weight(&format!("{name} default"), tensor.clone().into()))
     }
 
     fn output(&mut self, name: &str, id: ValueId, steps: &mut Vec<Step>) -> Result<Port> {
@@ -324,12 +324,12 @@ impl State<'_> {
     }
 
     /// Returns the buffer of a weight. Equal weights share a buffer.
-    fn constant(&mut self, name: &str, weight: Weight, parameters: usize) -> BufferId {
+    fn constant(&mut self, name: &str, weight: Weight) -> BufferId {
         if let Some(&found) = self.weights.find(&weight, |_| true) {
             return found;
         }
         let (dtype, len) = (weight.dtype(), weight.len().into());
-        let place = Place::Weight { offset: 0, weight: weight.clone(), parameters };
+        let place = Place::Weight { offset: 0, weight: weight.clone() };
         let name = name.to_owned();
         let buffer = Buffer { name, kind: Kind::Elements, dtype, len, shape: None, place };
         let id = self.plan.buffers.push(buffer);
@@ -341,12 +341,12 @@ impl State<'_> {
 impl Lowering for State<'_> {
     fn operand(&mut self, value: ValueId) -> Result<Operand> {
         if let Some(tensor) = &self.graph[value].constant {
-            return Ok(self.weight(&self.graph[value].name, tensor.clone().into(), tensor.len()));
+            return Ok(self.weight(&self.graph[value].name, tensor.clone().into()));
         }
         let len = kept(self.graph, value)?.len;
         let (home, start) = self.homes.find(value);
         if let Some(tensor) = &self.graph[home].constant {
-            let buffer = self.constant(&self.graph[home].name, tensor.clone().into(), tensor.len());
+            let buffer = self.constant(&self.graph[home].name, tensor.clone().into());
             return Ok(Operand { buffer, start, len });
         }
         if let Some(&buffer) = self.buffers.get(home) {
@@ -401,9 +401,9 @@ impl Lowering for State<'_> {
         self.precision
     }
 
-    fn weight(&mut self, name: &str, weight: Weight, parameters: usize) -> Operand {
+    fn weight(&mut self, name: &str, weight: Weight) -> Operand {
         let len = weight.len().into();
-        Operand::whole(self.constant(name, weight, parameters), len)
+        Operand::whole(self.constant(name, weight), len)
     }
 
     fn companion(&mut self, value: ValueId) -> Option<Operand> {
@@ -412,7 +412,7 @@ impl Lowering for State<'_> {
             let known = value.known.as_ref().and_then(|known| known.first()?.known());
             let always = !matches!(self.graph[home].ty, Type::Optional(_));
             if let Some(given) = known.or(always.then_some(1)) {
-                return Some(self.weight("given", Tensor::from_bool(given != 0).into(), 0));
+                return Some(self.weight("given", Tensor::from_bool(given != 0).into()));
             }
         }
         if let Some(companion) = self.companions.get(home) {

@@ -45,8 +45,6 @@ pub enum Place {
         offset: usize,
         /// The elements.
         weight: Weight,
-        /// The number of the model's parameters in it, before packing.
-        parameters: usize,
     },
     /// The arena.
     Arena {

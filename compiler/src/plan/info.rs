@@ -28,6 +28,8 @@ pub struct Info {
     pub declared: Vec<Type>,
     /// The declared sizes of the outputs, where they are numbers.
     pub output_sizes: Vec<Vec<Option<i64>>>,
+    /// The number of parameters: elements of the initializers that nodes read.
+    pub parameters: u64,
     /// The documentation of the inputs and outputs, by name.
     pub value_docs: BTreeMap<String, String>,
 }

@@ -27,7 +27,7 @@ mod digits {
     /// | input | `image` | `float[1, 1, 8, 8]` |
     /// | output | `scores` | `float[1, 10]` |
     ///
-    /// - Parameters: 14474
+    /// - Parameters: 14750
     /// - Weights: 15029 bytes
     /// - Arena: 3328 bytes
     /// - Multiply-adds: 451904

@@ -13,7 +13,7 @@ pub use fate::{Fate, fates};
 pub use heap::heap_buffers;
 pub use sizes::{FreeSize, free_sizes};
 pub use unfused::unfused;
-pub use weights::{WeightBytes, by_type, parameters};
+pub use weights::{WeightBytes, by_type};
 
 use super::progress;
 use onnxc::{

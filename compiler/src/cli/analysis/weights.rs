@@ -2,7 +2,7 @@
 
 use onnxc::{
     dtype::DType,
-    plan::{BufferId, Place, Plan, Plans},
+    plan::{Place, Plans},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,21 +30,4 @@ pub fn by_type(plans: &Plans) -> BTreeMap<DType, WeightBytes> {
         }
     }
     found
-}
-
-/// Returns the number of parameters of inference: those in the weights, and those in the variables
-/// that it reads.
-pub fn parameters(plan: &Plan) -> u64 {
-    let in_weights = plan.buffers.iter().filter_map(|(_, buffer)| match &buffer.place {
-        Place::Weight { parameters, .. } => Some(*parameters as u64),
-        Place::Input(_) | Place::Arena { .. } | Place::Heap => None,
-    });
-    let mut variables: BTreeSet<BufferId> = BTreeSet::new();
-    onnxc::plan::step::operands(&plan.steps, &mut |operand| {
-        if plan.variable(operand.buffer).is_some() {
-            variables.insert(operand.buffer);
-        }
-    });
-    let len = |id: BufferId| u64::try_from(plan.buffers[id].len.known()?).ok();
-    in_weights.sum::<u64>() + variables.into_iter().filter_map(len).sum::<u64>()
 }

@@ -3,7 +3,7 @@
 use super::budget::{Budget, Use};
 use crate::cli::analysis::{
     Analysis, Fate, FreeSize, NodeCost, WeightBytes, by_node, by_type, fates, free_sizes,
-    heap_buffers, parameters, unfused,
+    heap_buffers, unfused,
 };
 use onnxc::{
     byte_count::grouped,
@@ -79,7 +79,7 @@ impl<'a> Facts<'a> {
             arena: style.arena,
             stored_weights: stored_weights(analysis, &style),
             operators: operators(analysis),
-            parameters: parameters(plan),
+            parameters: plan.info.parameters,
             weights: by_type(&analysis.plans)
                 .into_iter()
                 .map(|(dtype, bytes)| (dtype.to_string(), bytes))

@@ -29,7 +29,7 @@ mod digits_int8 {
     /// | input | `image` | `float[1, 1, 8, 8]` |
     /// | output | `scores` | `float[1, 10]` |
     ///
-    /// - Parameters: 14474
+    /// - Parameters: 14750
     /// - Weights: 16576 bytes
     /// - Arena: 6144 bytes
     /// - Multiply-adds: 451904

@@ -29,7 +29,7 @@ mod keywords_int8 {
     /// | input | `input` | `float[1, 1, 49, 10]` |
     /// | output | `output` | `float[1, 12]` |
     ///
-    /// - Parameters: 23198
+    /// - Parameters: 24980
     /// - Weights: 28160 bytes
     /// - Arena: 28416 bytes
     /// - Multiply-adds: 2656768
