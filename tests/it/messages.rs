@@ -223,6 +223,11 @@ fn faulty_models() -> Vec<Case> {
             "optimize model.onnxtxt -o w.onnx",
             &[("model.onnxtxt", external), ("w.onnx", &[0; 8])],
         ),
+        model(
+            "misspelled_type",
+            COMPILE,
+            "g (float[2] x) => (y) <flaot[2] w = {1, 2}> { y = Mul (x, w) }",
+        ),
         model("squeezed_sizes", COMPILE, "g (float[n, 3, 1] x) => (y)\n{ y = Squeeze (x) }"),
         model(
             "unknown_rank",
@@ -287,9 +292,11 @@ fn faulty_bytes() -> Vec<Case> {
     weight.data_location = None;
     weight.raw_data = Some(Bytes::from(vec![0; 1276]));
     let short = model.encode_to_vec();
+    let graph = model.graph.expect("a decoded model has a graph").encode_to_vec();
     vec![
         case("short_raw_data", "model.onnx", &[("model.onnx", &short)]),
         case("cut_model", "model.onnx", &[("model.onnx", &short[..short.len() / 2])]),
+        case("single_graph", "graph.onnx", &[("graph.onnx", &graph)]),
     ]
 }
 

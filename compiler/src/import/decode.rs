@@ -8,7 +8,7 @@ use crate::{
     diag::{Code, Diagnostic},
     file,
 };
-use onnxc_proto::{Bytes, Message, ModelProto, TensorProto, decode_model};
+use onnxc_proto::{Bytes, GraphProto, Message, ModelProto, NodeProto, TensorProto, decode_model};
 
 /// Decodes a model file, in the binary format or in ONNX's textual syntax.
 ///
@@ -40,7 +40,10 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
     let printable = |&b: &u8| matches!(b, b'\t'..=b'\r' | b' '..=b'~');
     let is_printable = bytes.iter().take(256).all(printable);
     let proto = decode_model(bytes.clone()).map_err(|error| {
-        if is_tensor(bytes) {
+        if is_graph(bytes.clone()) {
+            return lone_graph();
+        }
+        if is_tensor(bytes.clone()) {
             return not_a_model("the file is a single tensor (`TensorProto`), such as test data")
                 .help("name the `.onnx` file of the model");
         }
@@ -58,7 +61,11 @@ pub fn decode(bytes: Bytes) -> Result<ModelProto, Diagnostic> {
         }
     })?;
     if proto.graph.is_none() {
-        return Err(not_a_model("the file has no graph"));
+        return Err(if is_graph(bytes) {
+            lone_graph()
+        } else {
+            not_a_model("the file has no graph")
+        });
     }
     Ok(proto)
 }
@@ -76,6 +83,19 @@ fn is_tensor(bytes: Bytes) -> bool {
             || !tensor.string_data.is_empty();
         has_data && tensor.data_type.is_some_and(|code| types::dtype(code).is_ok())
     })
+}
+
+/// Returns whether a file is a graph with nodes.
+fn is_graph(bytes: Bytes) -> bool {
+    let is_node = |node: &NodeProto| node.op_type.is_some() && !node.output.is_empty();
+    GraphProto::decode(bytes)
+        .is_ok_and(|graph| !graph.node.is_empty() && graph.node.iter().all(is_node))
+}
+
+/// The diagnostic for a graph without a model around it.
+fn lone_graph() -> Diagnostic {
+    not_a_model("the file is a graph without its model (`GraphProto`)")
+        .help("make a model of it: `onnx.save(onnx.helper.make_model(graph), \"model.onnx\")`")
 }
 
 /// Returns whether a model is text: after white space and comments comes `<`, which starts the list
@@ -115,5 +135,15 @@ mod tests {
         };
         let error = decode(tensor.encode_to_vec().into()).expect_err("a tensor is no model");
         assert!(error.message.contains("`TensorProto`"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_graph_is_named() {
+        let text = "<ir_version: 10, opset_import: [\"\" : 21]> \
+            g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }";
+        let graph = decode(text.into()).expect("the text is a model").graph;
+        let bytes = graph.expect("a model has a graph").encode_to_vec();
+        let error = decode(bytes.into()).expect_err("a graph is no model");
+        assert!(error.message.contains("`GraphProto`"), "{}", error.message);
     }
 }

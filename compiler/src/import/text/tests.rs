@@ -152,8 +152,11 @@ fn errors_have_their_location() {
         ("g () => () {\n  y = Op(x\n}", "line 3, column 1", "expected `)`, but found `}`"),
         ("g () => () { = Op() } 1", "line 1, column 23", "expected the name of a function"),
         ("g () => () {", "line 1, column 13", "expected `=`, but found the end of the text"),
-        ("g (floaty[2] x) => () {}", "line 1, column 10", "expected `)`, but found `[`"),
-        ("g (map(seq, float) x) => () {}", "line 1, column 8", "expected an element type"),
+        ("g (floaty[2] x) => () {}", "line 1, column 4", "there is no type `floaty`"),
+        ("g (floaty x) => () {}", "line 1, column 4", "there is no type `floaty`"),
+        ("g (seq(floaty) x) => () {}", "line 1, column 8", "there is no type `floaty`"),
+        ("g (map(seq, float) x) => () {}", "line 1, column 8", "there is no type `seq`"),
+        ("g (map(1, float) x) => () {}", "line 1, column 8", "expected an element type"),
         ("g () => () <float[N] w = {1}> {}", "line 1, column 26", "cannot have the size `N`"),
         (
             "g () => () <float[] w = {1}> {}",
@@ -193,6 +196,20 @@ fn errors_have_their_location() {
         assert_eq!(diagnostic.code, Code::BadSyntax, "{text}");
         assert_eq!(diagnostic.at, [place], "{text}: {}", diagnostic.message);
         assert!(diagnostic.message.contains(message), "{text}: {}", diagnostic.message);
+    }
+}
+
+#[test]
+fn similar_types_are_suggested() {
+    for (name, near) in [
+        ("flaot", "float"),
+        ("float32", "float"),
+        ("half", "float16"),
+        ("flot16", "float16"),
+        ("sec", "seq"),
+    ] {
+        let help = refused(&format!("g ({name}[2] x) => () {{}}")).help;
+        assert_eq!(help.as_deref(), Some(&*format!("did you mean `{near}`?")), "{name}");
     }
 }
 

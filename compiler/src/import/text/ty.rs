@@ -1,9 +1,13 @@
 //! Parses types, and values with their types.
 
-use super::{cursor::Cursor, lexer::Token};
+use super::{
+    cursor::Cursor,
+    lexer::{Place, Token},
+};
 use crate::{
-    diag::{Result, quoted},
-    dtype::DType,
+    diag::{Diagnostic, Result, quoted},
+    dtype::{ANY, DType},
+    ident,
 };
 use onnxc_proto::{
     TensorShapeProto, TypeProto, ValueInfoProto,
@@ -13,6 +17,21 @@ use onnxc_proto::{
 
 /// The first words of types that are not tensors.
 pub const CONTAINERS: &[&str] = &["seq", "map", "optional", "sparse_tensor", "opaque"];
+
+/// The names of element types in other programs, and in ONNX's textual syntax.
+const OTHER_NAMES: &[(&str, DType)] = &[
+    ("float32", DType::F32),
+    ("f32", DType::F32),
+    ("float64", DType::F64),
+    ("f64", DType::F64),
+    ("half", DType::F16),
+    ("f16", DType::F16),
+    ("int", DType::I64),
+    ("long", DType::I64),
+    ("i64", DType::I64),
+    ("i32", DType::I32),
+    ("str", DType::String),
+];
 
 impl Cursor<'_> {
     /// Returns whether a type is next.
@@ -35,7 +54,7 @@ impl Cursor<'_> {
             return self.tensor_type().map(Value::TensorType);
         }
         if !CONTAINERS.contains(&name) {
-            return Err(self.expected("a type"));
+            return Err(self.unknown_type(self.place(), name));
         }
         self.take()?;
         self.expect('(')?;
@@ -77,11 +96,11 @@ impl Cursor<'_> {
     }
 
     fn dtype(&mut self) -> Result<DType> {
-        let found = match self.token() {
-            Token::Name(name) => DType::from_name(name),
-            _ => None,
+        let Token::Name(name) = *self.token() else {
+            return Err(self.expected("an element type"));
         };
-        let dtype = found.ok_or_else(|| self.expected("an element type"))?;
+        let dtype = DType::from_name(name);
+        let dtype = dtype.ok_or_else(|| self.unknown_type(self.place(), name))?;
         self.take()?;
         Ok(dtype)
     }
@@ -122,8 +141,29 @@ impl Cursor<'_> {
     /// Parses a value with its type, which may be omitted.
     pub fn value_info(&mut self) -> Result<ValueInfoProto> {
         let r#type = if self.at_type() { Some(self.ty()?) } else { None };
-        let name = Some(self.name("the name of a value")?);
-        Ok(ValueInfoProto { name, r#type, ..Default::default() })
+        let place = self.place();
+        let name = self.name("the name of a value")?;
+        // After the name of a value is neither a shape nor another name, but after a type.
+        if r#type.is_none() && (self.at('[') || matches!(self.token(), Token::Name(_))) {
+            return Err(self.unknown_type(place, &name));
+        }
+        Ok(ValueInfoProto { name: Some(name), r#type, ..Default::default() })
+    }
+
+    /// The error for a type that does not exist.
+    fn unknown_type(&self, place: Place, name: &str) -> Diagnostic {
+        let error = self.error_at(place, format!("there is no type {}", quoted(name)));
+        let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
+        let names: Vec<String> = ANY.iter().map(ToString::to_string).collect();
+        let names = names.iter().map(String::as_str).chain(CONTAINERS.iter().copied());
+        let near = match other {
+            Some((_, dtype)) => Some(dtype.to_string()),
+            None => ident::nearest(name, names).map(str::to_owned),
+        };
+        match near {
+            Some(near) => error.help(format!("did you mean {}?", quoted(&near))),
+            None => error,
+        }
     }
 
     /// The element type and the shape of a constant of a tensor type.
