@@ -57,8 +57,9 @@ impl CompiledModel {
         self.keep_sources(path)?;
         weights.iter().try_for_each(|to| self.keep_sources(to))?;
         let write = |out: &mut dyn Write| emit::write_weights(&self.plans.all(), out);
-        let staged = weights.as_deref().map(|to| Replacement::of(to, write)).transpose()?;
+        // The module comes first, so that an error names the path that the user gave.
         let module = Replacement::of(path, |out| out.write_all(self.module.code.as_bytes()))?;
+        let staged = weights.as_deref().map(|to| Replacement::of(to, write)).transpose()?;
         Ok((weights, staged.into_iter().chain([module]).collect()))
     }
 

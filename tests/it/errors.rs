@@ -126,6 +126,19 @@ fn an_input_of_any_number_of_axes() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_is_not_writable() {
+    let model = root().join("examples/models/digits.onnx");
+    // Nobody can create a file in this folder.
+    let run = onnxc().arg(model).args(["-o", "/proc/digits.rs"]).output();
+    let run = run.expect("the program was built");
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{text}");
+    assert!(text.contains("`/proc/digits.rs` cannot be written"), "{text}");
+    assert!(!text.contains(".weights"), "{text}");
+}
+
 #[test]
 fn a_missing_file() {
     let run = onnxc().arg("nowhere.onnx").output().expect("the program was built");

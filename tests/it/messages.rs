@@ -108,6 +108,7 @@ fn wrong_names() -> Vec<Case> {
             "g (float[batch, 4] x, int64 sr, bool flag) => (float[batch, 4] y, int64 z)\n\
              { r = Cast <to = 1> (sr) y = Mul (x, r) z = Add (sr, sr) }",
         ),
+        relu("new_loss", "new app model.onnxtxt --kind server --loss mse"),
         relu("new_name", "new 2nd model.onnxtxt --kind server"),
         relu("check_missing_model", "check model.onnx"),
         relu("two_modules", "model.onnxtxt ./model.onnxtxt -o modules/"),

@@ -12,6 +12,7 @@ use super::{
     options::one_of,
     progress,
     sources::{Crate, Sources},
+    usage,
 };
 use code::{Method, Values};
 use kind::Kind;
@@ -28,6 +29,7 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 /// Writes a package that uses a model
@@ -49,13 +51,17 @@ pub struct Options {
     /// Fix an input to a constant: a number or a list in brackets; without a value, its default
     #[arg(long = "const", id = "const", value_name = "NAME[=VALUE]")]
     constants: Vec<String>,
-    /// The loss of a training program
-    #[arg(long, value_parser = one_of::<Loss>(), default_value = "cross-entropy")]
-    loss: Loss,
+    /// The loss of a training program, `cross-entropy` by default
+    #[arg(long, value_parser = one_of::<Loss>())]
+    loss: Option<Loss>,
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<(), Diagnostics> {
+pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
+    if options.loss.is_some() && options.kind != Kind::Train {
+        let error = Diagnostic::new(Code::BadOption, "only a training program has a loss");
+        return Ok(usage::refuse(&error.help("set `--kind train`, or omit `--loss`").into()));
+    }
     let package = package_name(&options.path)?;
     if fs::symlink_metadata(&options.path).is_ok() {
         return Err(exists(&options.path).into());
@@ -74,7 +80,7 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
     values.extend([
         ("file", format!("model.{}", extension(&options.model))),
         ("settings", code::settings(&compile.settings)),
-        ("loss", format!("{:?}", options.loss)),
+        ("loss", format!("{:?}", options.loss())),
         ("command", command(options, &compile)),
         ("weight_bytes", compiled.plans.infer().weight_bytes.to_string()),
         ("arena_bytes", compiled.plans.infer().arena_bytes.to_string()),
@@ -85,7 +91,13 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
     progress::hide();
     eprintln!("     Created {kind} {}", quoted(&path.to_string()));
     eprintln!("        next: cd {path} && {command}");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn loss(&self) -> Loss {
+        self.loss.unwrap_or(Loss::CrossEntropy)
+    }
 }
 
 /// Returns the name of the package, which is the last part of its path.
@@ -163,7 +175,7 @@ fn training_values(options: &Options, compile: &onnxc::Options) -> Result<Values
 fn training(options: &Options, compile: &onnxc::Options) -> Result<Training, Diagnostics> {
     let directory = options.model.parent().map(Path::to_owned).unwrap_or_default();
     let optimizer = train::Optimizer::from(train::Method::Adam);
-    let model = Prepare::new(options.loss, optimizer).directory(directory);
+    let model = Prepare::new(options.loss(), optimizer).directory(directory);
     let bytes = files::bytes(&options.model)?;
     let plan =
         |model: ModelProto| Compiler::new(compile).training_plans(model.encode_to_vec().into());
