@@ -1,11 +1,13 @@
 //! Diagnostics: errors and warnings about a model, with location and help.
 
 mod code;
+mod count;
 mod excerpt;
 mod text;
 mod visible;
 
 pub use code::Code;
+pub use count::{counted, there_are};
 pub use excerpt::Excerpt;
 pub use text::{Colors, Text};
 pub use visible::{quoted, visible};

@@ -11,7 +11,7 @@ use super::{
     unit::Unit,
 };
 use crate::{
-    diag::{Code, Diagnostic, quoted},
+    diag::{Code, Diagnostic, counted, quoted},
     domain::{canonical, shown},
     ident,
 };
@@ -54,12 +54,13 @@ pub(super) fn node<'p>(
 /// Checks a call of a function of the model.
 fn call(cx: &mut Context<'_>, node: &NodeProto, function: &FunctionProto) {
     let sides = [
-        ("inputs", node.input.len(), function.input.len()),
-        ("outputs", node.output.len(), function.output.len()),
+        ("input", node.input.len(), function.input.len()),
+        ("output", node.output.len(), function.output.len()),
     ];
     for (what, given, known) in sides {
         if given > known {
-            let message = format!("the node has {given} {what}, but the function knows {known}");
+            let given = counted(given, what);
+            let message = format!("the node has {given}, but the function knows {known}");
             cx.fault(Code::BadArity, message);
         }
     }
@@ -102,7 +103,8 @@ fn arity(what: &str, given: &[String], known: &[Parameter]) -> Option<String> {
         None => format!("{least} or more"),
     };
     if given.len() < least || most.is_some_and(|most| given.len() > most) {
-        return Some(format!("the node has {} {what}s, but the operator {wanted}", given.len()));
+        let given = counted(given.len(), what);
+        return Some(format!("the node has {given}, but the operator {wanted}"));
     }
     let left_out = given
         .iter()

@@ -5,7 +5,7 @@ use super::{
     tensor,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dtype::DType,
 };
 use onnxc_proto::{SparseTensorProto, TensorProto};
@@ -42,7 +42,8 @@ fn whole(proto: &SparseTensorProto) -> Result {
     }
     let len = tensor::element_count(&proto.dims)?;
     let Some(indices) = &proto.indices else {
-        let message = format!("the sparse tensor has {count} values, but no `indices`");
+        let message =
+            format!("the sparse tensor has {}, but no `indices`", counted(count, "value"));
         return if count == 0 { Ok(()) } else { Err(bad(message)) };
     };
     if indices.data_type() != DType::I64.code() {

@@ -5,7 +5,7 @@ use super::{
     sparse, tensor, types,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Result, counted, quoted},
     dtype::DType,
 };
 use onnxc_proto::{
@@ -122,7 +122,8 @@ fn map_form(proto: &MapProto) -> Result {
         + values.map_values.len()
         + values.optional_values.len();
     if count != right {
-        return Err(bad(format!("the map has {right} keys, but {count} values")));
+        let (keys, values) = (counted(right, "key"), counted(count, "value"));
+        return Err(bad(format!("the map has {keys}, but {values}")));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::{
     diagnostics::Found,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Result, counted, quoted},
     ir::{Builds, Fitting, Graph, NewNode, RegionId, fit},
     ops::control::If,
     ty::Type,
@@ -84,8 +84,9 @@ impl GraphBuilder<'_> {
         let given = proto.input.iter().filter(|input| !is_constant(input.name())).count();
         if !types.is_empty() && given != types.len() {
             let message = format!(
-                "the graph {} has {given} inputs, but the node gives it {}",
+                "the graph {} has {}, but the node gives it {}",
                 quoted(proto.name()),
+                counted(given, "input"),
                 types.len()
             );
             return Err(Diagnostic::new(Code::BadArity, message));

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     check::Checked,
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Result, counted, quoted},
     ir::{
         Attribute, Domain, Graph, NewNode, Op, OperatorSet, Outputs, Reader, RegionId, Site,
         ValueId,
@@ -277,11 +277,12 @@ impl Spec {
 /// Checks the arguments of a function. In a file, the checker does so.
 fn check_arguments(function: &FunctionProto, node: &NodeProto, given: &[AttributeProto]) -> Result {
     for (what, given, known) in [
-        ("inputs", node.input.len(), function.input.len()),
-        ("outputs", node.output.len(), function.output.len()),
+        ("input", node.input.len(), function.input.len()),
+        ("output", node.output.len(), function.output.len()),
     ] {
         if given > known {
-            let message = format!("the node has {given} {what}, but the function knows {known}");
+            let given = counted(given, what);
+            let message = format!("the node has {given}, but the function knows {known}");
             return Err(Diagnostic::new(Code::BadArity, message));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Graph, NewNode, RegionId, ValueId, shape_origin::shape_origin};
 use crate::{
-    diag::{Code, Diagnostic, quoted},
+    diag::{Code, Diagnostic, counted, quoted, there_are},
     dim::{Dim, Known, Symbol},
     dtype::DType,
     plan::{Check, Condition},
@@ -178,7 +178,8 @@ impl<'a> Infer<'a> {
         if ty.rank() == rank {
             return Ok(ty);
         }
-        let message = format!("input {i} must have {rank} axes, but has {}", ty.rank());
+        let wanted = counted(rank, "axis");
+        let message = format!("input {i} must have {wanted}, but has {}", ty.rank());
         Err(self.diagnostic(Code::ShapeMismatch, message))
     }
 
@@ -434,7 +435,7 @@ impl<'a> Infer<'a> {
         if (-signed..signed).contains(&axis) {
             return Ok(axis.rem_euclid(signed) as usize);
         }
-        let message = format!("`{name}` is {axis}, but there are {rank} axes");
+        let message = format!("`{name}` is {axis}, but {}", there_are(rank, "axis"));
         Err(self.diagnostic(Code::BadAttribute, message))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Entry, entry, reshape::Unsqueeze};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
     dtype::{DType, INTEGERS, NUMERIC, POW_TYPES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
@@ -126,7 +126,8 @@ pub(super) fn align_second_operand(node: &mut Reader<'_>) -> Result {
         let (a, b) = (node.rank(0)? as i64, node.rank(1)? as i64);
         let axis = if axis < 0 { axis + a } else { axis };
         if axis < 0 || axis + b > a {
-            let message = format!("`axis` is {axis}, but the operands have {a} and {b} axes");
+            let b = counted(b, "axis");
+            let message = format!("`axis` is {axis}, but the operands have {a} and {b}");
             return Err(Diagnostic::new(Code::BadAttribute, message));
         }
         let trailing: Vec<i64> = (b..a - axis).collect();

@@ -2,7 +2,7 @@
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted, there_are},
     dim::{Dim, Symbol},
     dtype::{ANY, DType},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Stop, Tape, Views},
@@ -191,8 +191,8 @@ impl Split {
         if let Some(count) = self.num_outputs
             && usize::try_from(count).map_or(true, |count| count < cx.outputs().max(1))
         {
-            let message =
-                format!("`num_outputs` is {count}, but the node has {} outputs", cx.outputs());
+            let outputs = counted(cx.outputs(), "output");
+            let message = format!("`num_outputs` is {count}, but the node has {outputs}");
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         // There may be more parts than outputs, so the model's size does not bound their number.
@@ -240,7 +240,8 @@ impl Op for Split {
         let axis = cx.axis("axis", self.axis, ty.rank())?;
         let parts = self.infer_part_sizes(cx, &ty.shape[axis])?;
         if parts.len() < cx.outputs() {
-            let message = format!("there are {} parts for {} outputs", parts.len(), cx.outputs());
+            let (parts, outputs) = (parts.len(), counted(cx.outputs(), "output"));
+            let message = format!("{} for {outputs}", there_are(parts, "part"));
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         let lens: Option<Vec<i64>> = parts.iter().map(Dim::known).collect();

@@ -2,7 +2,7 @@
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted, there_are},
     dim::Dim,
     dtype::{ANY, DType},
     ir::{Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
@@ -28,7 +28,7 @@ fn tile_axis(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     };
     let mut repeats = vec![1; rank];
     let Some(repeat) = repeats.get_mut(axis as usize).filter(|_| axis >= 0.0) else {
-        let message = format!("the axis is {axis}, but there are {rank} axes");
+        let message = format!("the axis is {axis}, but {}", there_are(rank, "axis"));
         return Err(Diagnostic::new(Code::ShapeMismatch, message));
     };
     *repeat = tiles as i64;
@@ -132,7 +132,8 @@ impl Op for Tile {
         let ty = cx.of(0, ANY)?;
         cx.of(1, &[DType::I64])?;
         if cx.count(1)? != ty.rank() {
-            let message = format!("there are {} repeats for {} axes", cx.count(1)?, ty.rank());
+            let repeats = there_are(cx.count(1)?, "repeat");
+            let message = format!("{repeats} for {}", counted(ty.rank(), "axis"));
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let shape = match cx.known(1) {

@@ -2,7 +2,7 @@
 
 use super::{Entry, training_of_names};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted, there_are},
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, ValueId},
 };
@@ -47,11 +47,13 @@ impl Gradient {
         let count = names.len();
         if cx.given() != 2 * count + 1 {
             let given = cx.given().saturating_sub(count + 1);
-            let message = format!("there are {given} inputs for {count} names in `xs` and `zs`");
+            let (inputs, names) = (there_are(given, "input"), counted(count, "name"));
+            let message = format!("{inputs} for {names} in `xs` and `zs`");
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         if cx.outputs() > self.xs.len() {
-            let message = format!("there are {} outputs, but {} `xs`", cx.outputs(), self.xs.len());
+            let outputs = there_are(cx.outputs(), "output");
+            let message = format!("{outputs}, but {} `xs`", self.xs.len());
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         if let Some(i) = (1..count).find(|&i| names[..i].contains(&names[i])) {

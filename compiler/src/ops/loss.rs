@@ -330,7 +330,7 @@ mod tests {
     fn targets_have_all_axes_except_the_class_axis() {
         let op = || cross_entropy(Reduction::None);
         let x = || tensor(DType::F32, [2, 3]);
-        let expected = "input 1 must have 1 axes, but has 2";
+        let expected = "input 1 must have 1 axis, but has 2";
         check(op(), &[x(), tensor(DType::I64, [2, 3])], 1, expected);
         let expected = "a size of the targets and of the samples must be equal, but are 3 and 2";
         check(op(), &[x(), tensor(DType::I64, [3])], 1, expected);

@@ -6,7 +6,7 @@ use super::{
     training,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dtype::{DType, F32_AND_F64, I64_ONLY},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     plan::{Arg, Formula, Kernel, geometry, kernel},
@@ -71,7 +71,9 @@ fn infer(cx: &mut Infer<'_>, per_tensor: usize) -> Inferred {
     let inputs = cx.given() - 2;
     if inputs == 0 || !inputs.is_multiple_of(per_tensor) {
         let message = format!(
-            "each tensor needs {per_tensor} inputs, but {inputs} inputs follow the first two"
+            "each tensor needs {}, and the node has {} after the first two",
+            counted(per_tensor, "input"),
+            counted(inputs, "input")
         );
         return Err(cx.diagnostic(Code::OptimizerInputs, message));
     }
@@ -255,7 +257,7 @@ mod tests {
         let tensors = || [tensor(DType::F32, [2, 3]), tensor(DType::F64, [0; 0])];
         let good = inputs((0..3).flat_map(|_| tensors()));
         check(momentum(), &good, 4, "float[2, 3]; double; float[2, 3]; double");
-        let expected = "each tensor needs 3 inputs, but 4 inputs follow the first two";
+        let expected = "each tensor needs 3 inputs, and the node has 4 inputs after the first two";
         check(momentum(), &inputs((0..2).flat_map(|_| tensors())), 2, expected);
         let expected = "inputs 2 and 3 must have one element type, not float and double";
         check(

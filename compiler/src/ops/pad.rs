@@ -3,7 +3,7 @@
 use super::{Entry, entry};
 use crate::{
     array::Array,
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
     dtype::{ANY, DType, INDICES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
@@ -158,8 +158,8 @@ impl Op for Pad {
         }
         let count = if cx.has(3) { cx.count(3)? } else { shape.len() };
         if cx.count(1)? != 2 * count {
-            let message =
-                format!("{count} axes need {} pads, but there are {}", 2 * count, cx.count(1)?);
+            let (axes, pads) = (counted(count, "axis"), counted(2 * count, "pad"));
+            let message = format!("expected {pads} for {axes}, found {}", cx.count(1)?);
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if let Some((before, after)) = pads(shape.len(), |i| cx.known(i), cx.has(3)) {
@@ -276,8 +276,8 @@ impl Op for CenterCropPad {
             None => (0..shape.len()).collect(),
         };
         if cx.count(1)? != axes.len() {
-            let message =
-                format!("{} axes need as many sizes, but there are {}", axes.len(), cx.count(1)?);
+            let sizes = counted(axes.len(), "size");
+            let message = format!("expected {sizes}, one for each axis, found {}", cx.count(1)?);
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         let sizes = match cx.known(1) {
@@ -331,7 +331,7 @@ mod tests {
         let pads = Given::Sizes(vec![n(), 3.into()]);
         let inputs = [x(), pads, Given::Nothing, Given::Ints(vec![-1])];
         check(pad(), &inputs, 1, "float[n, n + 7]");
-        let expected = "2 axes need 4 pads, but there are 2";
+        let expected = "expected 4 pads for 2 axes, found 2";
         check(pad(), &[x(), Given::Ints(vec![1, 1])], 1, expected);
     }
 
@@ -356,7 +356,7 @@ mod tests {
         check(op(Some(vec![-2])), &[x(), to], 1, "float[n, n + 1, 3]");
         let to = tensor(I64, [2]);
         check(op(Some(vec![0, 1])), &[x(), to], 1, "float[y0_0, y0_1, 3]");
-        let expected = "3 axes need as many sizes, but there are 2";
+        let expected = "expected 3 sizes, one for each axis, found 2";
         check(op(None), &[x(), Given::Ints(vec![1, 2])], 1, expected);
     }
 }

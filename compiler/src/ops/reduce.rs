@@ -2,7 +2,7 @@
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Result},
+    diag::{Code, Result, counted},
     dim::Dim,
     dtype::{ARITHMETIC, DType, I64_ONLY, MIN_MAX_NUMERIC, MIN_MAX_TYPES},
     ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
@@ -184,7 +184,7 @@ impl Reduce {
         };
         let Some(left) = usize::try_from(count).ok().and_then(|n| shape.len().checked_sub(n))
         else {
-            let message = format!("cannot reduce {count} axes of {}", shape.len());
+            let message = format!("cannot reduce {} of {}", counted(count, "axis"), shape.len());
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         };
         let most = bounds.into_iter().reduce(|a, b| Some(a?.max(b?))).flatten();

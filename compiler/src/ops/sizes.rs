@@ -5,7 +5,7 @@ use super::{
     reshape::{write, write_sizes},
 };
 use crate::{
-    diag::{Code, Result},
+    diag::{Code, Result, counted},
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Views},
@@ -171,7 +171,8 @@ impl Op for Ranked {
         let ty = cx.ty(0)?;
         if ty.rank() != self.rank {
             let (found, declared) = (ty.rank(), self.rank);
-            let message = format!("the output has {found} axes, but {declared} are declared");
+            let (found, declared) = (counted(found, "axis"), counted(declared, "axis"));
+            let message = format!("the output has {found}, but is declared with {declared}");
             return Err(cx.diagnostic(Code::DeclaredMismatch, message));
         }
         Ok(vec![ty.clone().into()])

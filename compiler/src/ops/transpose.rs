@@ -7,7 +7,7 @@ use super::{
     window::{AutoPad, Window},
 };
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
     dtype::{ANY, DType, NUMERIC_AND_COMPLEX},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
@@ -75,7 +75,8 @@ impl Op for Transpose {
             None => (0..rank).rev().collect(),
         };
         if order.len() != rank {
-            let message = format!("`perm` names {} axes, but there are {rank}", order.len());
+            let (named, axes) = (counted(order.len(), "axis"), counted(rank, "axis"));
+            let message = format!("`perm` names {named}, but the input has {axes}");
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         if let Some(known) = cx.known(0) {
@@ -454,7 +455,7 @@ mod tests {
         let perm = Some(vec![1, 0, 2]);
         check(Transpose { perm }, &[Given::Runtime(F32, ty.shape)], 1, "float[1, n, 3]");
         let perm = Some(vec![0, 1]);
-        let expected = "`perm` names 2 axes, but there are 3";
+        let expected = "`perm` names 2 axes, but the input has 3 axes";
         check(Transpose { perm }, &[tensor(F32, [1, 2, 3])], 1, expected);
         check(Transpose { perm: None }, &[Given::Sizes(vec![n()])], 1, "int64[1] = [n]");
     }

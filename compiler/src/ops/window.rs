@@ -2,7 +2,7 @@
 //! pooling share.
 
 use crate::{
-    diag::{Code, Result},
+    diag::{Code, Result, counted},
     dim::Dim,
     ir::{Attributes, Infer, Inferred, Reader},
 };
@@ -113,7 +113,8 @@ impl Window {
         ];
         for (name, list, len, least) in lists {
             if !list.is_empty() && list.len() != len {
-                let message = format!("`{name}` must have {len} elements, but has {}", list.len());
+                let len = counted(len, "element");
+                let message = format!("`{name}` must have {len}, but has {}", list.len());
                 return Err(cx.diagnostic(Code::BadAttribute, message));
             }
             if let Some(n) = list.iter().find(|&&n| n < least || n > i64::from(i32::MAX)) {
@@ -130,7 +131,7 @@ impl Window {
         if self.kernel_shape.len() == axes {
             return Ok(self.sizes());
         }
-        let message = format!("`kernel_shape` must have {axes} elements");
+        let message = format!("`kernel_shape` must have {}", counted(axes, "element"));
         Err(cx.diagnostic(Code::BadAttribute, message))
     }
 

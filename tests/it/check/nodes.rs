@@ -93,7 +93,7 @@ pub fn cases() -> Vec<Case> {
             "`ai.onnx.ml`",
             text("y = ai.onnx.ml.Scaler(x)"),
         ),
-        case("inputs_too_few", BadArity, "has 1 inputs, but the operator 2", text("y = Add(x)")),
+        case("inputs_too_few", BadArity, "has 1 input, but the operator 2", text("y = Add(x)")),
         case(
             "inputs_too_many",
             BadArity,

@@ -204,7 +204,7 @@ fn gradients() -> Vec<Case> {
             "name `w` twice",
             step("zs = [\"x\"]", "zs = [\"w\"]"),
         ),
-        case("gradient_inputs", GradientArity, "has 1 inputs", step(">(w, x)", ">(w)")),
+        case("gradient_inputs", GradientArity, "has 1 input,", step(">(w, x)", ">(w)")),
         case("gradient_outputs", GradientArity, "has 2 outputs", step("g = ai", "g, h = ai")),
         case(
             "gradient_integer",

@@ -6,7 +6,7 @@ use super::super::{
     scope::Scope,
 };
 use crate::{
-    diag::{Code, Diagnostic, quoted},
+    diag::{Code, Diagnostic, counted, quoted},
     domain::canonical,
 };
 use onnxc_proto::{AttributeProto, NodeProto};
@@ -149,14 +149,15 @@ fn names<'p>(cx: &mut Context<'p>, node: &NodeProto, names: &Names<'p>, scope: &
     let (xs, zs) = (names.xs.len(), names.zs.len());
     if xs > 0 && node.input.len() != xs + zs {
         let message = format!(
-            "the node has {} inputs, but `xs` and `zs` name {xs} and {zs} tensors",
-            node.input.len()
+            "the node has {}, but `xs` and `zs` name {xs} and {}",
+            counted(node.input.len(), "input"),
+            counted(zs, "tensor")
         );
         cx.fault(Code::GradientArity, message);
     }
     if xs > 0 && node.output.len() > xs {
-        let message =
-            format!("the node has {} outputs, but `xs` names {xs} tensors", node.output.len());
+        let (outputs, tensors) = (counted(node.output.len(), "output"), counted(xs, "tensor"));
+        let message = format!("the node has {outputs}, but `xs` names {tensors}");
         cx.fault(Code::GradientArity, message);
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use onnxc::{
     byte_count::grouped,
-    diag::{quoted, visible},
+    diag::{counted, quoted, visible},
     emit::ArenaIn,
 };
 use std::fmt::Write;
@@ -112,7 +112,7 @@ fn operators(facts: &Facts<'_>) -> String {
         .collect();
     let mut lines = table(&rows, &[1, 2]);
     let [before, after] = [0, 1].map(|i| facts.operators.iter().map(|(_, n)| n[i]).sum::<usize>());
-    lines.push(format!("{before} nodes in the model, {after} after the passes"));
+    lines.push(format!("{} in the model, {after} after the passes", counted(before, "node")));
     section("operators, before and after the passes", &lines)
 }
 
@@ -176,7 +176,8 @@ fn fusion(facts: &Facts<'_>) -> String {
     }
     lines.extend(more(facts.fused.len()));
     let [folded, removed] = facts.gone;
-    lines.push(format!("{folded} nodes are folded to constants or sizes, {removed} are removed"));
+    let folded = counted(folded, "node");
+    lines.push(format!("{folded} folded to constants or sizes, {removed} removed"));
     for (node, reason) in facts.unfused.iter().take(MOST) {
         lines.push(format!("{node} stays apart: {reason}"));
     }

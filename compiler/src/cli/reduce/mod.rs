@@ -16,7 +16,7 @@ use super::{
 use diagnosis::Diagnosis;
 use difference::Difference;
 use onnxc::{
-    diag::{Diagnostics, quoted},
+    diag::{Diagnostics, counted, quoted},
     export, file,
     import::print,
     tensor::Tensor,
@@ -177,7 +177,8 @@ fn is_model(path: &Path) -> bool {
 fn text(reduced: &Reduced, options: &Options) {
     let Reduced { part, shown, count, tests, is_cut_short, data } = reduced;
     let left = part.nodes.len();
-    outln!("{left} of {count} nodes remain after {tests} tests: {shown}");
+    let (nodes, tests) = (counted(count, "node"), counted(tests, "test"));
+    outln!("{left} of {nodes} remain after {tests}: {shown}");
     if *is_cut_short {
         outln!("the time is over; a longer `--time` may remove more nodes");
     }

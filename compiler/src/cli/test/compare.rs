@@ -1,7 +1,7 @@
 //! Compares results with the expected ones.
 
 use crate::cli::tolerance::{Tolerance, largest};
-use onnxc::{tensor::Tensor, value::Value};
+use onnxc::{diag::counted, tensor::Tensor, value::Value};
 
 /// The errors of results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +21,7 @@ pub fn compare(found: &[Value], expected: &[Value], tolerance: Tolerance) -> Dis
     let mut distance = Distance::default();
     if found.len() != expected.len() {
         let (a, b) = (found.len(), expected.len());
-        distance.wrong = Some(format!("{a} outputs, but {b} are expected"));
+        distance.wrong = Some(format!("expected {}, found {a}", counted(b, "output")));
         return distance;
     }
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
@@ -49,7 +49,8 @@ pub fn value(
         }
         (Value::Sequence(found), Value::Sequence(expected)) => {
             let (found, expected) = (found.len(), expected.len());
-            so_far.record(format!("{at} has {found} elements, but {expected} are expected"));
+            let found = counted(found, "element");
+            so_far.record(format!("{at} has {found}, expected {expected}"));
         }
         (Value::Optional(None), Value::Optional(None)) => {}
         (Value::Optional(Some(found)), Value::Optional(Some(expected))) => {

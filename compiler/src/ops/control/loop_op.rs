@@ -3,7 +3,7 @@
 use super::loop_carried::{self, CarriedValues};
 use crate::{
     array::Array,
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::{Dim, Symbol},
     dtype::DType,
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Views},
@@ -73,9 +73,10 @@ impl Op for Loop {
         let results = cx.region_results(0);
         if results.len() < 1 + count || cx.outputs() > results.len() - 1 {
             let message = format!(
-                "the body has {} results, but the node carries {count} values and has {} outputs",
-                results.len(),
-                cx.outputs()
+                "the body has {}, but the node carries {} and has {}",
+                counted(results.len(), "result"),
+                counted(count, "value"),
+                counted(cx.outputs(), "output")
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }

@@ -7,7 +7,7 @@ pub mod scan;
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Stop, Views},
@@ -167,9 +167,10 @@ impl Op for If {
             (cx.region_outputs(0).cloned().collect(), cx.region_outputs(1).cloned().collect());
         if then.len() != outputs || otherwise.len() != outputs {
             let message = format!(
-                "the branches have {} and {} results, but the node has {outputs} outputs",
+                "the branches have {} and {}, but the node has {}",
                 then.len(),
-                otherwise.len()
+                counted(otherwise.len(), "result"),
+                counted(outputs, "output")
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }

@@ -3,7 +3,7 @@
 use super::loop_carried::{self, CarriedValues};
 use crate::{
     array::Array,
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::{Dim, Symbol},
     dtype::DType,
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader, Stop, Views},
@@ -318,7 +318,7 @@ impl Op for BatchedScan {
         let inner = |i: usize| {
             let ty = cx.ty(1 + i)?;
             let shape = ty.shape.get(axes(i)..).ok_or_else(|| {
-                let message = format!("input {} needs {} axes", 1 + i, axes(i));
+                let message = format!("input {} needs {}", 1 + i, counted(axes(i), "axis"));
                 cx.diagnostic(Code::ShapeMismatch, message)
             })?;
             Ok(Type::tensor(ty.dtype, shape))

@@ -1,6 +1,6 @@
 //! Parses the equations of `Einsum`.
 
-use crate::dim::Dim;
+use crate::{diag::counted, dim::Dim};
 use std::collections::BTreeMap;
 
 /// A parsed equation.
@@ -65,7 +65,8 @@ impl Equation {
             let has_ellipsis = letters < term.len();
             let covered = rank.checked_sub(letters).filter(|&axes| has_ellipsis || axes == 0);
             let Some(covered) = covered else {
-                return Err(format!("operand {i} has {rank} axes, but its term names {letters}"));
+                let axes = counted(rank, "axis");
+                return Err(format!("operand {i} has {axes}, but its term names {letters}"));
             };
             ellipsis = ellipsis.max(covered);
             terms.push(expand_term(term, covered));

@@ -10,7 +10,7 @@ use super::super::{
     transpose::Transpose,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, there_are},
     dtype::DType,
     ir::{Reader, ValueId},
     tensor::Tensor,
@@ -171,7 +171,7 @@ fn read_axis(node: &mut Reader<'_>, name: &str, default: i64, rank: usize) -> Re
     let axis = node.int(name, default)?;
     let front = if axis < 0 { axis + rank as i64 } else { axis };
     usize::try_from(front).ok().filter(|&axis| axis < rank).ok_or_else(|| {
-        let message = format!("`{name}` is {axis}, but there are {rank} axes");
+        let message = format!("`{name}` is {axis}, but {}", there_are(rank, "axis"));
         Diagnostic::new(Code::BadAttribute, message)
     })
 }

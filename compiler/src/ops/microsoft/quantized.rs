@@ -7,7 +7,7 @@ use super::{
     Passed, channels_first, in_angles, pass_attributes,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dtype::DType,
     ir::Reader,
 };
@@ -77,7 +77,8 @@ fn concat(node: &mut Reader<'_>) -> Result<String> {
     let axis = node.required_int("axis")?;
     let given = node.inputs.len().saturating_sub(2);
     if given == 0 || !given.is_multiple_of(3) {
-        let message = format!("the node has {given} inputs after the zero point of the output");
+        let message =
+            format!("after the zero point of the output, the node has {}", counted(given, "input"));
         return Err(Diagnostic::new(Code::BadArity, message)
             .help("give each tensor with its scale and its zero point"));
     }

@@ -5,7 +5,7 @@ use super::{
     Passed, in_angles, pass_attributes,
 };
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     ir::Reader,
 };
 
@@ -251,7 +251,7 @@ fn unfold(node: &mut Reader<'_>) -> Result<String> {
     let size = node.required_int("size")?;
     let axis = if dim < 0 { dim + rank as i64 } else { dim };
     if !(0..rank as i64).contains(&axis) {
-        let message = format!("`dim` is {dim}, but the input has {rank} axes");
+        let message = format!("`dim` is {dim}, but the input has {}", counted(rank, "axis"));
         return Err(Diagnostic::new(Code::BadAttribute, message));
     }
     if size < 1 || step < 1 {

@@ -2,7 +2,7 @@
 
 use super::lookup::{self, Keep, OneHot};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted, there_are},
     dtype::DType,
     ir::{Reader, ValueId},
     ops::{Entry, ml_nodes},
@@ -65,8 +65,8 @@ fn label_encoder(node: &mut Reader<'_>, with_nan: bool) -> Result<Vec<ValueId>> 
         return Err(bad_attribute(message));
     }
     if keys.len() != values.len() {
-        let (keys, values) = (keys.len(), values.len());
-        return Err(bad_attribute(format!("there are {keys} keys, but {values} values")));
+        let (keys, values) = (there_are(keys.len(), "key"), counted(values.len(), "value"));
+        return Err(bad_attribute(format!("{keys}, but {values}")));
     }
     if !with_nan && let Some(floats) = keys.floats() {
         let numbers: Vec<usize> = (0..keys.len()).filter(|&i| !floats[i].is_nan()).collect();

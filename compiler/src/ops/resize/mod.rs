@@ -9,7 +9,7 @@ pub use attributes::{Mode, Resize};
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Diagnostic, Result},
+    diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
     dtype::{ANY_IR4, DType, NUMERIC},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
@@ -164,15 +164,16 @@ impl Resize {
             if count == wanted {
                 return Ok(());
             }
-            let message = format!("{axes} axes need {wanted} {name}, but there are {count}");
+            let (axes, wanted) = (counted(axes, "axis"), counted(wanted, name));
+            let message = format!("the input has {axes}: expected {wanted}, found {count}");
             Err(cx.diagnostic(Code::ShapeMismatch, message))
         };
         if self.coordinates == Coordinates::TfCropAndResize {
-            check_count(ROI, &[DType::F32, DType::F64, DType::F16], 2 * axes, "ends of regions")?;
+            check_count(ROI, &[DType::F32, DType::F64, DType::F16], 2 * axes, "region end")?;
         }
         match (cx.has(SCALES), cx.has(SIZES)) {
-            (true, false) => check_count(SCALES, &[DType::F32], axes, "scales"),
-            (false, true) => check_count(SIZES, &[DType::I64], axes, "sizes"),
+            (true, false) => check_count(SCALES, &[DType::F32], axes, "scale"),
+            (false, true) => check_count(SIZES, &[DType::I64], axes, "size"),
             _ => {
                 let message = "there must be either scales or sizes";
                 Err(cx.diagnostic(Code::BadArity, message))
@@ -337,7 +338,7 @@ mod tests {
         check(op(Some(vec![-2, -1])), &sizes(wanted), 1, "float[1, 3, 2 * n, 12]");
         let wanted = Given::Ints(vec![1, 3, 4, 5]);
         check(op(None), &sizes(wanted), 1, "float[1, 3, 4, 5]");
-        let expected = "4 axes need 4 sizes, but there are 2";
+        let expected = "the input has 4 axes: expected 4 sizes, found 2";
         check(op(None), &sizes(Given::Ints(vec![4, 5])), 1, expected);
         let expected = "there must be either scales or sizes";
         check(op(None), &[image()], 1, expected);

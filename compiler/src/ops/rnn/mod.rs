@@ -6,7 +6,7 @@ mod weights;
 
 use super::{Entry, entry, internal};
 use crate::{
-    diag::{Code, Diagnostic, Result, quoted},
+    diag::{Code, Diagnostic, Result, counted, quoted},
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
@@ -149,7 +149,8 @@ fn read_activations(
     let names = names.unwrap_or_else(|| defaults.into_iter().map(String::from).collect());
     // The default of the first operator sets lists names for two directions.
     if names.len() < wanted {
-        let message = format!("`activations` must have {wanted} names, but has {}", names.len());
+        let wanted = counted(wanted, "name");
+        let message = format!("`activations` must have {wanted}, but has {}", names.len());
         return Err(Diagnostic::new(Code::BadAttribute, message));
     }
     let mut alphas = node.maybe_floats("activation_alpha")?.unwrap_or_default().into_iter();

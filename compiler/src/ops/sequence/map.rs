@@ -2,7 +2,7 @@
 
 use super::{AT, AT_SIZES, EMPTY, LENGTH, PUSH, dtype, unbound_sizes};
 use crate::{
-    diag::{Code, Result},
+    diag::{Code, Result, counted},
     dim::{Dim, Symbol},
     dtype::DType,
     ir::{Attributes, Infer, Inferred, Lower, Op, Stop, Views},
@@ -67,8 +67,9 @@ impl Op for SequenceMap {
         cx.fresh("iteration", bound);
         let results = cx.region_results(0);
         if results.len() < cx.outputs() {
-            let (results, outputs) = (results.len(), cx.outputs());
-            let message = format!("the body has {results} results for {outputs} outputs");
+            let results = counted(results.len(), "result");
+            let outputs = counted(cx.outputs(), "output");
+            let message = format!("the body has {results} for {outputs}");
             return Err(cx.diagnostic(Code::BadArity, message));
         }
         let mut types = Vec::new();
