@@ -234,7 +234,12 @@ fn matmul_to_float(node: &mut Reader<'_>) -> Result<String> {
 
 /// `Gemm` of integers. Without a scale of the output, it is a float.
 fn gemm(node: &mut Reader<'_>) -> Result<String> {
-    let alpha = node.float("alpha", 1.0)?;
+    let alpha = match node.float("alpha", 1.0)? {
+        1.0 => "factor = Identity (scales)".to_owned(),
+        alpha => {
+            format!("alpha = Constant <value_float = {alpha:?}> () factor = Mul (scales, alpha)")
+        }
+    };
     let side = |transposed: bool, from: &str, to: &str| match transposed {
         true => format!("{to} = Transpose <perm = [1, 0]> ({from})"),
         false => format!("{to} = Identity ({from})"),
@@ -252,8 +257,7 @@ fn gemm(node: &mut Reader<'_>) -> Result<String> {
             product = MatMulInteger (left, right, a_zero, b_zero)
             {sum}
             scales = Mul (a_scale, b_scale)
-            alpha = Constant <value_float = {alpha:?}> ()
-            factor = Mul (scales, alpha)
+            {alpha}
             real = Cast <to = 1> (p)
             r = Mul (real, factor)
             {to}

@@ -69,19 +69,13 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
     if !is(node, &MUL) {
         return None;
     }
-    let (product, x_scale, w_scale) = either([node.input(0)?, node.input(1)?], |sums, scales| {
+    let (product, added, scales) = either([node.input(0)?, node.input(1)?], |sums, scales| {
         let cast = site.producer(sums)?;
         cast.op.downcast::<Cast>().filter(|cast| cast.to == DType::F32)?;
-        let product = site.producer(cast.input(0)?)?;
         let rank = site.graph[sums].ty.as_tensor()?.rank();
+        let (product, added) = integer_product(site, cast.input(0)?, rank)?;
         let [_, axis] = channel_axes(&*product.op, rank)?;
-        let scales = site.producer(scales).filter(|scales| is(scales, &MUL))?;
-        let (x_scale, w_scale) = either([scales.input(0)?, scales.input(1)?], |x, w| {
-            let one = site.graph[x].ty.as_tensor()?.len().known()? == 1;
-            let fits = one && runs_along(site, w, axis, rank);
-            fits.then(|| Some((x, numbers(site.graph, w)?)))?
-        })?;
-        Some((product.clone(), x_scale, w_scale))
+        Some((product.clone(), added, Scales::of(site, scales, axis, rank)?))
     })?;
     let op = dynamic(&*product.op)?;
     let (x, x_zero) = (product.input(0)?, product.input(2)?);
@@ -92,12 +86,21 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
     }
     let [axis, _] = channel_axes(&*product.op, ty.rank())?;
     let (shape, SignedBytes { bytes, zeros, sums }) = weights(site, &product, axis)?;
-    let scales = match w_scale.as_slice() {
-        &[scale] => vec![scale; shape[axis]],
-        _ => (w_scale.len() == shape[axis]).then_some(w_scale)?,
+    let Scales { x: x_scale, w } = scales;
+    let scales = by_channel(w, shape[axis])?;
+    let bias = match added {
+        // Only constant scales tell the bias.
+        Some(_) if x_scale.is_some() => return None,
+        Some(added) => {
+            let added = by_channel(added, shape[axis])?.into_iter();
+            Some(scales.iter().zip(added).map(|(scale, n)| scale * n as f32).collect::<Vec<_>>())
+        }
+        None => None,
     };
     let named = |part: &str| format!("{}_{part}", node.name);
     let g = &mut *site.graph;
+    let x_scale =
+        x_scale.unwrap_or_else(|| g.constant(&named("scale"), Tensor::from_floats(&[1.0])));
     let mut inputs = vec![
         Some(x),
         Some(x_scale),
@@ -106,11 +109,70 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
         Some(g.constant(&named("scales"), Tensor::from_floats(&scales))),
         Some(g.constant(&named("sums"), Tensor::from_i32s(&sums))),
     ];
+    inputs.push(bias.map(|bias| g.constant(&named("bias"), Tensor::from_floats(&bias))));
     if zeros.iter().any(|&zero| zero != 0) {
-        let zeros = g.constant(&named("zero_points"), Tensor::from_i32s(&zeros));
-        inputs.extend([None, Some(zeros)]);
+        inputs.push(Some(g.constant(&named("zero_points"), Tensor::from_i32s(&zeros))));
     }
     site.replace(node, op, inputs)
+}
+
+/// The scales of a product of integers.
+struct Scales {
+    /// The scale of the left operand; 1 if the scales of the weights contain it.
+    x: Option<ValueId>,
+    /// The scales of the weights, for each channel or for all.
+    w: Vec<f32>,
+}
+
+impl Scales {
+    /// Returns the scales that `scales` multiplies, or contains as a constant. `axis` is that of
+    /// the channels in the result, of `rank` axes.
+    fn of(site: &Site<'_>, scales: ValueId, axis: usize, rank: usize) -> Option<Scales> {
+        let weights = |w: ValueId| {
+            let runs = runs_along(site, w, axis, rank);
+            if runs { numbers(site.graph, w) } else { None }
+        };
+        if let Some(w) = weights(scales) {
+            return Some(Scales { x: None, w });
+        }
+        let scales = site.producer(scales).filter(|scales| is(scales, &MUL))?;
+        either([scales.input(0)?, scales.input(1)?], |x, w| {
+            let one = site.graph[x].ty.as_tensor()?.len().known()? == 1;
+            Some(Scales { x: one.then_some(x), w: weights(w)? }).filter(|_| one)
+        })
+    }
+}
+
+/// Returns a number for each channel, of one for each or for all.
+fn by_channel<T: Copy>(numbers: Vec<T>, channels: usize) -> Option<Vec<T>> {
+    match numbers.as_slice() {
+        &[number] => Some(vec![number; channels]),
+        _ => (numbers.len() == channels).then_some(numbers),
+    }
+}
+
+/// Returns the product of integers that computes `value`, of `rank` axes, and the constants by
+/// channel that are added to it.
+fn integer_product<'s>(
+    site: &'s Site<'_>,
+    value: ValueId,
+    rank: usize,
+) -> Option<(&'s Node, Option<Vec<i64>>)> {
+    let product = |value: ValueId| {
+        let node = site.producer(value)?;
+        (node.op.is::<MatMulInteger>() || node.op.is::<ConvInteger>()).then_some(node)
+    };
+    if let Some(product) = product(value) {
+        return Some((product, None));
+    }
+    let sum = site.producer(value).filter(|node| is(node, &ADD))?;
+    either([sum.input(0)?, sum.input(1)?], |sums, added| {
+        let product = product(sums)?;
+        let [_, axis] = channel_axes(&*product.op, rank)?;
+        let added = Some(added).filter(|&added| runs_along(site, added, axis, rank))?;
+        let added = site.graph[added].constant.as_ref()?.ints()?;
+        Some((product, Some(added)))
+    })
 }
 
 /// Returns the operator that scales the results of an integer product.
@@ -132,11 +194,8 @@ fn weights(site: &Site<'_>, product: &Node, axis: usize) -> Option<(Vec<usize>, 
         Some(zero) => site.graph[zero].constant.as_ref()?.ints()?,
         None => vec![0],
     };
-    let zeros = match zeros.as_slice() {
-        &[zero] => vec![zero; channels],
-        _ => zeros,
-    };
-    if !is_matrix || zeros.len() != channels || constant.is_empty() {
+    let zeros = by_channel(zeros, channels)?;
+    if !is_matrix || constant.is_empty() {
         return None;
     }
     Some((shape, SignedBytes::of(constant, axis, &zeros)?))
@@ -168,6 +227,28 @@ mod tests {
         };
         assert_eq!(found("float[1, 2] scales"), [255.0, 2550.0, 51.0, 510.0]);
         assert_eq!(found("float[2, 1] scales"), [255.0, 255.0, 510.0, 510.0]);
+    }
+
+    #[test]
+    fn constant_scales_and_integers_added_to_the_sums_are_one_kernel() {
+        let text =
+            "<ir_version: 10, opset_import: [\"\" : 21]> g (uint8[2, 2] q) => (float[2, 3] y)
+             <int8[2, 3] w = {1, -2, 3, 4, 5, -6}, uint8 z = {3}, int32[3] c = {10, 0, -7},
+              float[3] scales = {0.5, 2.0, 4.0}>
+             {
+                 product = MatMulInteger(q, w, z)
+                 sums = Add(product, c)
+                 real = Cast<to = 1>(sums)
+                 y = Mul(real, scales)
+             }";
+        let planned = crate::Compiler::new(&Options::default()).plan(text.into());
+        let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let text = plan.to_string();
+        assert!(text.contains("dynamic_matmul") && !text.contains("binary"), "{text}");
+        let x = Tensor { shape: vec![2, 2], ..Tensor::from_bytes(&[4, 13, 0, 3]) };
+        let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+        let found = made[0].tensor().and_then(Tensor::floats).expect("floats");
+        assert_eq!(found, [25.5, 96.0, -256.0, 3.5, 12.0, -64.0]);
     }
 
     #[test]
