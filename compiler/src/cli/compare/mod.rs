@@ -12,7 +12,7 @@ use super::{message, progress, tolerance::Tolerance};
 use culprit::Culprit;
 use metrics::Row;
 use onnxc::diag::{Code, Diagnostic, Diagnostics, quoted};
-use reference::Sides;
+use reference::{Reference, Sides};
 use std::{path::PathBuf, process::ExitCode};
 use values::{Traced, Values};
 
@@ -54,8 +54,10 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     compared.skipped.extend(case.merged.iter().map(|value| Skipped {
         value: value.clone(),
         reason: "a value that the compiled model does not keep".to_owned(),
-        is_lacking_output: false,
+        role: Role::Value,
     }));
+    // An archive may have only values between nodes.
+    compared.needs_outputs = !matches!(reference, Reference::Archive(..));
     if compared.rows.is_empty() {
         return Err(nothing_in_common(&compared, &case.compiled, &expected).into());
     }
@@ -73,6 +75,8 @@ pub struct Compared {
     pub rows: Vec<Row>,
     /// The values that both sides have, but that cannot be compared.
     skipped: Vec<Skipped>,
+    /// Whether the reference must have all outputs.
+    needs_outputs: bool,
 }
 
 /// A value that is not compared.
@@ -80,8 +84,18 @@ struct Skipped {
     value: String,
     /// The types of both sides.
     reason: String,
-    /// Whether it is an output of the model that the reference lacks, or has with another type.
-    is_lacking_output: bool,
+    role: Role,
+}
+
+/// The role of a value that is not compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// No output of the model.
+    Value,
+    /// An output that the reference lacks.
+    MissingOutput,
+    /// An output that the reference has with another type.
+    OtherOutput,
 }
 
 impl Compared {
@@ -90,9 +104,13 @@ impl Compared {
         self.rows.iter().find(|row| row.departs())
     }
 
-    /// Returns whether the reference lacks an output of the model, or has it with another type.
+    /// Returns whether the reference lacks an output that it needs, or has it with another type.
     fn lacks_output(&self) -> bool {
-        self.skipped.iter().any(|skipped| skipped.is_lacking_output)
+        self.skipped.iter().any(|skipped| match skipped.role {
+            Role::Value => false,
+            Role::MissingOutput => self.needs_outputs,
+            Role::OtherOutput => true,
+        })
     }
 }
 
@@ -106,33 +124,37 @@ pub fn compare(
     let others = compiled.others().map(|(value, ty)| Skipped {
         value: value.to_owned(),
         reason: format!("{ty}, and only tensors are compared"),
-        is_lacking_output: false,
+        role: Role::Value,
     });
-    let mut compared = Compared { rows: Vec::new(), skipped: others.collect() };
+    let skipped = others.collect();
+    let mut compared = Compared { rows: Vec::new(), skipped, needs_outputs: true };
     for traced in compiled.names() {
         let name = &traced.value;
         let Some(found) = found.get(name) else { continue };
-        let reason = match expected.get(name) {
-            None if traced.is_output => "an output that the reference lacks".to_owned(),
+        let (role, reason) = match expected.get(name) {
+            None if traced.is_output => {
+                (Role::MissingOutput, "an output that the reference lacks".to_owned())
+            }
             None => continue,
             Some(expected) => match metrics::compare(traced, found, expected, tolerance) {
                 Some(row) => {
                     compared.rows.push(row);
                     continue;
                 }
-                None => format!("{} here, {} in the reference", found.ty(), expected.ty()),
+                None => {
+                    let role = if traced.is_output { Role::OtherOutput } else { Role::Value };
+                    (role, format!("{} here, {} in the reference", found.ty(), expected.ty()))
+                }
             },
         };
-        let (value, is_lacking_output) = (name.clone(), traced.is_output);
-        compared.skipped.push(Skipped { value, reason, is_lacking_output });
+        compared.skipped.push(Skipped { value: name.clone(), reason, role });
     }
     compared
 }
 
 /// The error for a reference with other values.
 fn nothing_in_common(compared: &Compared, compiled: &Traced, expected: &Values) -> Diagnostic {
-    let is_named =
-        |skipped: &&Skipped| !skipped.is_lacking_output || expected.contains_key(&skipped.value);
+    let is_named = |skipped: &&Skipped| skipped.role != Role::MissingOutput;
     let named: Vec<&Skipped> = compared.skipped.iter().filter(is_named).collect();
     let message = "the model and the reference have no value of the same name and type";
     let error = Diagnostic::new(Code::BadOption, message);
