@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Returns the checked-in models that compile, each with the options that it needs.
-fn models() -> Vec<(PathBuf, &'static [&'static str])> {
+pub fn models() -> Vec<(PathBuf, &'static [&'static str])> {
     const CUSTOM: &[&str] = &[
         "--custom=com.acme::Clip=crate::clip",
         "--custom=com.acme::Mix=crate::mix",

@@ -1,7 +1,10 @@
 //! A compilation has the same bytes on every processor: constants are folded and packed at one SIMD
 //! level.
 
-use crate::programs::{onnxc, scratch};
+use crate::{
+    emitted,
+    programs::{onnxc, scratch},
+};
 use std::{fs, path::Path};
 
 /// Folds a matmul, a convolution, reductions and functions of constants, and packs weights.
@@ -34,30 +37,53 @@ const MODEL: &str = r#"<ir_version: 10, opset_import: ["" : 21]>
         sums = ReduceLogSumExp (spread, last)
     }"#;
 
-/// Compiles the model at a level. Returns the module and its weights.
-fn compile(directory: &Path, level: &str, options: &[&str]) -> [Vec<u8>; 2] {
-    let model = directory.join("folded.onnxtxt");
-    fs::write(&model, MODEL).expect("the scratch directory is writable");
+/// The levels other than the portable one.
+const LEVELS: [&str; 4] = ["avx2", "avx512", "amx", "neon"];
+
+/// Compiles a model at a level. Returns the module and, if they are in a file, the weights.
+fn compile(
+    model: &Path,
+    directory: &Path,
+    level: &str,
+    options: &[&str],
+) -> (Vec<u8>, Option<Vec<u8>>) {
     let module = directory.join("folded.rs");
     let mut command = onnxc();
-    command.arg(&model).arg("-o").arg(&module).args(options).env("ONNXC_SIMD", level);
+    command.arg(model).arg("-o").arg(&module).args(options).env("ONNXC_SIMD", level);
     let output = command.output().expect("the program was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    [module, directory.join("folded.weights")]
-        .map(|path| fs::read(path).expect("the program wrote the files"))
+    let code = fs::read(&module).expect("the program wrote the file");
+    (code, fs::read(module.with_extension("weights")).ok())
+}
+
+/// Compares what a model is compiled to at the levels.
+fn check(model: &Path, directory: &Path, levels: &[&str], options: &[&str]) {
+    let portable = compile(model, directory, "portable", options);
+    for level in levels {
+        let (module, weights) = compile(model, directory, level, options);
+        let what = format!("{} {options:?} at {level}", model.display());
+        assert!(module == portable.0, "{what}: the module differs");
+        assert!(weights == portable.1, "{what}: the weights differ");
+    }
 }
 
 #[test]
 fn constants_have_the_same_bits_at_every_simd_level() {
     let directory = scratch("levels");
+    let model = directory.join("folded.onnxtxt");
+    fs::write(&model, MODEL).expect("the scratch directory is writable");
     let options: [&[&str]; 4] =
         [&[], &["--optimize", "size"], &["--precision", "int8-weights"], &["--precision", "bf16"]];
     for options in options {
-        let portable = compile(&directory, "portable", options);
-        for level in ["avx2", "avx512", "amx", "neon"] {
-            let [module, weights] = compile(&directory, level, options);
-            assert!(module == portable[0], "{options:?}: the module differs at {level}");
-            assert!(weights == portable[1], "{options:?}: the weights differ at {level}");
-        }
+        check(&model, &directory, &LEVELS, options);
+    }
+}
+
+/// `tests/same_bytes` compares more models, and programs.
+#[test]
+fn checked_in_models_have_the_same_bytes_at_the_best_simd_level() {
+    for (i, (model, options)) in emitted::models().into_iter().enumerate() {
+        let directory = scratch(&format!("levels_of_models/{i}"));
+        check(&model, &directory, &["amx"], options);
     }
 }
