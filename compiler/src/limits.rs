@@ -2,9 +2,9 @@
 
 use crate::{
     choice::{Choice, choices},
-    diag::{Code, Diagnostic},
+    diag::{Code, Diagnostic, Result},
 };
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 /// A limit. Exceeding it is an error, or leaves the work to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,8 +17,14 @@ pub enum Limit {
     FoldedGrowth,
     /// Elements that loops of constants read and write.
     LoopWork,
-    /// Elements of a table.
+    /// Elements of the tables of a plan.
     TableElements,
+    /// Bytes of the automata of patterns.
+    PatternBytes,
+    /// Bytes of sparse tensors in dense form.
+    SparseBytes,
+    /// Elements of lists whose lengths are sizes or attributes.
+    ListElements,
     /// Bytes of weights in the text of a module.
     InlineBytes,
     /// Lines of a module.
@@ -33,8 +39,14 @@ choices! { Limit:
         inputs; others are computed in each run";
     LoopWork "loop-work" "The number of elements that loops of constants read and write in one \
         pass; others iterate in each run";
-    TableElements "table-elements" "The number of elements of a table of `Resize`; others are \
-        computed in each run";
+    TableElements "table-elements" "The number of elements of the tables of `Resize` and of \
+        Fourier transforms that a module stores; others are computed in each run";
+    PatternBytes "pattern-bytes" "The bytes of the automata of `RegexFullMatch` and `Tokenizer`; \
+        more are an error";
+    SparseBytes "sparse-bytes" "The bytes of sparse tensors in dense form; more are an error";
+    ListElements "list-elements" "The number of elements of lists that are as long as a size or an \
+        attribute says, such as default zero points and the results of trees; more are an error, \
+        or leave out an optimization";
     InlineBytes "inline-bytes" "The bytes of weights in the text of a module; more are an error";
     Lines "lines" "The number of lines of a module; more are an error";
 }
@@ -44,10 +56,26 @@ impl Limit {
     pub const fn default(self) -> usize {
         match self {
             Limit::Nodes => 200_000,
-            Limit::FoldedBytes | Limit::InlineBytes => 256 << 20,
-            Limit::FoldedGrowth | Limit::TableElements => 1 << 20,
-            Limit::LoopWork => 1 << 22,
+            Limit::FoldedBytes | Limit::InlineBytes | Limit::SparseBytes => 256 << 20,
+            Limit::PatternBytes => 64 << 20,
+            Limit::FoldedGrowth => 1 << 20,
+            Limit::LoopWork | Limit::TableElements => 1 << 22,
+            Limit::ListElements => 1 << 24,
             Limit::Lines => 10_000_000,
+        }
+    }
+
+    /// Returns what a limit counts.
+    const fn unit(self) -> &'static str {
+        match self {
+            Limit::Nodes => "nodes",
+            Limit::Lines => "lines",
+            Limit::LoopWork | Limit::TableElements | Limit::ListElements => "elements",
+            Limit::FoldedBytes
+            | Limit::FoldedGrowth
+            | Limit::PatternBytes
+            | Limit::SparseBytes
+            | Limit::InlineBytes => "bytes",
         }
     }
 }
@@ -80,6 +108,61 @@ impl Limits {
     }
 }
 
+/// The limits of a stage of a compilation, and what the stage has taken of each. Whatever makes a
+/// table or a list takes its length first.
+#[derive(Debug, Default)]
+pub struct Budget {
+    limits: Limits,
+    taken: RefCell<BTreeMap<Limit, usize>>,
+}
+
+impl Budget {
+    /// Creates the budget of a stage that has taken nothing.
+    pub fn new(limits: Limits) -> Budget {
+        Budget { limits, taken: RefCell::default() }
+    }
+
+    /// Returns the budget of another stage, with the same limits.
+    pub fn renewed(&self) -> Budget {
+        Budget::new(self.limits.clone())
+    }
+
+    /// Returns a limit.
+    pub fn limit(&self, limit: Limit) -> usize {
+        self.limits.get(limit)
+    }
+
+    /// Returns what is left of a limit.
+    pub fn left(&self, limit: Limit) -> usize {
+        let taken = self.taken.borrow().get(&limit).copied().unwrap_or(0);
+        self.limit(limit).saturating_sub(taken)
+    }
+
+    /// Takes `count` of a limit; `false` if less is left.
+    pub fn take(&self, limit: Limit, count: usize) -> bool {
+        let fits = count <= self.left(limit);
+        if fits {
+            *self.taken.borrow_mut().entry(limit).or_default() += count;
+        }
+        fits
+    }
+
+    /// Takes `count` of a limit for `what`, the plural of what is made.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if less is left.
+    pub fn spend(&self, limit: Limit, count: usize, what: &str) -> Result {
+        if self.take(limit, count) { Ok(()) } else { Err(self.exceeded(limit, what)) }
+    }
+
+    /// Returns the error that a limit is too low for `what`, the plural of what is made.
+    pub fn exceeded(&self, limit: Limit, what: &str) -> Diagnostic {
+        let (most, unit) = (self.limit(limit), limit.unit());
+        self.limits.exceeded(limit, format!("the model needs more than {most} {unit} of {what}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +174,17 @@ mod tests {
         limits.set.insert(Limit::Nodes, 7);
         assert_eq!((limits.get(Limit::Nodes), limits.get(Limit::LoopWork)), (7, 1 << 22));
         assert_eq!(limits.to_arguments(), ["nodes=7"]);
+    }
+
+    #[test]
+    fn a_budget_is_taken_in_parts() {
+        let limits = Limits { set: [(Limit::ListElements, 10)].into() };
+        let budget = Budget::new(limits);
+        assert!(budget.take(Limit::ListElements, 6) && !budget.take(Limit::ListElements, 5));
+        assert!(budget.spend(Limit::ListElements, 4, "lists").is_ok());
+        let error = budget.spend(Limit::ListElements, 1, "lists").expect_err("nothing is left");
+        assert_eq!(error.message, "the model needs more than 10 elements of lists");
+        assert!(budget.take(Limit::SparseBytes, 11) && budget.renewed().left(Limit::Nodes) > 0);
+        assert_eq!(budget.renewed().left(Limit::ListElements), 10);
     }
 }

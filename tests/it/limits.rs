@@ -6,7 +6,9 @@ use std::fs;
 
 /// Compiles a model with limits, as the command line spells them.
 fn compile(graph: &str, limits: &[&str]) -> Result<CompiledModel, String> {
-    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
+    let sets = "\"\" : 21, \"ai.onnx.ml\" : 3, \"com.microsoft\" : 1, \
+        \"ai.onnx.preview.training\" : 1";
+    let text = format!("<ir_version: 10, opset_import: [{sets}]> g {graph}");
     let mut options = Options::default();
     options.weights = Weights::Inline;
     for limit in limits {
@@ -46,6 +48,102 @@ fn a_model_beyond_a_limit_is_an_error() {
 }
 
 #[test]
+fn a_table_or_a_list_beyond_a_limit_is_an_error() {
+    let pattern = |op: &str, element: &str, axes: &str| {
+        format!("(string[2] x) => ({element}[{axes}] y) {{ y = {op} (x) }}")
+    };
+    let regex = pattern("RegexFullMatch <pattern = \"(a|b)*a(a|b){8}\">", "bool", "2");
+    let tokens = pattern(
+        "com.microsoft.Tokenizer <mark = 0, mincharnum = 1, pad_value = \"#\",
+            tokenexp = \"(a|b)*a(a|b){8}\">",
+        "string",
+        "2, n",
+    );
+    let sparse =
+        "(float[64] x) => (y) <sparse_tensor(float[64]) s = {1.5} at {3}> { y = Add (x, s) }";
+    let trees = "(float[1, 1] x) => (y) {
+        y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1000, nodes_treeids = [0],
+            nodes_nodeids = [0], nodes_featureids = [0], nodes_modes = [\"LEAF\"],
+            nodes_values = [0.0], nodes_truenodeids = [0], nodes_falsenodeids = [0],
+            target_treeids = [0], target_nodeids = [0], target_ids = [0], target_weights = [1.0]
+        > (x)
+    }";
+    let classes = "(float[1, 1] x) => (label, y) {
+        label, y = ai.onnx.ml.SVMClassifier <kernel_type = \"LINEAR\", coefficients = [
+            1.0, 2.0, 3.0, 4.0, 5.0, 6.0], support_vectors = [1.0, 2.0, 3.0],
+            vectors_per_class = [1, 1, 1], rho = [0.0, 0.0, 0.0], classlabels_ints = [0, 1, 2],
+            kernel_params = [0.0, 0.0, 0.0]> (x)
+    }";
+    let zeros = "(float[1, 32] x, uint8[4, 2, 8] w, float[8] s, int32[32] g) => (y) {
+        y = com.microsoft.MatMulNBits <N = 4, K = 32, bits = 4, block_size = 16> (x, w, s, \"\", g)
+    }";
+    let window = "(float[1, 40, 2] x) => (d) {
+        y = LRN <size = 3> (x)
+        d = ai.onnx.preview.training.Gradient <xs = [\"x\"], y = \"y\"> (x)
+    }";
+    for (graph, limit, message) in [
+        (regex.as_str(), "pattern-bytes=1000", "1000 bytes of automata of patterns"),
+        (&tokens, "pattern-bytes=1000", "1000 bytes of automata of patterns"),
+        (sparse, "sparse-bytes=255", "255 bytes of sparse tensors in dense form"),
+        (trees, "list-elements=999", "999 elements of results"),
+        (classes, "list-elements=8", "8 elements of weights of pairs of classes"),
+        (zeros, "list-elements=3", "3 elements of default zero points"),
+        (window, "list-elements=1599", "1599 elements of masks of windows"),
+    ] {
+        if let Err(error) = compile(graph, &[]) {
+            panic!("{graph}: {error}");
+        }
+        let error = compile(graph, &[limit]).err().expect("the model exceeds the limit");
+        let option = format!("--limit {}=N", limit.split('=').next().unwrap_or_default());
+        for part in ["E0302", message, &option, "-->"] {
+            assert!(error.contains(part), "{part}\n{error}");
+        }
+    }
+}
+
+/// Each pattern and each sparse tensor is within the limit.
+#[test]
+fn a_limit_is_that_of_a_whole_model() {
+    let regex =
+        |name: &str| format!("{name} = RegexFullMatch <pattern = \"(a|b)*a(a|b){{8}}\"> (x)");
+    let patterns =
+        format!("(string[2] x) => (y) {{ {}\n{}\n y = And (p, q) }}", regex("p"), regex("q"));
+    let sparse = "(float[64] x) => (y) <
+        sparse_tensor(float[64]) s = {1.5} at {3}, sparse_tensor(float[64]) t = {2.5} at {4}> {
+        a = Add (x, s)
+        y = Add (a, t)
+    }";
+    assert!(compile(sparse, &["sparse-bytes=512"]).is_ok());
+    assert!(compile(sparse, &["sparse-bytes=511"]).is_err());
+    let fits = |bytes: usize| compile(&patterns, &[&format!("pattern-bytes={bytes}")]).is_ok();
+    let enough = (10..24).map(|bits| 1 << bits).find(|&bytes| fits(bytes));
+    assert!(enough.is_some_and(|bytes| !fits(bytes / 2)));
+}
+
+#[test]
+fn a_size_makes_no_list_as_long_as_it_says() {
+    let split = "(float[4000000000000, 1] x) => (y) {
+        s = SplitToSequence <axis = 0, keepdims = KEEP> (x PART)
+        at = Constant <value_int = 7> ()
+        y = SequenceAt (s, at)
+    }";
+    for (keep, part) in [("1", ""), ("0", ""), ("1", ", part")] {
+        let given = if part.is_empty() { "" } else { "<int64 part = {3}>" };
+        let graph = split.replace("KEEP", keep).replace("PART", part);
+        let graph = graph.replace("=> (y)", &format!("=> (y) {given}"));
+        assert!(calls(&graph, &[]) > 0, "{graph}");
+    }
+    let grouped = "(float[1, 4000000000000, 1] x) => (y) <int64[3] s = {0, 2, -1},
+        float[2] ones = {1, 1}, float[2] zeros = {0, 0}> {
+        shape = Shape (x)
+        a = Reshape (x, s)
+        b = InstanceNormalization (a, ones, zeros)
+        y = Reshape (b, shape)
+    }";
+    assert!(calls(grouped, &[]) > calls(&grouped.replace("4000000000000", "4000"), &[]));
+}
+
+#[test]
 fn work_beyond_a_limit_is_left_to_the_run() {
     let tile = "(float[800] x) => (y) <float[2] w = {1, 2}, int64[1] n = {400}> {
         a = Tile (w, n)
@@ -61,11 +159,17 @@ fn work_beyond_a_limit_is_left_to_the_run() {
     let resize = "(float[2] x) => (y) <int64[1] s = {5}> {
         y = Resize <mode = \"nearest\"> (x, \"\", \"\", s)
     }";
+    let transform = "(float[1, 60, 2] x) => (y) { y = DFT (x) }";
+    let frames = "(float[1, 90, 1] x) => (y) <int64 step = {8}, float[6] w = {1, 2, 3, 3, 2, 1}> {
+        y = STFT (x, step, w)
+    }";
     for (graph, limit) in [
         (tile, "folded-bytes=0"),
         (tile, "folded-growth=0"),
         (sum, "loop-work=0"),
         (resize, "table-elements=0"),
+        (transform, "table-elements=0"),
+        (frames, "table-elements=0"),
     ] {
         assert!(calls(graph, &[limit]) > calls(graph, &[]), "{limit}: {graph}");
     }

@@ -58,7 +58,7 @@ impl GraphBuilder<'_> {
             }
             AttributeType::SparseTensor => {
                 let proto = proto.sparse_tensor.as_deref().ok_or_else(missing)?;
-                Attribute::Tensor(sparse(proto, &self.files)?)
+                Attribute::Tensor(sparse(proto, &self.files, &self.graph.budget)?)
             }
             AttributeType::TypeProto => {
                 Attribute::Type(ty(proto.tp.as_deref().ok_or_else(missing)?)?)
@@ -74,7 +74,8 @@ impl GraphBuilder<'_> {
             }
             AttributeType::Graphs => Attribute::Graphs(proto.graphs.iter().map(graph).collect()),
             AttributeType::SparseTensors => {
-                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, &self.files));
+                let (files, budget) = (&self.files, &self.graph.budget);
+                let tensors = proto.sparse_tensors.iter().map(|proto| sparse(proto, files, budget));
                 Attribute::Tensors(tensors.collect::<Result<_>>()?)
             }
             AttributeType::TypeProtos => {

@@ -145,7 +145,7 @@ impl GraphBuilder<'_> {
                 self.define_unknown(name, scope);
                 continue;
             }
-            let read = sparse(initializer, &self.files);
+            let read = sparse(initializer, &self.files, &self.graph.budget);
             let read = read.map_err(|f| f.within(format!("sparse initializer {}", quoted(name))));
             self.initializer(name, read, scope);
         }

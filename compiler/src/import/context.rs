@@ -14,7 +14,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     domain::{canonical, shown},
     ir::{Domain, Fitting, Graph, Info, RegionId, ValueId},
-    limits::Limit,
+    limits::{Budget, Limit},
     ops::{self, Entry},
     tensor::Tensor,
 };
@@ -177,7 +177,7 @@ impl<'p> GraphBuilder<'p> {
         settings: &'p Settings,
         checked: &'p Checked,
     ) -> GraphBuilder<'p> {
-        graph.limits = Rc::new(settings.limits.clone());
+        graph.budget = Rc::new(Budget::new(settings.limits.clone()));
         GraphBuilder {
             settings,
             checked,

@@ -6,6 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
+    limits::{Budget, Limit},
     tensor::{Data, Tensor},
     ty::{TensorType, count},
 };
@@ -16,9 +17,6 @@ use onnxc_proto::{
     tensor_shape_proto::{Dimension, dimension::Value::DimValue},
     type_proto,
 };
-
-/// The most bytes of the dense form of a sparse tensor.
-const LARGEST_SPARSE: usize = 1 << 28;
 
 /// Reads a tensor that the checker has seen. `files` reads its external data.
 pub fn tensor(proto: &TensorProto, files: &external::Files) -> Result<Tensor> {
@@ -64,7 +62,11 @@ pub fn as_input(proto: &TensorProto) -> ValueInfoProto {
 }
 
 /// Reads a sparse tensor, and returns its dense form.
-pub fn sparse(proto: &SparseTensorProto, files: &external::Files) -> Result<Tensor> {
+pub fn sparse(
+    proto: &SparseTensorProto,
+    files: &external::Files,
+    budget: &Budget,
+) -> Result<Tensor> {
     let missing = |field| Diagnostic::new(Code::MissingField, format!("`{field}` is missing"));
     let values = tensor(proto.values.as_ref().ok_or_else(|| missing("values"))?, files)?;
     let shape = shape(&proto.dims)?;
@@ -81,11 +83,9 @@ pub fn sparse(proto: &SparseTensorProto, files: &external::Files) -> Result<Tens
         return Err(bad("there are not as many indices as values"));
     }
     let size = values.dtype.bytes();
-    if len * size > LARGEST_SPARSE {
-        let message = format!("a sparse tensor of shape {shape:?} is not stored densely");
-        return Err(Diagnostic::new(Code::TooLarge, message));
-    }
-    let mut data = vec![0; len * size];
+    let bytes = len.saturating_mul(size);
+    budget.spend(Limit::SparseBytes, bytes, "sparse tensors in dense form")?;
+    let mut data = vec![0; bytes];
     for (i, place) in places.chunks_exact(axes.max(1)).enumerate() {
         let mut at = 0;
         let sizes: &[usize] = if axes == 1 && indices.shape.len() < 2 { &[len] } else { &shape };

@@ -10,6 +10,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::DType,
+    limits::Limit,
     tensor::Tensor,
     ty::{TensorType, Type, axis_from_front},
 };
@@ -346,6 +347,15 @@ impl<'t> Gradient<'t> {
     /// Returns the tape.
     pub fn tape(&self) -> &'t Tape {
         self.tape
+    }
+
+    /// Takes `count` of a limit for `what`, the plural of what is made.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if less is left.
+    pub fn spend(&self, limit: Limit, count: usize, what: &str) -> Result {
+        self.tape.graph.borrow().budget.spend(limit, count, what)
     }
 
     /// Returns the node.

@@ -5,7 +5,7 @@ use crate::{
     arena::{Arena, Id, ids},
     diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Known, Symbol},
-    limits::Limits,
+    limits::Budget,
     plan::{Check, Condition, Info},
     tensor::Tensor,
     ty::{TensorType, Type, any_size},
@@ -51,8 +51,8 @@ pub struct Graph {
     pub info: Rc<Info>,
     /// The interface of the model.
     pub interface: Rc<Interface>,
-    /// The limits of the compilation.
-    pub limits: Rc<Limits>,
+    /// The limits of the compilation, and what the import and the passes have taken of them.
+    pub budget: Rc<Budget>,
 }
 
 /// A value, which is computed once.
@@ -146,7 +146,7 @@ impl Graph {
             symbols: BTreeMap::new(),
             info,
             interface: Rc::default(),
-            limits: Rc::default(),
+            budget: Rc::default(),
         }
     }
 
@@ -276,8 +276,8 @@ impl Graph {
 
     /// Returns an empty graph with copies of some values, in which a node can be tried.
     pub fn alone(&self, inputs: &[Option<ValueId>]) -> (Graph, Vec<Option<ValueId>>) {
-        let (symbols, limits) = (self.symbols.clone(), self.limits.clone());
-        let mut alone = Graph { symbols, limits, ..Graph::new(self.info.clone()) };
+        let (symbols, budget) = (self.symbols.clone(), self.budget.clone());
+        let mut alone = Graph { symbols, budget, ..Graph::new(self.info.clone()) };
         let copy = |id: &Option<ValueId>| {
             let value = Value { producer: None, ..self[(*id)?].clone() };
             Some(alone.values.push(value))

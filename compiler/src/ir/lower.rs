@@ -29,6 +29,7 @@ pub(super) trait Lowering {
     fn scratch(&mut self, name: &str, dtype: DType, len: Dim) -> Operand;
     fn region(&mut self, region: RegionId) -> Result<Block>;
     fn upper(&self, dim: &Dim) -> Option<i64>;
+    fn take(&self, limit: Limit, count: usize) -> bool;
     fn computed(&mut self, name: &str, size: Rc<dyn ComputedSize>) -> Dim;
     fn optimize(&self) -> Optimize;
     fn precision(&self) -> Precision;
@@ -56,9 +57,9 @@ impl<'a> Lower<'a> {
         self.node
     }
 
-    /// Returns a limit of the compilation.
-    pub fn limit(&self, limit: Limit) -> usize {
-        self.graph.limits.get(limit)
+    /// Takes `count` of a limit for the plan; `false` if less is left.
+    pub fn take(&self, limit: Limit, count: usize) -> bool {
+        self.state.take(limit, count)
     }
 
     /// Returns the tensor type of input `i`.

@@ -10,6 +10,7 @@ use crate::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics, Result, quoted},
     dim::{Dim, Symbol},
     dtype::DType,
+    limits::{Budget, Limit},
     plan::{
         Block, Buffer, BufferId, Call, ComputedSize, FreeSizes, Kernel, Kind, NoParams, Operand,
         Optimize, Place, Plan, Port, Precision, Step, Weight, WeightTable, Written, kernel,
@@ -56,6 +57,7 @@ fn planned(
         start: BTreeSet::new(),
         plan: Plan::default(),
         homes: Homes::of(graph),
+        budget: graph.budget.renewed(),
         buffers: Map::default(),
         companions: Map::default(),
         weights: WeightTable::default(),
@@ -122,6 +124,8 @@ pub(super) struct State<'g> {
     start: BTreeSet<Symbol>,
     pub(super) plan: Plan,
     homes: Homes,
+    /// What the plan takes of the limits.
+    budget: Budget,
     pub(super) buffers: Map<ValueId, BufferId>,
     /// The companion buffers of optionals and maps.
     companions: Map<ValueId, Operand>,
@@ -376,6 +380,10 @@ impl Lowering for State<'_> {
         let outputs = &self.graph[region].outputs;
         let results = outputs.iter().map(|&id| self.operand(id)).collect::<Result<_>>()?;
         Ok(Block { steps, results, ..Block::default() })
+    }
+
+    fn take(&self, limit: Limit, count: usize) -> bool {
+        self.budget.take(limit, count)
     }
 
     fn upper(&self, dim: &Dim) -> Option<i64> {

@@ -4,6 +4,7 @@ use super::{Attribute, Graph, Op, RegionId, ValueId};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dtype::DType,
+    limits::Budget,
     tensor::Tensor,
     ty::Type,
 };
@@ -200,6 +201,11 @@ impl<'a> Reader<'a> {
         let value = self.graph.constant(name, tensor);
         self.inputs.resize(self.inputs.len().max(position + 1), None);
         self.inputs[position] = Some(value);
+    }
+
+    /// Returns the limits of the compilation.
+    pub fn budget(&self) -> &Budget {
+        &self.graph.budget
     }
 
     /// Adds a constant for nodes before the one that is read.

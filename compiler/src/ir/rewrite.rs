@@ -223,7 +223,7 @@ impl<'a> Rewrite<'a> {
 
     fn with(old: &'a Graph, uses: Uses<'a>, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
         let mut new = Graph::new(old.info.clone());
-        (new.interface, new.limits) = (old.interface.clone(), old.limits.clone());
+        (new.interface, new.budget) = (old.interface.clone(), old.budget.clone());
         Rewrite {
             old,
             new,

@@ -19,10 +19,10 @@ impl Budget {
     /// The budget of a rewrite of `graph`.
     pub fn of(graph: &Graph) -> Budget {
         let constants = graph.values().filter_map(|(_, value)| value.constant.as_ref());
-        let bytes = constants.fold(graph.limits.get(Limit::FoldedBytes), |sum, tensor| {
+        let bytes = constants.fold(graph.budget.limit(Limit::FoldedBytes), |sum, tensor| {
             sum.saturating_add(tensor.bytes().len().saturating_mul(GROWTH))
         });
-        let work = u64::try_from(graph.limits.get(Limit::LoopWork)).unwrap_or(u64::MAX);
+        let work = u64::try_from(graph.budget.limit(Limit::LoopWork)).unwrap_or(u64::MAX);
         Budget { bytes: Cell::new(bytes), work: Cell::new(work) }
     }
 

@@ -90,7 +90,7 @@ fn fold_or(
         .collect();
     let all = node.inputs.iter().zip(&inputs).all(|(id, tensor)| id.is_some() == tensor.is_some());
     let mut alone = Graph::new(Rc::default());
-    alone.limits = g.limits.clone();
+    alone.budget = g.budget.clone();
     let ids = node.inputs.iter().zip(inputs.clone()).map(|(&id, tensor)| {
         let value = &g[id?];
         Some(match tensor {
@@ -165,7 +165,7 @@ fn evaluate_within_budget(
         usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
-    let most = before.saturating_add(site.graph.limits.get(Limit::FoldedGrowth));
+    let most = before.saturating_add(site.graph.budget.limit(Limit::FoldedGrowth));
     let fits = after <= most && budget.take(after);
     fits.then(|| evaluate(alone, outputs)).flatten()
 }

@@ -218,7 +218,7 @@ pub fn constants(site: &mut Site<'_>, node: &Node, budget: &Budget) -> Option<Ou
     let plan = ir::plan(&alone, Optimize::Size, Precision::Full, FreeSizes::Heap).ok()?;
     let found = budget.run(&plan)?;
     let made: usize = found.iter().map(bytes_of).sum::<Option<usize>>()?;
-    let most = given.saturating_add(graph.limits.get(Limit::FoldedGrowth));
+    let most = given.saturating_add(graph.budget.limit(Limit::FoldedGrowth));
     if made > most || !budget.take(made) {
         return None;
     }

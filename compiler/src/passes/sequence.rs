@@ -142,7 +142,7 @@ fn construct_parts(site: &mut Site<'_>, node: &Node, split: &SplitToSequence) ->
     let rank = i64::try_from(ty.rank()).ok().filter(|&rank| rank > 0)?;
     let axis = usize::try_from(split.axis.checked_rem_euclid(rank)?).ok()?;
     let sizes = split_sizes(site.graph, node, ty.shape[axis].known()?)?;
-    if sizes.is_empty() || sizes.len() > MAX_LENGTH {
+    if sizes.is_empty() {
         return None;
     }
     let (g, region) = (&mut *site.graph, site.region);
@@ -157,17 +157,22 @@ fn construct_parts(site: &mut Site<'_>, node: &Node, split: &SplitToSequence) ->
     site.replace(node, Rc::new(SequenceConstruct), parts)
 }
 
-/// Returns the sizes of the parts of an axis of `len` elements, if they are known.
+/// Returns the sizes of the parts of an axis of `len` elements, if they are known and at most
+/// [`MAX_LENGTH`].
 fn split_sizes(g: &Graph, node: &Node, len: i64) -> Option<Vec<i64>> {
-    let Some(id) = node.input(1) else {
-        return usize::try_from(len).ok().map(|len| vec![1; len]);
+    let part = match node.input(1) {
+        None => 1,
+        Some(id) => {
+            let sizes = g[id].ints()?;
+            if g[id].ty.as_tensor()?.rank() > 0 {
+                return Some(sizes).filter(|sizes| sizes.len() <= MAX_LENGTH);
+            }
+            sizes.first().copied().filter(|&part| part > 0)?
+        }
     };
-    let sizes = g[id].ints()?;
-    if g[id].ty.as_tensor()?.rank() > 0 {
-        return Some(sizes);
-    }
-    let part = sizes.first().copied().filter(|&part| part > 0)?;
-    Some((0..len).step_by(usize::try_from(part).ok()?).map(|start| part.min(len - start)).collect())
+    let starts = (0..len).step_by(usize::try_from(part).ok()?).take(MAX_LENGTH + 1);
+    let sizes: Vec<i64> = starts.map(|start| part.min(len - start)).collect();
+    Some(sizes).filter(|sizes| sizes.len() <= MAX_LENGTH)
 }
 
 fn split_into(

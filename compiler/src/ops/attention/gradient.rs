@@ -4,6 +4,7 @@ use super::{Attention, linear::LinearAttention, rotary::RotaryEmbedding};
 use crate::{
     diag::Result,
     ir::{Expr, Gradient},
+    limits::Limit,
     ops::{control::scan::Scan, expand::Expand},
     ty::Type,
 };
@@ -71,6 +72,8 @@ impl Attention {
             return Err(g.unsupported("for a number of heads known only at run time"));
         };
         let group = if kv_heads == 0 { 1 } else { q_heads / kv_heads };
+        let copies = usize::try_from(group).unwrap_or(usize::MAX);
+        g.spend(Limit::ListElements, copies, "copies of a head")?;
         let depth = q.dims()[3].known();
         let Some(depth) = depth.filter(|&depth| depth > 0) else {
             return Err(g.unsupported("for keys of a size known only at run time"));

@@ -16,6 +16,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS, I64_ONLY, INDICES},
     ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
+    limits::Limit,
     plan::{
         Arg, Kernel, Optimize,
         geometry::{Ends, Lines, Transform},
@@ -45,9 +46,6 @@ pub struct Dft {
     /// numbers then.
     pub onesided: bool,
 }
-
-/// The longest transform whose table is computed at compile time.
-const LONGEST: usize = 1 << 22;
 
 /// The kernels of a kind of transform.
 struct TransformKernels {
@@ -286,7 +284,7 @@ impl TransformKernels {
         let (dtype, x, y) = (cx.ty(0)?.dtype, cx.input(0)?.into(), cx.output(0)?.into());
         let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         let (table, work) = match geometry.n.known().map(usize::try_from) {
-            Some(Ok(n)) if n <= LONGEST => {
+            Some(Ok(n)) if self.takes_table(cx, n) => {
                 geometry.lanes = match cx.optimize() {
                     Optimize::Speed => lanes(n, &(&geometry.from.batch * &geometry.from.lines)),
                     Optimize::Size => 1,
@@ -308,6 +306,12 @@ impl TransformKernels {
             inputs.insert(1, window);
         }
         cx.call_on(&self.kernel, dtype, inputs, vec![y, work.into()], geometry)
+    }
+
+    /// Returns whether the plan may store the table of a transform of length `n`.
+    fn takes_table(&self, cx: &Lower<'_>, n: usize) -> bool {
+        let can_be = n.checked_mul(rt::MOST_TABLE.max(rt::MOST_WORK)).is_some();
+        can_be && cx.take(Limit::TableElements, rt::table_len(n, self.halved))
     }
 
     /// The table of a transform of length `n`.

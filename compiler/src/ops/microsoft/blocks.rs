@@ -13,6 +13,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, there_are},
     dtype::DType,
     ir::{Reader, ValueId},
+    limits::Limit,
     tensor::Tensor,
 };
 use onnxc_runtime::kernels::epilogue::Activation;
@@ -69,7 +70,7 @@ fn matmul_nbits(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     if node.has(3) {
         inputs.push(node.input(3)?);
     } else if groups.is_some() {
-        inputs.push(default_zero_points(node, &blocks));
+        inputs.push(default_zero_points(node, &blocks)?);
     }
     inputs.extend(groups);
     let y = multiply(node, &inputs, blocks, true)?;
@@ -90,11 +91,13 @@ fn read_arithmetic(node: &mut Reader<'_>, bits: usize, block: usize) -> Result<A
 }
 
 /// Adds the zero points of weights that have none: half of the range of the codes.
-fn default_zero_points(node: &mut Reader<'_>, blocks: &Blocks) -> ValueId {
+fn default_zero_points(node: &mut Reader<'_>, blocks: &Blocks) -> Result<ValueId> {
     let bits = blocks.codes.bits();
     let codes = (0..8 / bits).fold(0, |byte, i| byte | 1u8 << ((i + 1) * bits - 1));
     let len = blocks.zero_bytes();
-    node.constant("zero_points", Tensor::from_raw(DType::U8, vec![len], vec![codes; len].into()))
+    node.budget().spend(Limit::ListElements, len, "default zero points")?;
+    let points = Tensor::from_raw(DType::U8, vec![len], vec![codes; len].into());
+    Ok(node.constant("zero_points", points))
 }
 
 /// Adds the nodes that multiply input 0 by the weights, transposed or not.

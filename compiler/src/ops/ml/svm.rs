@@ -9,6 +9,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, F32_ONLY},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, ValueId},
+    limits::{Budget, Limit},
     ops::{Entry, binary::Pow, matmul::Gemm, ml_nodes, unary::TANH},
     plan::{Kernel, NoParams, kernel},
     tensor::Tensor,
@@ -144,7 +145,7 @@ fn svm_classifier(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     }
     let classes = labels.len();
     let pairs = classes * classes.saturating_sub(1) / 2;
-    let weights = pair_weights(&machine, &vectors, classes)?;
+    let weights = pair_weights(&machine, &vectors, classes, node.budget())?;
     let x = linear::input_matrix(node)?;
     let count = weights.len() / pairs.max(1);
     let similarities = machine.kernel.add(node, x, machine.support(count)?)?;
@@ -192,7 +193,12 @@ fn linear_classifier(
 ///
 /// In the file, `coefficients` is a matrix of `classes - 1` rows and a column per support vector:
 /// the weights of a vector in the pairs of its class with each other class.
-fn pair_weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Vec<f32>> {
+fn pair_weights(
+    machine: &Machine,
+    vectors: &[i64],
+    classes: usize,
+    budget: &Budget,
+) -> Result<Vec<f32>> {
     let counts: Option<Vec<usize>> = vectors.iter().map(|&n| usize::try_from(n).ok()).collect();
     let counts = counts.filter(|counts| counts.len() == classes && classes > 1);
     let counts = counts.ok_or_else(|| {
@@ -200,12 +206,17 @@ fn pair_weights(machine: &Machine, vectors: &[i64], classes: usize) -> Result<Ve
             "`vectors_per_class` must have a count for each of {classes} classes"
         ))
     })?;
-    let total: usize = counts.iter().sum();
+    let total = counts.iter().fold(0, |total: usize, &count| total.saturating_add(count));
     let pairs = classes * (classes - 1) / 2;
-    if machine.coefficients.len() < total * (classes - 1) || machine.rho.len() < pairs {
+    if machine.coefficients.len() < total.saturating_mul(classes - 1) || machine.rho.len() < pairs {
         let message = format!("`coefficients` and `rho` are too few for {classes} classes");
         return Err(bad_attribute(message));
     }
+    budget.spend(
+        Limit::ListElements,
+        pairs.saturating_mul(total),
+        "weights of pairs of classes",
+    )?;
     let starts: Vec<usize> = (0..classes).map(|class| counts[..class].iter().sum()).collect();
     let range = |class: usize| starts[class]..starts[class] + counts[class];
     let mut weights = Vec::new();

@@ -4,6 +4,7 @@ use crate::{
     diag::{Code, Result},
     dtype::FLOATS,
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
+    limits::Limit,
     ops::{binary, reduce, unary},
     plan::{
         Kernel,
@@ -145,10 +146,11 @@ impl Op for Lrn {
             return Err(g.unsupported("for a free number of channels"));
         };
         let (below, above) = ((self.size - 1) / 2, self.size / 2);
+        let side = usize::try_from(channels).unwrap_or(0);
+        g.spend(Limit::ListElements, side.saturating_mul(side), "masks of windows of channels")?;
         let in_window = |at: i64| (-below..=above).contains(&(at % channels - at / channels));
         let mask: Vec<f64> =
             (0..channels * channels).map(|at| f64::from(u8::from(in_window(at)))).collect();
-        let side = usize::try_from(channels).unwrap_or(0);
         let window = g.tape().constant(Tensor::from_numbers(x.dtype(), vec![side, side], &mask)?);
         let flatten = |value| Expr::reshape_to(value, &[0, 0, -1]);
         let [alpha, beta, bias] = [self.alpha, self.beta, self.bias].map(f64::from);

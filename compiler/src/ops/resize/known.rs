@@ -94,13 +94,12 @@ impl Known {
         lines: &[Line],
         len: &Dim,
     ) -> bool {
-        let most = i64::try_from(cx.limit(Limit::TableElements)).unwrap_or(i64::MAX);
         let sized = |line: &Line| {
             number(&line.from).and(number(&line.to)).is_some() && line.scale.is_some()
         };
         lines.iter().all(sized)
-            && len.known().is_some_and(|len| len <= most)
             && (self.roi.is_some() || op.coordinates != Coordinates::TfCropAndResize)
+            && number(len).is_some_and(|len| cx.take(Limit::TableElements, len))
     }
 }
 

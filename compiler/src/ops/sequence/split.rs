@@ -104,12 +104,12 @@ static UNSTACK: Kernel<(Vec<Dim>, usize)> = kernel!(ANY_IR4 T, sequence::unstack
     |f, a, p| f(a.input(0), a.output_sequence(0), p.0, p.1));
 
 impl SplitToSequence {
-    /// Returns the sizes of the parts of an axis of `len` elements, and their number, if they are
-    /// known.
-    fn parts(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<(Option<Vec<Dim>>, Option<Dim>)> {
+    /// Returns the size that all parts of an axis of `len` elements have, and their number, if they
+    /// are known.
+    fn parts(&self, cx: &mut Infer<'_>, len: &Dim) -> Inferred<[Option<Dim>; 2]> {
         if !cx.has(1) {
-            let all = len.known().and_then(|len| usize::try_from(len).ok());
-            return Ok((all.map(|len| vec![1.into(); len]), Some(len.clone())));
+            let one = len.known().filter(|&len| len > 0).map(|_| 1.into());
+            return Ok([one, Some(len.clone())]);
         }
         let known = cx.known(1);
         if cx.ty(1)?.rank() > 0 {
@@ -117,16 +117,22 @@ impl SplitToSequence {
             for part in known.into_iter().flatten() {
                 cx.require_at_least(part, &0.into(), "the size of a part must not be negative")?;
             }
-            return Ok((known.map(<[Dim]>::to_vec), Some(count)));
+            let Some(parts) = known else { return Ok([None, Some(count)]) };
+            let sum = parts.iter().cloned().sum();
+            cx.require_equal(len, &sum, "the axis and the sum of its parts")?;
+            let same = parts.first().filter(|first| parts.iter().all(|part| part == *first));
+            return Ok([same.cloned(), Some(count)]);
         }
-        let Some([part]) = known else { return Ok((None, None)) };
+        let Some([part]) = known else { return Ok([None, None]) };
         cx.require_at_least(part, &1.into(), "the size of a part must be positive")?;
         let count = len.ceil_div(part);
-        let (Some(len), Some(part)) = (len.known(), part.known()) else {
-            return Ok((None, Some(count)));
+        let same = match (len.known(), part.known()) {
+            (Some(len), Some(part)) if len > 0 && (len % part == 0 || len < part) => {
+                Some(part.min(len).into())
+            }
+            _ => None,
         };
-        let sizes = (0..(len + part - 1) / part).map(|i| part.min(len - i * part).into());
-        Ok((Some(sizes.collect()), Some(count)))
+        Ok([same, Some(count)])
     }
 }
 
@@ -144,19 +150,11 @@ impl Op for SplitToSequence {
         let TensorType { dtype, mut shape } = cx.of(0, ANY_IR4)?.clone();
         let axis = cx.axis("axis", self.axis, shape.len())?;
         let len = shape[axis].clone();
-        let (parts, count) = self.parts(cx, &len)?;
-        if let Some(parts) = &parts
-            && cx.has(1)
-        {
-            let sum = parts.iter().cloned().sum();
-            cx.require_equal(&len, &sum, "the axis and the sum of its parts")?;
-        }
+        let [same, count] = self.parts(cx, &len)?;
         if let Some(count) = count {
             cx.set_known(0, vec![count]);
         }
-        let first = parts.as_ref().and_then(|parts| parts.first());
-        let same = first.filter(|first| parts.iter().flatten().all(|part| part == *first));
-        shape[axis] = same.cloned().unwrap_or_else(any_size);
+        shape[axis] = same.unwrap_or_else(any_size);
         if !self.keepdims {
             shape.remove(axis);
         } else if !cx.has(1) {

@@ -2,7 +2,10 @@
 //! reached.
 
 use super::re2;
-use crate::diag::{Code, Diagnostic, Result, quoted};
+use crate::{
+    diag::{Code, Diagnostic, Result, quoted},
+    limits::{Budget, Limit},
+};
 use regex_automata::{
     Anchored, MatchKind,
     dfa::{Automaton as _, StartKind, dense},
@@ -11,11 +14,14 @@ use regex_automata::{
 };
 use std::collections::HashMap;
 
-/// The size limit of a DFA before minimization, in bytes.
+/// The size limit of one DFA before minimization, in bytes.
 const MAX_BYTES: usize = 8 << 20;
 
 /// DFAs that are larger are not minimized, because that takes long. In bytes.
 const MANY_BYTES: usize = 1 << 20;
+
+/// What patterns are compiled to, in messages.
+pub(super) const AUTOMATA: &str = "automata of patterns";
 
 /// A DFA that finds all matches at one place. State 0 has no matches.
 pub(super) struct Automaton {
@@ -45,6 +51,7 @@ impl Automaton {
         attribute: &str,
         pattern: &str,
         [before, after]: [&str; 2],
+        budget: &Budget,
     ) -> Result<Automaton> {
         let bad = |why: &dyn std::fmt::Display| {
             let pattern = quoted(pattern);
@@ -56,22 +63,29 @@ impl Automaton {
         // The pattern is parsed alone first, so that no parenthesis in it can close the group
         // around it below.
         syntax::parse_with(&text, &config).map_err(|why| bad(&why))?;
+        let left = budget.left(Limit::PatternBytes);
+        let most = Some(left.min(MAX_BYTES));
+        let large = || match left < MAX_BYTES {
+            true => budget.exceeded(Limit::PatternBytes, AUTOMATA),
+            false => too_large(pattern),
+        };
         let build = |minimize: bool| {
             dense::Builder::new()
                 .syntax(config)
-                .thompson(thompson::Config::new().nfa_size_limit(Some(MAX_BYTES)))
+                .thompson(thompson::Config::new().nfa_size_limit(most))
                 .configure(
                     dense::Config::new()
                         .start_kind(StartKind::Anchored)
                         .match_kind(MatchKind::All)
                         .minimize(minimize)
-                        .dfa_size_limit(Some(MAX_BYTES))
-                        .determinize_size_limit(Some(MAX_BYTES)),
+                        .dfa_size_limit(most)
+                        .determinize_size_limit(most),
                 )
                 .build(&format!("{before}(?:{text}){after}"))
-                .map_err(|_| too_large(pattern))
+                .map_err(|_| large())
         };
         let dfa = build(false)?;
+        budget.spend(Limit::PatternBytes, dfa.memory_usage(), AUTOMATA)?;
         let dfa = if dfa.memory_usage() > MANY_BYTES { dfa } else { build(true)? };
         let classes: Vec<u8> = (0..=u8::MAX).map(|byte| dfa.byte_classes().get(byte)).collect();
         let last = classes.iter().copied().max().unwrap_or(0);

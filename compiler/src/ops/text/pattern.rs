@@ -6,6 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::{DType, STRING_ONLY},
     ir::{Attributes, Infer, Inferred, Lower, Op, Reader},
+    limits::Budget,
     ops::{Entry, entry},
     plan::{Kernel, kernel},
     tensor::Tensor,
@@ -39,14 +40,14 @@ static REGEX_FULL_MATCH: Kernel<(usize,)> = kernel!(STRING_ONLY T, text::regex_f
 fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let missing = || Diagnostic::new(Code::BadAttribute, "the attribute `pattern` is missing");
     let pattern = node.maybe_string("pattern")?.ok_or_else(missing)?;
-    let table = Table::of(&pattern)?;
+    let table = Table::of(&pattern, node.budget())?;
     Ok(Rc::new(RegexFullMatch { pattern, table }))
 }
 
 impl Table {
     /// Compiles a pattern to an automaton.
-    fn of(pattern: &str) -> Result<Table> {
-        let mut automaton = Automaton::compile("pattern", pattern, [r"\A", r"\z"])?;
+    fn of(pattern: &str, budget: &Budget) -> Result<Table> {
+        let mut automaton = Automaton::compile("pattern", pattern, [r"\A", r"\z"], budget)?;
         automaton.start(None)?;
         let (classes, members) = (automaton.classes.clone(), automaton.members.clone());
         let width = members.len() + 1;
@@ -91,9 +92,13 @@ impl Op for RegexFullMatch {
 mod tests {
     use super::*;
 
+    fn table(pattern: &str) -> Result<Table> {
+        Table::of(pattern, &Budget::default())
+    }
+
     /// Returns whether each text matches.
     fn matches(pattern: &str, texts: &[&str]) -> Vec<bool> {
-        let table = Table::of(pattern).expect(pattern);
+        let table = table(pattern).expect(pattern);
         let x: Vec<String> = texts.iter().map(ToString::to_string).collect();
         let mut y = vec![false; x.len()];
         onnxc_runtime::kernels::text::regex_full_match(
@@ -156,7 +161,7 @@ mod tests {
             "a**", "(", "[", "a)", "a)(b", r"\1", r"\q", "(?x)a", "(?=a)", "a{1001}", "*",
             r"[b-\d]",
         ] {
-            let diagnostic = Table::of(pattern).err().map(|diagnostic| diagnostic.code);
+            let diagnostic = table(pattern).err().map(|diagnostic| diagnostic.code);
             assert_eq!(diagnostic, Some(Code::BadAttribute), "{pattern}");
         }
     }
@@ -164,7 +169,7 @@ mod tests {
     #[test]
     fn automata_are_minimal() {
         let states = |pattern| {
-            let table = Table::of(pattern).expect("the pattern is valid");
+            let table = table(pattern).expect("the pattern is valid");
             table.next.len() / table.width
         };
         assert_eq!(states("ab|cb|db"), 4);
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_pattern_with_too_many_states_is_an_error() {
-        let diagnostic = Table::of("(a|b)*a(a|b){30}").err().map(|diagnostic| diagnostic.code);
+        let diagnostic = table("(a|b)*a(a|b){30}").err().map(|diagnostic| diagnostic.code);
         assert_eq!(diagnostic, Some(Code::Unsupported));
     }
 }

@@ -1,12 +1,13 @@
 //! `Tokenizer` of ONNX Runtime: splits strings into tokens. The patterns are compiled to automata
 //! at compile time.
 
-use super::automaton::{Automaton, Step, too_large};
+use super::automaton::{AUTOMATA, Automaton, Step, too_large};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DType, STRING_ONLY},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
+    limits::{Budget, Limit},
     ops::{Entry, microsoft},
     plan::{Kernel, geometry::Tokens, kernel},
     tensor::Tensor,
@@ -93,7 +94,7 @@ impl Tokenizer {
             Diagnostic::new(Code::MissingAttribute, message)
         })?;
         let mark = node.required_int("mark")? != 0;
-        let table = rule.compile()?;
+        let table = rule.compile(node.budget())?;
         Ok(Tokenizer { rule, least: size, mark, pad, table })
     }
 }
@@ -107,24 +108,27 @@ impl Rule {
         }
     }
 
-    fn compile(&self) -> Result<Table> {
+    fn compile(&self, budget: &Budget) -> Result<Table> {
         match self {
-            _ if self.is_of_characters() => Table::of("tokenexp", &["(?s).".to_owned()]),
-            Rule::Separators(patterns) => Table::of("separators", patterns),
-            Rule::Token(pattern) => Table::of("tokenexp", std::slice::from_ref(pattern)),
+            _ if self.is_of_characters() => Table::of("tokenexp", &["(?s).".to_owned()], budget),
+            Rule::Separators(patterns) => Table::of("separators", patterns, budget),
+            Rule::Token(pattern) => Table::of("tokenexp", std::slice::from_ref(pattern), budget),
         }
     }
 }
 
 impl Table {
-    fn of(attribute: &str, patterns: &[String]) -> Result<Table> {
-        let compile = |pattern: &String| Automaton::compile(attribute, pattern, ["", ""]);
+    fn of(attribute: &str, patterns: &[String], budget: &Budget) -> Result<Table> {
+        let compile = |pattern: &String| Automaton::compile(attribute, pattern, ["", ""], budget);
         let mut automata = patterns.iter().map(compile).collect::<Result<Vec<_>>>()?;
         let classes = automata.iter().flat_map(|automaton| automaton.classes.clone()).collect();
         let most = automata.iter().map(|automaton| automaton.members.len()).max().unwrap_or(0);
         let mut table = Table { classes, rows: Vec::new(), firsts: Vec::new(), columns: most + 1 };
         for (automaton, pattern) in automata.iter_mut().zip(patterns) {
             let rows = read_rows(automaton)?;
+            // Rows with fewer classes than the longest ones are padded.
+            let bytes = rows.len() * table.columns * size_of::<u16>();
+            budget.spend(Limit::PatternBytes, bytes, AUTOMATA)?;
             table.push(&rows).ok_or_else(|| too_large(pattern))?;
         }
         Ok(table)
@@ -227,7 +231,7 @@ mod tests {
     }
 
     fn tokenizer(rule: Rule) -> Result<Tokenizer> {
-        let table = rule.compile()?;
+        let table = rule.compile(&Budget::default())?;
         Ok(Tokenizer { rule, least: 1, mark: false, pad: String::new(), table })
     }
 

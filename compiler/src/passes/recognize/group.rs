@@ -6,6 +6,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Node, Site, ValueId},
+    limits::Limit,
     ops::{
         binary::{ADD, Binary, MUL},
         norm::batch::{GroupNormalization, InstanceNormalization},
@@ -99,6 +100,9 @@ fn per_channel(constant: &Tensor, rank: usize, channels: i64) -> Option<Tensor> 
 fn fill(site: &mut Site<'_>, like: ValueId, count: i64, number: f64) -> Option<ValueId> {
     let dtype = unrounded(site.graph, like)?.dtype;
     let count = usize::try_from(count).ok()?;
+    if !site.graph.budget.take(Limit::ListElements, count) {
+        return None;
+    }
     let numbers = Tensor::from_numbers(dtype, vec![count], &vec![number; count]).ok()?;
     Some(site.graph.constant("channels", numbers))
 }

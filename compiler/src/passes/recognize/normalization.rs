@@ -10,6 +10,7 @@ use super::{
 use crate::{
     dtype::DType,
     ir::{Node, Op, Site, ValueId},
+    limits::Limit,
     ops::{
         binary::{ADD, Binary, MUL, Pow, SUB},
         norm::{
@@ -160,7 +161,11 @@ fn fits(site: &Site<'_>, value: ValueId, ty: &TensorType, axis: usize) -> bool {
 fn ones(site: &mut Site<'_>, ty: &TensorType, axis: usize) -> Option<ValueId> {
     let sizes = ty.shape[axis..].iter().map(|dim| usize::try_from(dim.known()?).ok());
     let shape: Vec<usize> = sizes.collect::<Option<_>>()?;
-    let ones = vec![1.0; shape.iter().product()];
+    let len = shape.iter().try_fold(1_usize, |len, &size| len.checked_mul(size))?;
+    if !site.graph.budget.take(Limit::ListElements, len) {
+        return None;
+    }
+    let ones = vec![1.0; len];
     let ones = Tensor::from_numbers(ty.dtype, shape, &ones).ok()?;
     Some(site.graph.constant("ones", ones))
 }

@@ -8,6 +8,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dtype::DType,
     ir::{Reader, ValueId},
+    limits::{Budget, Limit},
     ops::ml::{
         cast_to,
         classifier::{self, Labels, PostTransform},
@@ -80,7 +81,8 @@ pub fn regressor(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let (mut ensemble, indices) = read_nodes(node, dtype, aggregate)?;
     let weights = read_weights(node, "target")?;
     let n_targets = node.maybe_int("n_targets")?;
-    let targets = count_targets(n_targets, weights.iter().map(|weight| weight.target))?;
+    let targets =
+        count_targets(n_targets, weights.iter().map(|weight| weight.target), node.budget())?;
     add_weights(&mut ensemble, &indices, &weights, targets)?;
     let base = match base.len() {
         0 => vec![0.0; targets],
@@ -136,7 +138,7 @@ pub fn ensemble(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
         ensemble.roots.push(root.ok_or_else(missing)?);
     }
     let n_targets = node.maybe_int("n_targets")?;
-    let targets = count_targets(n_targets, leaf_targets.iter().copied())?;
+    let targets = count_targets(n_targets, leaf_targets.iter().copied(), node.budget())?;
     for (i, (&target, &weight)) in leaf_targets.iter().zip(&leaf_weights).enumerate() {
         ensemble.add_weight(count + i, target_index(target, targets, "target")?, weight)?;
     }
@@ -301,7 +303,7 @@ fn add_trees(
     base: &[f64],
     dtype: DType,
 ) -> Result<ValueId> {
-    let tables = ensemble.tables(base.len())?;
+    let tables = ensemble.tables(base.len(), node.budget())?;
     let op = Trees {
         aggregate,
         trees: ensemble.roots.len(),
@@ -319,18 +321,17 @@ fn add_trees(
 }
 
 /// The number of results.
-/// The largest number of results per row: more than any real model has.
-const MOST_TARGETS: usize = 1 << 24;
-
 /// The number of results: `n_targets`, or one more than the largest index.
-fn count_targets(n_targets: Option<i64>, indices: impl Iterator<Item = i64>) -> Result<usize> {
-    let targets = n_targets.or_else(|| Some(indices.max()? + 1)).unwrap_or(1);
+fn count_targets(
+    n_targets: Option<i64>,
+    indices: impl Iterator<Item = i64>,
+    budget: &Budget,
+) -> Result<usize> {
+    let targets = n_targets.or_else(|| Some(indices.max()?.saturating_add(1))).unwrap_or(1);
     let targets = usize::try_from(targets).ok().filter(|&targets| targets > 0);
-    if let Some(targets) = targets.filter(|&targets| targets > MOST_TARGETS) {
-        let message = format!("{targets} results per row are more than {MOST_TARGETS}");
-        return Err(Diagnostic::new(Code::TooLarge, message));
-    }
-    targets.ok_or_else(|| bad_attribute("`n_targets` must be at least 1".into()))
+    let targets = targets.ok_or_else(|| bad_attribute("`n_targets` must be at least 1".into()))?;
+    budget.spend(Limit::ListElements, targets, "results of trees")?;
+    Ok(targets)
 }
 
 fn target_index(target: i64, targets: usize, what: &str) -> Result<usize> {

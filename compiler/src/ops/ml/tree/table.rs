@@ -4,6 +4,7 @@
 use crate::{
     diag::{Code, Diagnostic, Result},
     dtype::DType,
+    limits::{Budget, Limit},
     tensor::Tensor,
 };
 use std::collections::HashMap;
@@ -189,7 +190,7 @@ impl Ensemble {
     }
 
     /// Builds the tables for `targets` results.
-    pub fn tables(&self, targets: usize) -> Result<Tables> {
+    pub fn tables(&self, targets: usize, budget: &Budget) -> Result<Tables> {
         let order = self.order_nodes()?;
         let single = self.single_targets(&order, targets);
         let mut weights = Weights::new(targets, self.aggregate);
@@ -203,7 +204,11 @@ impl Ensemble {
                 }
                 Node::Leaf(leaf) => {
                     values.push(leaf.first().map_or(0.0, |(_, weight)| *weight));
-                    let row = if single.is_some() { row_index } else { weights.intern_row(leaf) };
+                    let row = if single.is_some() {
+                        row_index
+                    } else {
+                        weights.intern_row(leaf, budget)?
+                    };
                     pairs.extend([0, to_u32(row)?]);
                 }
             }
@@ -337,16 +342,19 @@ impl Weights {
     }
 
     /// Adds a row unless there is an equal one, and returns its index.
-    fn intern_row(&mut self, weights: &[(usize, f64)]) -> usize {
+    fn intern_row(&mut self, weights: &[(usize, f64)], budget: &Budget) -> Result<usize> {
         let mut row = vec![self.absent; self.width];
         weights.iter().for_each(|&(target, weight)| row[target] = weight);
         let next = self.rows.len();
         let bits = row.iter().map(|weight| weight.to_bits()).collect();
         let index = *self.rows.entry(bits).or_insert(next);
         if index == next {
+            // What the file does not say. A row that it says as a whole takes nothing.
+            let added = self.width.saturating_sub(weights.len());
+            budget.spend(Limit::ListElements, added, "results of leaves")?;
             self.numbers.extend(row);
         }
-        index
+        Ok(index)
     }
 }
 
