@@ -300,6 +300,10 @@ impl Dim {
         (of(1), of(-1))
     }
 
+    fn number(n: i64) -> Dim {
+        Dim::normal(BTreeMap::from([(Vec::new(), n)]))
+    }
+
     fn normal(mut sum: BTreeMap<Vec<Atom>, i64>) -> Dim {
         sum.retain(|_, n| *n != 0);
         Dim::no_longer(sum)
@@ -322,8 +326,11 @@ impl Dim {
 
     /// Combines the terms of both; `join` combines the coefficients of equal products.
     fn joined(&self, other: &Dim, join: impl Fn(i64, i64) -> Option<i64>) -> Option<Dim> {
-        if self.is_too_long() || other.is_too_long() {
-            return Some(Dim::too_long());
+        match (self.known(), other.known()) {
+            (Some(n), Some(m)) => return join(n, m).map(Dim::from),
+            (_, Some(0)) => return Some(self.clone()),
+            _ if self.is_too_long() || other.is_too_long() => return Some(Dim::too_long()),
+            _ => {}
         }
         let mut sum = self.0.terms.clone();
         for (product, &n) in &other.0.terms {
@@ -335,8 +342,12 @@ impl Dim {
 
     /// Multiplies all terms; `add(sum, n, m)` returns `sum + n · m` for their coefficients.
     fn multiplied(&self, other: &Dim, add: impl Fn(i64, i64, i64) -> Option<i64>) -> Option<Dim> {
-        if self.is_too_long() || other.is_too_long() {
-            return Some(Dim::too_long());
+        match (self.known(), other.known()) {
+            (Some(n), Some(m)) => return add(0, n, m).map(Dim::from),
+            _ if self.is_too_long() || other.is_too_long() => return Some(Dim::too_long()),
+            (_, Some(1)) => return Some(self.clone()),
+            (Some(1), _) => return Some(other.clone()),
+            _ => {}
         }
         let (a, b) = Dim::short_factors(self, other);
         let mut sum: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
@@ -374,9 +385,19 @@ fn common_factor<'t>(mut terms: impl Iterator<Item = (&'t [Atom], i64)>) -> (Vec
     (common, gcd(n, 0))
 }
 
+/// The number of sizes that are made once: from 0 on, those that models have most of.
+const SHARED: i64 = 257;
+
+thread_local! {
+    static NUMBERS: Vec<Dim> = (0..SHARED).map(Dim::number).collect();
+}
+
 impl From<i64> for Dim {
     fn from(n: i64) -> Dim {
-        Dim::normal(BTreeMap::from([(Vec::new(), n)]))
+        match usize::try_from(n) {
+            Ok(i) if n < SHARED => NUMBERS.with(|numbers| numbers[i].clone()),
+            _ => Dim::number(n),
+        }
     }
 }
 

@@ -146,9 +146,16 @@ from! {
     Vec<Type> => |x| Attribute::Types(x);
 }
 
-fn list<T>(f: &mut fmt::Formatter<'_>, items: &[T], text: fn(&T) -> String) -> fmt::Result {
-    let items: Vec<String> = items.iter().map(text).collect();
-    write!(f, "[{}]", items.join(", "))
+fn list<T, D: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    items: &[T],
+    text: impl Fn(&T) -> D,
+) -> fmt::Result {
+    f.write_str("[")?;
+    for (i, item) in items.iter().enumerate() {
+        write!(f, "{}{}", if i == 0 { "" } else { ", " }, text(item))?;
+    }
+    f.write_str("]")
 }
 
 fn string(bytes: &[u8]) -> String {
@@ -165,25 +172,24 @@ impl fmt::Display for Attribute {
             Attribute::Tensor(x) => write!(f, "{x:?}"),
             Attribute::Type(x) => write!(f, "{x}"),
             Attribute::Floats(x) => list(f, x, |x| format!("{x:?}")),
-            Attribute::Ints(x) => list(f, x, i64::to_string),
+            Attribute::Ints(x) => list(f, x, |&x| x),
             Attribute::Strings(x) => list(f, x, |x| string(x)),
             Attribute::Tensors(x) => list(f, x, |x| format!("{x:?}")),
-            Attribute::Types(x) => list(f, x, Type::to_string),
+            Attribute::Types(x) => list(f, x, Type::clone),
             Attribute::Sparse(values, indices, ty) => {
                 write!(f, "sparse {ty} {{{values:?} at {indices:?}}}")
             }
             Attribute::Graph(i) => write!(f, "graph {i}"),
-            Attribute::Graphs(x) => list(f, x, usize::to_string),
+            Attribute::Graphs(x) => list(f, x, |&x| x),
         }
     }
 }
 
 impl fmt::Display for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each = self.0.iter().map(|(name, value)| format!("{name} = {value}"));
-        match each.collect::<Vec<_>>() {
-            none if none.is_empty() => Ok(()),
-            some => write!(f, " <{}>", some.join(", ")),
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name} = {value}", if i == 0 { " <" } else { ", " })?;
         }
+        if self.0.is_empty() { Ok(()) } else { f.write_str(">") }
     }
 }

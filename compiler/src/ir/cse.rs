@@ -2,6 +2,7 @@
 
 use super::{Attributes, Graph, Node, ValueId};
 use crate::tensor::{Data, Tensor};
+use std::fmt::{self, Write as _};
 
 /// Returns a key that nodes share if they compute the same; `None` if they may not, for example
 /// because they are random.
@@ -11,25 +12,47 @@ pub(super) fn key(graph: &Graph, node: &Node) -> Option<String> {
     }
     let mut attributes = Attributes::default();
     node.op.attributes(&mut attributes);
-    let wanted: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
-    let (domain, name) = (node.op.domain(), node.op.name());
-    let inputs: Vec<String> = node.inputs.iter().map(|&id| of_input(graph, id)).collect();
-    Some(format!("{domain}.{name}{attributes}{}{wanted:?}", inputs.join(" ")))
+    let mut key = String::with_capacity(64);
+    write!(key, "{}.{}{attributes}", node.op.domain(), node.op.name()).ok()?;
+    for &input in &node.inputs {
+        key.push(' ');
+        write_input(&mut key, graph, input).ok()?;
+    }
+    key.extend(node.outputs.iter().map(|id| if id.is_some() { 'y' } else { '-' }));
+    Some(key)
 }
 
-/// Returns the key of an input: equal constants have equal keys.
-fn of_input(graph: &Graph, input: Option<ValueId>) -> String {
+/// Writes the key of an input: equal constants have equal keys.
+fn write_input(key: &mut String, graph: &Graph, input: Option<ValueId>) -> fmt::Result {
     let constant = input.and_then(|id| graph[id].constant.as_ref());
-    constant.and_then(of_constant).unwrap_or_else(|| format!("{input:?}"))
+    match (constant.filter(|tensor| is_compared(tensor)), input) {
+        (Some(tensor), _) => write_constant(key, tensor),
+        (None, Some(id)) => write!(key, "{id}"),
+        (None, None) => key.write_char('-'),
+    }
 }
 
 /// Returns the key of a constant; `None` if constants of its kind are not compared.
 pub(crate) fn of_constant(tensor: &Tensor) -> Option<String> {
+    let mut key = String::new();
+    write_constant(&mut key, tensor).ok().filter(|()| is_compared(tensor)).map(|()| key)
+}
+
+fn is_compared(tensor: &Tensor) -> bool {
+    matches!(tensor.data, Data::Bytes(_))
+}
+
+fn write_constant(key: &mut String, tensor: &Tensor) -> fmt::Result {
     /// Constants of more bytes are equal only if they share their memory.
     const SMALL: usize = 256;
-    let Tensor { dtype, shape, data: Data::Bytes(bytes) } = tensor else { return None };
-    Some(match bytes.len() {
-        0..=SMALL => format!("{dtype}{shape:?}{:?}", &**bytes),
-        len => format!("{dtype}{shape:?}{:p}{len}", bytes.as_ptr()),
-    })
+    let Tensor { dtype, shape, data: Data::Bytes(bytes) } = tensor else { return Ok(()) };
+    write!(key, "{dtype}{shape:?}")?;
+    match bytes.len() {
+        0..=SMALL => {
+            let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
+            key.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+            Ok(())
+        }
+        len => write!(key, "{:p}+{len}", bytes.as_ptr()),
+    }
 }
