@@ -1,54 +1,49 @@
 //! Prints tokens as text, with comments and blank lines, which tokens cannot represent.
 
-use proc_macro2::{Group, Spacing, TokenStream, TokenTree};
-
-/// The macros in place of text that has no tokens.
-const MARKS: [&str; 3] = ["comment", "note", "blank"];
+use super::chunks::Chunks;
+use proc_macro2::TokenStream;
 
 /// Returns the source of a file of these tokens. A line `comment!("…");` becomes a comment, a line
 /// `note!("…");` becomes a comment at the end of the line before, and a line `blank!();` becomes
 /// empty.
 pub fn print(tokens: TokenStream) -> String {
-    let file = syn::parse2(tokens).expect("the emitted tokens are a Rust file");
-    let text = prettyplease::unparse(&file);
-    let mut lines: Vec<String> = Vec::new();
+    let (mut chunks, mut lines) = (Chunks::default(), Vec::new());
+    let outline = chunks.cut(tokens);
+    print_lines(&unparse(outline), &mut chunks, &mut lines);
+    lines.join("\n") + "\n"
+}
+
+fn unparse(tokens: TokenStream) -> String {
+    prettyplease::unparse(&syn::parse2(tokens).expect("the emitted tokens are a Rust file"))
+}
+
+/// Adds the lines of a text, with those of chunks in place of their marks.
+fn print_lines(text: &str, chunks: &mut Chunks, lines: &mut Vec<String>) {
     let mut given = text.lines();
     while let Some(line) = given.next() {
         let text = line.trim_start();
         let indent = &line[..line.len() - text.len()];
         if text == "blank!();" {
-            blank(&mut lines);
+            blank(lines);
+        } else if let Some(chunk) = chunks.take(text) {
+            let depth = chunk.depth;
+            let text = prettyplease::unparse(&chunk.into_file());
+            print_lines(inside(&text, depth), chunks, lines);
         } else if let Some(literal) = text.strip_prefix("comment!(") {
-            comment(&argument(literal, &mut given), indent, &mut lines);
+            comment(&argument(literal, &mut given), indent, lines);
         } else if let Some(literal) = text.strip_prefix("note!(") {
-            note(&argument(literal, &mut given), &mut lines);
+            note(&argument(literal, &mut given), lines);
         } else {
             lines.push(line.to_owned());
         }
     }
-    lines.join("\n") + "\n"
 }
 
-/// Returns the tokens without comments and blank lines, which a macro cannot return.
-pub fn strip_marks(tokens: TokenStream) -> TokenStream {
-    let mut plain = TokenStream::new();
-    let mut trees = tokens.into_iter().peekable();
-    while let Some(tree) = trees.next() {
-        let called = matches!(trees.peek(), Some(TokenTree::Punct(mark))
-            if mark.as_char() == '!' && mark.spacing() == Spacing::Alone);
-        match tree {
-            TokenTree::Ident(word) if called && MARKS.contains(&word.to_string().as_str()) => {
-                // The mark, the arguments and the semicolon.
-                trees.by_ref().take(3).for_each(drop);
-            }
-            TokenTree::Group(group) => {
-                let inside = self::strip_marks(group.stream());
-                plain.extend([TokenTree::Group(Group::new(group.delimiter(), inside))]);
-            }
-            tree => plain.extend([tree]),
-        }
-    }
-    plain
+/// Returns the lines inside the `depth` blocks that a text consists of.
+fn inside(text: &str, depth: usize) -> &str {
+    let start = text.match_indices('\n').nth(depth - 1).map_or(text.len(), |(at, _)| at + 1);
+    let end = text.trim_end().rmatch_indices('\n').nth(depth - 1).map_or(start, |(at, _)| at + 1);
+    &text[start..end.max(start)]
 }
 
 /// Returns the argument of a mark, which starts with `first`. A long argument is on the lines
@@ -126,23 +121,5 @@ mod tests {
             note!(#note);
         });
         assert_eq!(text, format!("const A: usize = 1; // {note}\n"));
-    }
-
-    #[test]
-    fn stripping_removes_comments_and_blank_lines() {
-        let tokens = strip_marks(quote! {
-            comment!("head");
-            fn f(comment: usize) -> bool {
-                note!("note");
-                blank!();
-                comment != 0
-            }
-        });
-        let expected = quote! {
-            fn f(comment: usize) -> bool {
-                comment != 0
-            }
-        };
-        assert_eq!(tokens.to_string(), expected.to_string());
     }
 }

@@ -3,6 +3,7 @@
 
 mod arena;
 mod bind;
+mod chunks;
 mod constants;
 mod context;
 mod custom;
@@ -14,6 +15,7 @@ mod flow;
 mod format;
 mod imports;
 mod made;
+mod marks;
 mod memory;
 mod method;
 mod model;
@@ -142,7 +144,7 @@ pub fn module(plans: &Plans, style: &Style) -> Module {
 
 /// Generates the items of a module for a macro.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
-    format::strip_marks(tokens(plans, style, &docs::notes(plans.infer(), style)))
+    marks::strip_marks(tokens(plans, style, &docs::notes(plans.infer(), style)))
 }
 
 /// Returns whether the module of these plans has weights.

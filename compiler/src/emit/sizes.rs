@@ -1,6 +1,6 @@
 //! Generates variables for the sizes that a function uses more than once.
 
-use super::tokens::parse_tokens;
+use super::tokens::{join, parse_tokens};
 use crate::{
     dim::{Atom, Dim, Names, Symbol},
     plan::{Plan, Step},
@@ -49,6 +49,12 @@ impl Sizes {
         Sizes { counts: None, changing, saturates: false, state: RefCell::default() }
     }
 
+    /// Returns whether all sizes of a plan are numbers. These get no variables, so that there is
+    /// nothing to count.
+    pub fn are_numbers(&self, plan: &Plan) -> bool {
+        plan.symbols.is_empty() && self.changing.is_empty()
+    }
+
     /// The first pass over sizes that are evaluated when a run starts, before they are checked.
     pub fn first_pass_unchecked() -> Sizes {
         let (changing, state) = (BTreeSet::new(), RefCell::default());
@@ -83,7 +89,7 @@ impl Sizes {
     /// Ends a statement, and returns it preceded by the variables that it needs.
     pub fn close(&self, statement: TokenStream) -> TokenStream {
         let lets = self.state.borrow_mut().lets.pop();
-        quote!(#lets #statement)
+        join([lets.unwrap_or_default(), statement])
     }
 
     /// Returns the statements of `write`, preceded by the variables that they need.

@@ -8,7 +8,7 @@ use super::{
     output::Sources,
     sizes::Sizes,
     text::line,
-    tokens::{number, parse_tokens},
+    tokens::{join, number, parse_tokens},
     weights,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     },
     ty::Type,
 };
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use std::{
     cell::RefCell,
@@ -34,12 +34,16 @@ const LONGEST_INLINE: usize = 34;
 
 /// Returns the function with the kernel calls of a method.
 pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStream {
-    let not_kept = RefCell::default();
-    let mut first = Body::new(method, &not_kept, Sizes::first_pass(method.plan));
-    first.function();
-    let mut second = Body::new(method, constants, first.sizes.second_pass());
+    let mut sizes = Sizes::first_pass(method.plan);
+    if !sizes.are_numbers(method.plan) {
+        let not_kept = RefCell::default();
+        let mut first = Body::new(method, &not_kept, sizes);
+        first.function();
+        sizes = first.sizes;
+    }
+    let mut second = Body::new(method, constants, sizes.second_pass());
     let (function, buffers) = (second.function(), second.buffers_function());
-    quote!(#function #buffers)
+    join([function, buffers])
 }
 
 /// Returns whether the module of these methods needs the heap of the runtime library.
@@ -147,14 +151,11 @@ impl<'p> Body<'p> {
         let bind = self.method.bind_inputs(&constant, &|of| self.slot(of), &layout);
         let start = self.method.observer_start();
         let head = self.method.function_head();
+        let body =
+            Group::new(Delimiter::Brace, join([bind, start.unwrap_or_default(), steps, outputs]));
         quote! {
             blank!();
-            #head {
-                #bind
-                #start
-                #steps
-                #outputs
-            }
+            #head #body
         }
     }
 
@@ -215,8 +216,8 @@ impl<'p> Body<'p> {
                 Step::Loop(step) => self.iterations(step),
             };
             let observed = self.observe(step, steps.get(i + 1));
-            tokens.extend(self.sizes.close(quote!(#statements #observed)));
-            tokens.extend(self.release(&last_used));
+            let statements = join([statements, observed]);
+            tokens.extend(join([self.sizes.close(statements), self.release(&last_used)]));
         }
         tokens
     }
@@ -268,15 +269,8 @@ impl<'p> Body<'p> {
         let kernel = self.kernel(call);
         let question = call.checked.then(|| quote!(?));
         let (before, after) = bindings(call);
-        quote! {
-            comment!(#comment);
-            #made
-            #borrow
-            #before
-            #structs
-            #kernel(#(#arguments),*) #question;
-            #after
-        }
+        let call = quote!(#kernel(#(#arguments),*) #question;);
+        join([quote!(comment!(#comment);), made, borrow, before, structs, call, after])
     }
 
     /// The inputs and outputs as arguments of a kernel, and the structs that hold some of them.

@@ -24,6 +24,14 @@ pub fn parse_tokens(source: &str) -> TokenStream {
     source.parse().expect("formulas and sizes are written as Rust expressions")
 }
 
+/// Returns the tokens one after another. Unlike `quote!`, this copies none of them.
+pub fn join<const N: usize>(parts: [TokenStream; N]) -> TokenStream {
+    let mut parts = parts.into_iter().filter(|part| !part.is_empty());
+    let mut all = parts.next().unwrap_or_default();
+    parts.for_each(|part| all.extend(part));
+    all
+}
+
 /// Items between brackets.
 pub fn array(items: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!([#(#items),*])
