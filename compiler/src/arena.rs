@@ -46,6 +46,11 @@ impl<I: Id, T> Arena<I, T> {
         Arena { items: Vec::with_capacity(count), ids: PhantomData }
     }
 
+    /// Reserves memory for `count` more items.
+    pub fn reserve(&mut self, count: usize) {
+        self.items.reserve_exact(count);
+    }
+
     /// Adds `item` and returns its id.
     pub fn push(&mut self, item: T) -> I {
         self.items.push(item);

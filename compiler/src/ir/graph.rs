@@ -1,6 +1,6 @@
 //! Values, nodes and regions.
 
-use super::{Infer, Interface, Op, Stop, expr_limit, infer::Finds};
+use super::{Infer, Interface, Op, Stop, expr_limit, infer};
 use crate::{
     arena::{Arena, Id, ids},
     diag::{Code, Diagnostic, Result, quoted},
@@ -90,7 +90,7 @@ pub struct Node {
     /// The conditions on sizes that the node requires.
     pub checks: Vec<Check>,
     /// The node's error, which does no harm in a branch that is never taken.
-    pub fault: Option<Diagnostic>,
+    pub fault: Option<Box<Diagnostic>>,
     /// The documentation and metadata.
     pub notes: Rc<Notes>,
 }
@@ -220,7 +220,7 @@ impl Graph {
         let inferred = new.op.infer(&mut cx);
         let mut finds = cx.finish();
         let inferred = expr_limit::cut(inferred, &mut finds);
-        let Finds { constants, known, partly, symbols, binds, mut checks } = finds;
+        let infer::Finds { constants, known, partly, symbols, binds, mut checks } = finds;
         let (types, result) = match inferred {
             Ok(types) => (types, Ok(())),
             Err(Stop::Unknown) => (Vec::new(), Ok(())),
@@ -236,20 +236,17 @@ impl Graph {
         for (i, name) in new.outputs.iter().enumerate() {
             let ty = types.next().unwrap_or(Type::Unknown);
             outputs.push(name.as_ref().map(|name| {
-                let constant = constants.iter().find(|(output, _)| *output == i);
-                let constant = constant.map(|(_, tensor)| tensor.clone());
-                let known = known.iter().find(|(output, _)| *output == i);
-                let known = known.map(|(_, known)| known.clone());
-                let known = known.or_else(|| known_elements(constant.as_ref()?));
-                let partly = partly.iter().find(|(output, _)| *output == i);
-                let partly = partly.map(|(_, partly)| partly.clone());
+                let (constant, partly) =
+                    (infer::of_output(&constants, i), infer::of_output(&partly, i));
+                let known =
+                    infer::of_output(&known, i).or_else(|| known_elements(constant.as_ref()?));
                 let (name, producer) = (name.clone(), Some(id));
                 self.values.push(Value { name, ty, constant, known, partly, producer })
             }));
         }
         let result = result
             .map_err(|diagnostic: Diagnostic| diagnostic.within(location(new.name, &*new.op)));
-        let fault = result.as_ref().err().cloned();
+        let fault = result.as_ref().err().cloned().map(Box::new);
         let NewNode { name, op, inputs, regions, .. } = new;
         let name = name.to_owned();
         let notes = Rc::default();
@@ -315,6 +312,17 @@ impl Graph {
         self[value].producer.map(|id| &self[id])
     }
 
+    /// Returns the numbers of values and of nodes.
+    pub(super) fn extent(&self) -> [usize; 2] {
+        [self.values.len(), self.nodes.len()]
+    }
+
+    /// Reserves memory for more values and nodes.
+    pub(super) fn reserve(&mut self, [values, nodes]: [usize; 2]) {
+        self.values.reserve(values);
+        self.nodes.reserve(nodes);
+    }
+
     /// Returns all values, in order.
     pub fn values(&self) -> impl Iterator<Item = (ValueId, &Value)> {
         self.values.iter()
@@ -346,15 +354,6 @@ impl Graph {
         dim.symbols(&mut symbols);
         let settles = |&id: &NodeId| self[id].binds.iter().any(|symbol| symbols.contains(symbol));
         self[region].nodes.iter().any(settles)
-    }
-
-    /// Returns the values of outer regions that `region` uses, without constants.
-    pub fn captures(&self, region: RegionId) -> Vec<ValueId> {
-        let (mut inside, mut used) = (HashSet::new(), Vec::new());
-        self.mentions(region, &mut inside, &mut used);
-        // Each is listed once, at its first use.
-        used.retain(|&id| self[id].constant.is_none() && inside.insert(id));
-        used
     }
 
     /// Returns the nodes that compute `output` from the values in `cuts`, in order, and the other
@@ -430,20 +429,6 @@ impl Graph {
         inside.retain(|symbol| !outside.contains(symbol));
         inside.extend(node.binds.iter().cloned());
         inside
-    }
-
-    fn mentions(&self, region: RegionId, inside: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {
-        let region = &self[region];
-        inside.extend(&region.inputs);
-        for &node in &region.nodes {
-            let node = &self[node];
-            used.extend(node.inputs.iter().flatten());
-            inside.extend(node.outputs.iter().flatten());
-            for &inner in &node.regions {
-                self.mentions(inner, inside, used);
-            }
-        }
-        used.extend(&region.outputs);
     }
 
     /// The type of a value that must be a tensor with a fixed number of axes.

@@ -55,6 +55,11 @@ pub(super) struct Finds {
     pub checks: Vec<Check>,
 }
 
+/// Returns what was found for output `i`.
+pub(super) fn of_output<T: Clone>(found: &[(usize, T)], i: usize) -> Option<T> {
+    found.iter().find(|(output, _)| *output == i).map(|(_, found)| found.clone())
+}
+
 impl<'a> Infer<'a> {
     pub(super) fn new(graph: &'a Graph, new: &'a NewNode<'_>) -> Infer<'a> {
         let finds = Finds::default();

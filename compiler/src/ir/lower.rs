@@ -424,7 +424,7 @@ impl<'a> Lower<'a> {
     pub fn body(&mut self, i: usize) -> Result<Block> {
         let mut nodes = self.graph[self.node.regions[i]].nodes.iter();
         match nodes.find_map(|&id| self.graph[id].fault.clone()) {
-            Some(fault) => Err(fault),
+            Some(fault) => Err(*fault),
             None => self.block(i),
         }
     }

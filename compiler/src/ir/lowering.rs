@@ -285,7 +285,7 @@ impl State<'_> {
     fn node(&mut self, id: NodeId, steps: &mut Vec<Step>) -> Result {
         let (graph, node) = (self.graph, &self.graph[id]);
         if let Some(fault) = &node.fault {
-            return Err(fault.clone());
+            return Err(Diagnostic::clone(fault));
         }
         let mut outputs = node.outputs.iter().flatten().peekable();
         if outputs.peek().is_some() && outputs.all(|&id| graph[id].constant.is_some()) {

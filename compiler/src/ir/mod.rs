@@ -17,6 +17,7 @@ mod cse;
 mod declared_bounds;
 mod edit;
 mod expr_limit;
+mod extract;
 mod gradient;
 mod graph;
 mod infer;
@@ -43,6 +44,7 @@ pub use crate::plan::Info;
 pub use attribute::{Attribute, Attributes};
 pub(crate) use cse::of_constant;
 pub use edit::Edit;
+pub use extract::{alone, extract};
 pub use gradient::{Expr, Grad, Gradient, Tape, is_differentiable};
 pub use graph::{Graph, NewNode, Node, NodeId, Notes, Region, RegionId, Value, ValueId};
 pub use infer::{Infer, Inferred, Stop};
@@ -52,7 +54,9 @@ pub use lower::Lower;
 pub use lowering::plan;
 pub use op::{Domain, Op, OperatorSet};
 pub use reader::Reader;
-pub use rewrite::{Hook, Next, Rewrite, Rule, Todo, alone, copy_node, extract, replace, rewrite};
+pub use rewrite::{
+    Hook, Next, Rewrite, Rewritten, Rule, Todo, copy_node, replace, rewrite, rewritten,
+};
 pub use rewrite_context::{Outputs, Site};
 pub use uses::Uses;
 pub use verify::verify;

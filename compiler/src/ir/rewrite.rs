@@ -4,14 +4,14 @@
 use super::{
     Builds, Fitting, Graph, NewNode, Node, NodeId, Outputs, RegionId, Site, Uses, ValueId,
     changes::{Changes, Unchanged},
-    cse, fit, rewrite_context,
+    cse, fit,
+    rewrite_context::{self, SiteUses},
     symbol_renaming::Renames,
 };
 use crate::{
     arena::Map,
     diag::{DiagnosticSink, Diagnostics},
     dim::Symbol,
-    tensor::Tensor,
     ty::Type,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -61,6 +61,28 @@ pub struct Rewrite<'a> {
     /// The values computed so far in each open region, by CSE key.
     seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
     fitting: Fitting<RegionId>,
+    /// Whether a rule or the hook has added anything.
+    is_changed: bool,
+}
+
+/// The result of a rewrite.
+pub struct Rewritten {
+    /// The graph that was written.
+    pub graph: Graph,
+    /// Whether a rule or the hook has written any of it. If not, it is a copy of the live nodes, and
+    /// another copy would be the same.
+    pub is_changed: bool,
+}
+
+impl Rewritten {
+    /// Returns the graph without the nodes that rules have replaced, which count as uses.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for invalid nodes of the new graph.
+    pub fn without_dead_nodes(self) -> Result<Graph, Diagnostics> {
+        if self.is_changed { rewrite(&self.graph, &copy_node, &[]) } else { Ok(self.graph) }
+    }
 }
 
 /// Copies the nodes that the outputs need, applying the hook and then each rule in turn.
@@ -69,64 +91,24 @@ pub struct Rewrite<'a> {
 ///
 /// Returns an error for invalid nodes of the new graph.
 pub fn rewrite(old: &Graph, hook: Hook<'_>, rules: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
-    let mut cx = Rewrite::new(old, hook, rules);
-    cx.body();
-    cx.finish()
+    Ok(rewritten(old, hook, rules)?.graph)
 }
 
-/// Copies the nodes that compute `output` from `inputs` into a graph with these inputs, of the
-/// given types; an input with a constant is replaced by it. Other values that the nodes need become
-/// additional inputs, which are returned: values that no node of `old` computes, and random ones.
+/// Returns the result of [`rewrite`], and whether it has changed the graph.
 ///
 /// # Errors
 ///
-/// Returns the diagnostics of copied nodes whose types cannot be inferred.
-pub fn extract(
+/// Returns an error for invalid nodes of the new graph.
+pub fn rewritten(
     old: &Graph,
-    inputs: &[(ValueId, Type, Option<Tensor>)],
-    output: ValueId,
     hook: Hook<'_>,
     rules: &[Rule<'_>],
-) -> Result<(Graph, Vec<ValueId>), Diagnostics> {
-    let cuts: HashSet<ValueId> = inputs.iter().map(|(id, ..)| *id).collect();
-    let (nodes, captures) = old.makers(&cuts, output);
+) -> Result<Rewritten, Diagnostics> {
     let mut cx = Rewrite::new(old, hook, rules);
-    let captured = captures.iter().map(|&id| (id, old[id].ty.clone(), None));
-    for (id, ty, constant) in inputs.iter().cloned().chain(captured) {
-        let mut symbols = BTreeSet::new();
-        ty.symbols(&mut symbols);
-        cx.add_symbols(symbols);
-        let input = cx.new.input(cx.new.body, &old[id].name, ty);
-        let constant = constant.map(|tensor| cx.new.constant(&old[id].name, tensor));
-        cx.to.insert(id, constant.unwrap_or(input));
-    }
-    let todo: Vec<Todo> = nodes.into_iter().map(Todo::Node).collect();
-    let outputs = cx.rest(&todo, cx.new.body, &[output]);
-    cx.new.set_outputs(cx.new.body, outputs);
-    Ok((cx.finish()?, captures))
-}
-
-/// Returns a graph of `node` alone, with values of `old` as its inputs and captures: constants, and
-/// results of single nodes of constants. The node need not be part of the graph yet.
-///
-/// # Errors
-///
-/// Returns the diagnostics of copied nodes whose types cannot be inferred.
-pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
-    let mut cx = Rewrite::with(old, Uses::none(old), &copy_node, &[]);
-    let into = cx.new.body;
-    let made = node.inputs.iter().flatten().filter(|&&id| old[id].constant.is_none());
-    for maker in made.filter_map(|&id| old[id].producer) {
-        cx.node(maker, into);
-    }
-    let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|id| cx.value(id))).collect();
-    let regions = cx.inner_regions(node, &BTreeSet::new(), &inputs);
-    let names: Vec<_> = node.outputs.iter().map(|id| id.map(|id| id.to_string())).collect();
-    let (op, outputs) = (node.op.clone(), names.as_slice());
-    let id = cx.add(into, NewNode { name: &node.name, op, inputs, outputs, regions });
-    let outputs = cx.new[id].outputs.iter().flatten().copied().collect();
-    cx.new.set_outputs(into, outputs);
-    cx.finish()
+    cx.new.reserve(old.extent());
+    cx.body();
+    let is_changed = cx.is_changed;
+    Ok(Rewritten { graph: cx.finish()?, is_changed })
 }
 
 /// Copies what the outputs need, with something else in place of each node for which `rule` has it:
@@ -217,11 +199,16 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Creates an empty copy of `old`.
-    fn new(old: &'a Graph, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
+    pub(super) fn new(old: &'a Graph, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
         Rewrite::with(old, Uses::of(old), hook, rules)
     }
 
-    fn with(old: &'a Graph, uses: Uses<'a>, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
+    pub(super) fn with(
+        old: &'a Graph,
+        uses: Uses<'a>,
+        hook: Hook<'a>,
+        rules: &'a [Rule<'a>],
+    ) -> Rewrite<'a> {
         let mut new = Graph::new(old.info.clone());
         (new.interface, new.budget) = (old.interface.clone(), old.budget.clone());
         Rewrite {
@@ -236,10 +223,11 @@ impl<'a> Rewrite<'a> {
             diagnostics: DiagnosticSink::default(),
             seen: Vec::new(),
             fitting: Fitting::default(),
+            is_changed: false,
         }
     }
 
-    fn finish(self) -> Result<Graph, Diagnostics> {
+    pub(super) fn finish(self) -> Result<Graph, Diagnostics> {
         let place = self.old.place(self.old.body);
         self.diagnostics.finish().map_err(|diagnostics| diagnostics.within(&place))?;
         Ok(self.new)
@@ -291,7 +279,8 @@ impl<'a> Rewrite<'a> {
     /// Adds the nodes that the changes have after a value.
     fn wrap(&mut self, id: ValueId, into: RegionId) {
         let Some(&value) = self.to.get(id) else { return };
-        let mut site = Site { graph: &mut self.new, region: into, uses: &[], names: &[] };
+        let mut site =
+            Site { graph: &mut self.new, region: into, uses: SiteUses::default(), names: &[] };
         match self.changes.wrap(&mut site, id, value) {
             None => {}
             Some(Ok(new)) => drop(self.to.insert(id, new)),
@@ -323,8 +312,9 @@ impl<'a> Rewrite<'a> {
             };
             match (self.hook)(self, node, &todo[i + 1..], into, outputs) {
                 Next::Copy => self.node(node, into),
-                Next::Done => {}
+                Next::Done => self.is_changed = true,
                 Next::Finished(outputs) => {
+                    self.is_changed = true;
                     finished = Some(outputs);
                     break;
                 }
@@ -428,27 +418,43 @@ impl<'a> Rewrite<'a> {
             true => Vec::new(),
             false => self.inner_regions(old, &self.old.settled_by(id), &inputs),
         };
-        let op = self.renames.op(&old.op);
-        let node = Node { inputs, regions, op, ..old.clone() };
-        let outputs = self.better(id, &node, into).unwrap_or_else(|| self.copy(&node, into));
+        let node = Node {
+            name: old.name.clone(),
+            op: self.renames.op(&old.op),
+            inputs,
+            outputs: old.outputs.clone(),
+            regions,
+            binds: old.binds.clone(),
+            checks: old.checks.clone(),
+            fault: old.fault.clone(),
+            notes: old.notes.clone(),
+        };
+        let names = self.names(old);
+        let before = self.new.extent();
+        let better = self.better(id, &node, &names, into);
+        // A rule that finds nothing may have added nodes, too.
+        self.is_changed |= better.is_some() || self.new.extent() != before;
+        let outputs = better.unwrap_or_else(|| self.copy(node, &names, into));
         self.stand_for(id, &outputs);
         old.outputs.iter().flatten().for_each(|&from| self.wrap(from, into));
     }
 
-    fn better(&mut self, id: NodeId, node: &Node, into: RegionId) -> Option<Outputs> {
+    fn better(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        names: &[Option<String>],
+        into: RegionId,
+    ) -> Option<Outputs> {
         let old = &self.old[id];
-        let uses = old.inputs.iter().map(|id| id.map_or(0, |id| self.uses.count(id)));
-        let uses: Vec<usize> = uses.collect();
-        let names = self.names(old);
-        let graph = &mut self.new;
-        let mut site = Site { graph, region: into, uses: &uses, names: &names };
+        let uses = SiteUses { of: Some(&self.uses), inputs: &old.inputs };
+        let mut site = Site { graph: &mut self.new, region: into, uses, names };
         let changed = self.changes.replace(&mut site, id, node);
-        let types = old.outputs.iter().map(|id| id.map(|id| &self.old[id].ty));
-        let types: Vec<Option<&Type>> = types.collect();
+        let types = || old.outputs.iter().map(|id| id.map(|id| &self.old[id].ty));
         changed.or_else(|| {
             let tried = |rule: &Rule<'_>| {
                 let outputs = rule(&mut site, node)?;
-                rewrite_context::have_shapes(site.graph, &outputs, &types).then_some(outputs)
+                rewrite_context::have_shapes(site.graph, &outputs, types()).then_some(outputs)
             };
             self.rules.iter().find_map(tried)
         })
@@ -459,25 +465,16 @@ impl<'a> Rewrite<'a> {
         old.outputs.iter().map(|id| id.map(|id| self.name(id))).collect()
     }
 
-    fn copy(&mut self, node: &Node, into: RegionId) -> Outputs {
-        let key = cse::key(&self.new, node);
+    fn copy(&mut self, node: Node, names: &[Option<String>], into: RegionId) -> Outputs {
+        let key = cse::key(&self.new, &node);
         let again = key.as_ref().and_then(|key| self.seen.iter().find_map(|seen| seen.get(key)));
         if let Some(outputs) = again {
             return outputs.clone();
         }
-        let names = self.names(node);
-        let id = self.add(
-            into,
-            NewNode {
-                name: &node.name,
-                op: node.op.clone(),
-                inputs: node.inputs.clone(),
-                outputs: &names,
-                regions: node.regions.clone(),
-            },
-        );
-        self.renames.symbols(&node.binds, &self.new[id].binds);
-        self.new.note(id, node.notes.clone());
+        let Node { name, op, inputs, regions, binds, notes, .. } = node;
+        let id = self.add(into, NewNode { name: &name, op, inputs, outputs: names, regions });
+        self.renames.symbols(&binds, &self.new[id].binds);
+        self.new.note(id, notes);
         let outputs = self.new[id].outputs.clone();
         if let (Some(key), Some(seen)) = (key, self.seen.last_mut()) {
             seen.insert(key, outputs.clone());
@@ -485,7 +482,7 @@ impl<'a> Rewrite<'a> {
         outputs
     }
 
-    fn inner_regions(
+    pub(super) fn inner_regions(
         &mut self,
         old: &Node,
         settled: &BTreeSet<Symbol>,
@@ -530,7 +527,7 @@ impl<'a> Rewrite<'a> {
         self.add_symbols(symbols);
     }
 
-    fn add_symbols(&mut self, symbols: BTreeSet<Symbol>) {
+    pub(super) fn add_symbols(&mut self, symbols: BTreeSet<Symbol>) {
         for symbol in symbols {
             let size = self.old.symbols.get(&symbol).cloned().unwrap_or_default();
             self.new.symbols.insert(symbol, size);

@@ -1,6 +1,6 @@
 //! The context of a rewrite rule.
 
-use super::{Graph, NewNode, Node, Op, RegionId, ValueId};
+use super::{Graph, NewNode, Node, Op, RegionId, Uses, ValueId};
 use crate::{dim::Dim, ty::Type};
 use std::rc::Rc;
 
@@ -13,16 +13,24 @@ pub struct Site<'a> {
     pub graph: &'a mut Graph,
     /// The region to whose end nodes are added.
     pub region: RegionId,
-    /// The number of uses of each input's value in the old graph.
-    pub(super) uses: &'a [usize],
+    /// The uses of each input's value in the old graph.
+    pub(super) uses: SiteUses<'a>,
     /// The names of the outputs.
     pub(super) names: &'a [Option<String>],
+}
+
+/// The uses of a node's inputs in the old graph.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SiteUses<'a> {
+    pub of: Option<&'a Uses<'a>>,
+    pub inputs: &'a [Option<ValueId>],
 }
 
 impl Site<'_> {
     /// Returns the number of uses of the value of input `i`, by this node and by others.
     pub fn uses(&self, i: usize) -> usize {
-        self.uses.get(i).copied().unwrap_or(0)
+        let id = self.uses.inputs.get(i).copied().flatten();
+        id.zip(self.uses.of).map_or(0, |(id, uses)| uses.count(id))
     }
 
     /// Returns the node of this region that computes `value`.
@@ -85,10 +93,10 @@ impl Site<'_> {
 
 /// Returns whether outputs have the shapes of these types, as far as both are known. A rule that
 /// matches operators only may broadcast its result: `Mul(x, c)` has the axes of `c`, too.
-pub(super) fn have_shapes(
+pub(super) fn have_shapes<'t>(
     graph: &Graph,
     outputs: &[Option<ValueId>],
-    types: &[Option<&Type>],
+    types: impl Iterator<Item = Option<&'t Type>>,
 ) -> bool {
     let differ =
         |(a, b): (&Dim, &Dim)| matches!((a.known(), b.known()), (Some(a), Some(b)) if a != b);

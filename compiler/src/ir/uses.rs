@@ -1,7 +1,8 @@
 //! Traversal of a graph, and the uses of its values.
 
 use super::{Graph, Node, NodeId, RegionId, ValueId};
-use std::collections::HashMap;
+use crate::arena::Id;
+use std::collections::HashSet;
 
 impl Graph {
     /// Returns the nodes of a region in order, each before the nodes of its own regions.
@@ -16,6 +17,29 @@ impl Graph {
             found.push(id);
             self[id].regions.iter().for_each(|&inner| self.collect(inner, found));
         }
+    }
+
+    /// Returns the values of outer regions that `region` uses, without constants.
+    pub fn captures(&self, region: RegionId) -> Vec<ValueId> {
+        let (mut inside, mut used) = (HashSet::new(), Vec::new());
+        self.mentions(region, &mut inside, &mut used);
+        // Each is listed once, at its first use.
+        used.retain(|&id| self[id].constant.is_none() && inside.insert(id));
+        used
+    }
+
+    fn mentions(&self, region: RegionId, inside: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {
+        let region = &self[region];
+        inside.extend(&region.inputs);
+        for &node in &region.nodes {
+            let node = &self[node];
+            used.extend(node.inputs.iter().flatten());
+            inside.extend(node.outputs.iter().flatten());
+            for &inner in &node.regions {
+                self.mentions(inner, inside, used);
+            }
+        }
+        used.extend(&region.outputs);
     }
 
     /// Returns the first node called `name`.
@@ -46,51 +70,76 @@ impl Graph {
 /// # Ok::<(), onnxc::diag::Diagnostic>(())
 /// ```
 pub struct Uses<'a> {
-    nodes: HashMap<ValueId, Vec<NodeId>>,
-    regions: HashMap<ValueId, Vec<RegionId>>,
+    nodes: Lists<NodeId>,
+    regions: Lists<RegionId>,
     graph: &'a Graph,
+}
+
+/// A list for each value, by its index. All of them are in two blocks of memory.
+struct Lists<T> {
+    /// The end of each list.
+    ends: Vec<usize>,
+    all: Vec<T>,
+}
+
+impl<T: Copy> Lists<T> {
+    /// Creates the lists of these pairs, each in the order of the pairs.
+    fn of(mut pairs: Vec<(ValueId, T)>) -> Lists<T> {
+        pairs.sort_by_key(|(value, _)| *value);
+        let mut ends = Vec::new();
+        for (i, (value, _)) in pairs.iter().enumerate() {
+            // The list before ends here, and so do empty ones between them.
+            ends.resize(value.index() + 1, i);
+            ends[value.index()] = i + 1;
+        }
+        Lists { ends, all: pairs.into_iter().map(|(_, item)| item).collect() }
+    }
+
+    fn get(&self, value: ValueId) -> &[T] {
+        let end = |i: usize| self.ends.get(i).copied().unwrap_or(self.all.len());
+        &self.all[value.index().checked_sub(1).map_or(0, end)..end(value.index())]
+    }
 }
 
 impl<'a> Uses<'a> {
     /// Creates an empty table, for a graph whose uses do not matter.
     pub(super) fn none(graph: &'a Graph) -> Uses<'a> {
-        Uses { nodes: HashMap::new(), regions: HashMap::new(), graph }
+        Uses { nodes: Lists::of(Vec::new()), regions: Lists::of(Vec::new()), graph }
     }
 
     /// Collects the uses of every value of `graph`.
     pub fn of(graph: &'a Graph) -> Uses<'a> {
-        let mut uses = Uses { nodes: HashMap::new(), regions: HashMap::new(), graph };
-        uses.region(graph.body);
-        uses
-    }
-
-    fn region(&mut self, region: RegionId) {
-        let graph = self.graph;
-        for &id in &graph[region].nodes {
-            for &input in graph[id].inputs.iter().flatten() {
-                self.nodes.entry(input).or_default().push(id);
-            }
-            graph[id].regions.iter().for_each(|&inner| self.region(inner));
-        }
-        for &output in &graph[region].outputs {
-            self.regions.entry(output).or_default().push(region);
-        }
+        let (mut nodes, mut regions) = (Vec::new(), Vec::new());
+        collect_uses(graph, graph.body, &mut nodes, &mut regions);
+        Uses { nodes: Lists::of(nodes), regions: Lists::of(regions), graph }
     }
 
     /// Returns the number of uses of a value, by nodes and as outputs of regions.
     pub fn count(&self, value: ValueId) -> usize {
-        let nodes = self.nodes.get(&value).map_or(0, Vec::len);
-        nodes + self.regions.get(&value).map_or(0, Vec::len)
+        self.nodes.get(value).len() + self.regions.get(value).len()
     }
 
     /// Returns the nodes that use a value, once per use.
     pub fn nodes(&self, value: ValueId) -> impl Iterator<Item = (NodeId, &'a Node)> {
-        let (ids, graph) = (self.nodes.get(&value), self.graph);
-        ids.into_iter().flatten().map(move |&id| (id, &graph[id]))
+        let graph = self.graph;
+        self.nodes.get(value).iter().map(move |&id| (id, &graph[id]))
     }
 
     /// Returns the regions that output a value, once per output.
     pub fn regions(&self, value: ValueId) -> impl Iterator<Item = RegionId> {
-        self.regions.get(&value).into_iter().flatten().copied()
+        self.regions.get(value).iter().copied()
     }
+}
+
+fn collect_uses(
+    graph: &Graph,
+    region: RegionId,
+    nodes: &mut Vec<(ValueId, NodeId)>,
+    regions: &mut Vec<(ValueId, RegionId)>,
+) {
+    for &id in &graph[region].nodes {
+        nodes.extend(graph[id].inputs.iter().flatten().map(|&input| (input, id)));
+        graph[id].regions.iter().for_each(|&inner| collect_uses(graph, inner, nodes, regions));
+    }
+    regions.extend(graph[region].outputs.iter().map(|&output| (output, region)));
 }

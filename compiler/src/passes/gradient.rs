@@ -34,24 +34,22 @@ const RECOGNIZE: &[Rule<'_>] = &[
 
 /// Expands every `Gradient`. Nodes that exporters write for an operator whose gradient has a kernel
 /// are first replaced by that operator.
-pub fn run(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+pub fn run(graph: Graph) -> std::result::Result<Graph, Diagnostics> {
     expand_all(graph, &|cx, id, _, into, _| expand(cx, id, into, RECOGNIZE))
 }
 
 /// Expands every `Gradient` to ONNX's own operators.
-pub fn run_standard(graph: &Graph) -> std::result::Result<Graph, Diagnostics> {
+pub fn run_standard(graph: Graph) -> std::result::Result<Graph, Diagnostics> {
     expand_all(graph, &|cx, id, _, into, _| expand(cx, id, into, &[]))
 }
 
-fn expand_all(graph: &Graph, expand: Hook<'_>) -> std::result::Result<Graph, Diagnostics> {
+fn expand_all(graph: Graph, expand: Hook<'_>) -> std::result::Result<Graph, Diagnostics> {
     let has_request = graph.nodes().any(|(_, node)| node.op.is::<Request>());
     if !has_request {
-        return Ok(graph.clone());
+        return Ok(graph);
     }
-    match expand_composites(graph)? {
-        Some(graph) => rewrite(&graph, expand, &[&separate_mask]),
-        None => rewrite(graph, expand, &[&separate_mask]),
-    }
+    let graph = expand_composites(graph)?;
+    rewrite(&graph, expand, &[&separate_mask])
 }
 
 /// Replaces each `Dropout` by a product with a mask, so that the random mask is drawn outside of
@@ -219,9 +217,7 @@ fn differentiate(
 ///
 /// Returns an error if an operator on a path has no gradient.
 pub fn find_zero_gradients(graph: &Graph) -> std::result::Result<Vec<usize>, Diagnostics> {
-    let expanded = expand_composites(graph)?;
-    let graph = expanded.as_ref().unwrap_or(graph);
-    let graph = &separate_dropout_masks(graph)?;
+    let graph = &separate_dropout_masks(&expand_composites(graph.clone())?)?;
     let mut all =
         graph.nodes().filter_map(|(_, node)| Some((node, node.op.downcast::<Request>()?)));
     let (Some((node, request)), None) = (all.next(), all.next()) else { return Ok(Vec::new()) };

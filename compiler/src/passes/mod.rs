@@ -37,7 +37,7 @@ use std::{fmt, sync::Arc};
 pub struct Pass {
     /// The name that `--print-after` takes.
     pub name: &'static str,
-    run: fn(&Graph) -> Result<Graph, Diagnostics>,
+    run: fn(Graph) -> Result<Graph, Diagnostics>,
     /// The only optimization goal that the pass serves; `None` if it serves all.
     only: Option<Optimize>,
 }
@@ -109,7 +109,7 @@ pub fn run(
         seen(&pass.name, &graph);
     }
     for pass in passes {
-        graph = (pass.run)(&graph)?;
+        graph = (pass.run)(graph)?;
         if cfg!(debug_assertions) {
             verify(&graph)?;
         }

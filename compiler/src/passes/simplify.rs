@@ -12,11 +12,8 @@ type Fold = fn(&mut Site<'_>, &Node, &Budget) -> Option<Outputs>;
 
 /// Expands composite operators, then simplifies. Quantized constants are kept, because `quantize`
 /// looks for them.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    match expand_composites(graph)? {
-        Some(graph) => simplify(&graph, fold::fold_unquantized),
-        None => simplify(graph, fold::fold_unquantized),
-    }
+pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
+    simplify(&expand_composites(graph)?, fold::fold_unquantized)
 }
 
 /// Simplifies, and folds quantized constants too.
@@ -26,10 +23,10 @@ pub fn run_all(graph: &Graph) -> Result<Graph, Diagnostics> {
 
 /// Simplifies to ONNX's own operators. Quantized constants are kept, so that the file that is
 /// written compiles to the integer kernels that the model compiles to.
-pub fn run_standard(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let (budget, branches) = (Budget::of(graph), Branches::default());
+pub fn run_standard(graph: Graph) -> Result<Graph, Diagnostics> {
+    let (budget, branches) = (Budget::of(&graph), Branches::default());
     rewrite(
-        graph,
+        &graph,
         &|cx, id, _, into, _| branches.take(cx, id, into),
         &[
             &fold::remove_identity,
@@ -42,10 +39,13 @@ pub fn run_standard(graph: &Graph) -> Result<Graph, Diagnostics> {
     )
 }
 
-/// Expands composite operators; returns `None` if the graph has none.
-pub fn expand_composites(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
+/// Expands composite operators.
+pub fn expand_composites(graph: Graph) -> Result<Graph, Diagnostics> {
     let has_composite = graph.nodes().any(|(_, node)| node.op.is::<Composite>());
-    has_composite.then(|| rewrite(graph, &copy_node, &[&fold::expand_composite])).transpose()
+    match has_composite {
+        true => rewrite(&graph, &copy_node, &[&fold::expand_composite]),
+        false => Ok(graph),
+    }
 }
 
 fn simplify(graph: &Graph, fold: Fold) -> Result<Graph, Diagnostics> {

@@ -15,7 +15,7 @@ pub use product::{Replaced, is, tensor};
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Node, Rule, Site, copy_node, rewrite},
+    ir::{Graph, Node, Rule, Site, copy_node, rewrite, rewritten},
     ops::{
         activation,
         binary::{ADD, MUL},
@@ -33,10 +33,10 @@ use std::rc::Rc;
 const RULES: &[Rule<'_>] = &[&affine::fold_affine, &fuse_gate, &fuse_activation, &fuse_add];
 
 /// Runs the pass.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let moved = rewrite(graph, &copy_node, &[&reshape::move_activation])?;
-    // Drops the nodes that were replaced, which would count as uses of products.
-    let moved = rewrite(&moved, &copy_node, &[])?;
+pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
+    let moved = rewritten(&graph, &copy_node, &[&reshape::move_activation])?;
+    drop(graph);
+    let moved = moved.without_dead_nodes()?;
     let fused = rewrite(&moved, &cache::fuse_cache, RULES)?;
     // The second rewrite also drops the nodes that the first one fused.
     rewrite(&fused, &copy_node, &[&transpose::fuse_transpose])

@@ -11,7 +11,7 @@ mod shuffle;
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Rule, copy_node, rewrite},
+    ir::{Graph, Rule, copy_node, rewritten},
 };
 
 /// The rules that spread NCHWc, in order.
@@ -41,16 +41,18 @@ const BLOCKED: &[Rule<'_>] = &[
 const RESTORE_NCHW: &[Rule<'_>] = &[&blocked::restore];
 
 /// Stores images in the layouts that their kernels read fastest.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let blocked = spread(graph, BLOCKED, RESTORE_NCHW)?;
+pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
+    let blocked = spread(&graph, BLOCKED, RESTORE_NCHW)?;
+    drop(graph);
     spread(&blocked, nhwc::RULES, nhwc::RESTORE)
 }
 
 /// Applies `rules`, and then `restore`, which undo what gained nothing.
 fn spread(graph: &Graph, rules: &[Rule<'_>], restore: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
-    let spread = rewrite(graph, &copy_node, rules)?;
-    // Dead nodes count as uses, so they are removed before `restore` is applied.
-    let needed = rewrite(&spread, &copy_node, &[])?;
-    let sensible = rewrite(&needed, &copy_node, restore)?;
-    rewrite(&sensible, &copy_node, &[])
+    let spread = rewritten(graph, &copy_node, rules)?;
+    if !spread.is_changed {
+        return Ok(spread.graph);
+    }
+    let needed = spread.without_dead_nodes()?;
+    rewritten(&needed, &copy_node, restore)?.without_dead_nodes()
 }

@@ -34,7 +34,7 @@ mod sums;
 use super::{fuse::Replaced, simplify};
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Node, Rule, Site, copy_node, rewrite},
+    ir::{Graph, Node, Rule, Site, copy_node, rewritten},
     ops::{
         blockwise::DequantizeBlocks,
         conv::integer::{ConvInteger, QLinearConv},
@@ -53,7 +53,7 @@ const RULES: &[Rule<'_>] = &[
 ];
 
 /// Runs the pass. A `DequantizeLinear` of constants that remains is folded.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
+pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
     let is_quantized = |node: &Node| {
         let op = &node.op;
         op.is::<DequantizeLinear>()
@@ -64,12 +64,11 @@ pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
             || op.is::<QLinearMatMul>()
     };
     if !graph.nodes().any(|(_, node)| is_quantized(node)) {
-        return Ok(graph.clone());
+        return Ok(graph);
     }
-    let quantized = rewrite(graph, &copy_node, RULES)?;
-    // The second rewrite drops the nodes that the first one replaced.
-    let needed = rewrite(&quantized, &copy_node, &[])?;
-    simplify::run_all(&needed)
+    let quantized = rewritten(&graph, &copy_node, RULES)?;
+    drop(graph);
+    simplify::run_all(&quantized.without_dead_nodes()?)
 }
 
 /// Replaces a `QuantizeLinear` and the float operator before it by an integer operator.

@@ -30,7 +30,7 @@ pub use normalization::{
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Rule, copy_node, rewrite},
+    ir::{Graph, Rule, copy_node, rewritten},
 };
 
 /// The rules, in the order in which they are tried.
@@ -58,8 +58,8 @@ const RULES: &[Rule<'_>] = &[
 ];
 
 /// Runs the pass.
-pub fn run(graph: &Graph) -> Result<Graph, Diagnostics> {
-    let recognized = rewrite(graph, &copy_node, RULES)?;
-    // The second rewrite drops the nodes of the recognized groups.
-    rewrite(&recognized, &copy_node, &[])
+pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
+    let recognized = rewritten(&graph, &copy_node, RULES)?;
+    drop(graph);
+    recognized.without_dead_nodes()
 }
