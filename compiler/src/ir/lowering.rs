@@ -124,7 +124,7 @@ pub(super) struct State<'g> {
     start: BTreeSet<Symbol>,
     pub(super) plan: Plan,
     homes: Homes,
-    /// What the plan takes of the limits.
+    /// The budget of the plan.
     budget: Budget,
     pub(super) buffers: Map<ValueId, BufferId>,
     /// The companion buffers of optionals and maps.

@@ -69,8 +69,8 @@ pub struct Rewrite<'a> {
 pub struct Rewritten {
     /// The graph that was written.
     pub graph: Graph,
-    /// Whether a rule or the hook has written any of it. If not, it is a copy of the live nodes, and
-    /// another copy would be the same.
+    /// Whether a rule or the hook has written any of it. If not, it is a copy of the live nodes,
+    /// and another copy would be the same.
     pub is_changed: bool,
 }
 

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 8 << 20;
 /// DFAs that are larger are not minimized, because that takes long. In bytes.
 const MANY_BYTES: usize = 1 << 20;
 
-/// What patterns are compiled to, in messages.
+/// The name of compiled patterns, in messages.
 pub(super) const AUTOMATA: &str = "automata of patterns";
 
 /// A DFA that finds all matches at one place. State 0 has no matches.
