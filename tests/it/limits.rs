@@ -144,6 +144,21 @@ fn a_size_makes_no_list_as_long_as_it_says() {
 }
 
 #[test]
+fn packed_weights_of_any_shape_are_no_overflow() {
+    let (large, most) = (1_i64 << 40, i64::MAX);
+    for (n, k, block) in [(most, 32, 16), (4, most, 16), (large, large, large)] {
+        let graph = format!(
+            "(float[1, 32] x, uint8[4, 2, 8] w, float[8] s, int32[32] g) => (y) {{
+                y = com.microsoft.MatMulNBits <N = {n}, K = {k}, bits = 4, block_size = {block}>
+                    (x, w, s, \"\", g)
+            }}"
+        );
+        let error = compile(&graph, &[]).err().expect("no weights are so large");
+        assert!(error.contains("E0302") && error.contains("must be at most"), "{error}");
+    }
+}
+
+#[test]
 fn work_beyond_a_limit_is_left_to_the_run() {
     let tile = "(float[800] x) => (y) <float[2] w = {1, 2}, int64[1] n = {400}> {
         a = Tile (w, n)

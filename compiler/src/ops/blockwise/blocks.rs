@@ -118,10 +118,21 @@ pub(super) fn as_int(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-/// Reads a size that is at least 1.
+/// The largest number of rows, columns or elements of a block. Products of these do not overflow.
+const MOST: usize = 1 << 27;
+
+/// Reads a size from 1 to [`MOST`].
 pub(in crate::ops) fn read_size(node: &mut Reader<'_>, name: &str) -> Result<usize> {
     let value = node.required_int(name)?;
-    usize::try_from(value).ok().filter(|&size| size > 0).ok_or_else(|| {
-        Diagnostic::new(Code::BadAttribute, format!("`{name}` is {value}, but must be positive"))
-    })
+    match usize::try_from(value) {
+        Ok(size @ 1..=MOST) => Ok(size),
+        Ok(1..) => {
+            let message = format!("`{name}` is {value}, but must be at most {MOST}");
+            Err(Diagnostic::new(Code::TooLarge, message))
+        }
+        Ok(0) | Err(_) => {
+            let message = format!("`{name}` is {value}, but must be positive");
+            Err(Diagnostic::new(Code::BadAttribute, message))
+        }
+    }
 }
