@@ -1,7 +1,7 @@
 //! Attention, and products and slices among movements of data, are recognized in the spellings of
 //! exporters.
 
-use crate::recognition::{model, recognize, run};
+use crate::recognition::{model, recognize, recognize_model, run};
 use crate::recognized::{check_kernel, plan};
 
 /// Two negations keep a pattern from matching, and change no number.
@@ -100,6 +100,24 @@ fn a_guarded_query_without_keys_gives_zeros() {
     assert!(recognize(&inputs, &body).contains("Attention"));
     let shapes = [&SHAPES[..], &[&[5, 7]]].concat();
     assert_eq!(run(&model(&inputs, &body), &shapes), [0.0; 120]);
+}
+
+#[test]
+fn attention_that_broadcasts_its_batches_or_heads_stays_apart() {
+    let body = attention("kt = Transpose<perm = [0, 1, 3, 2]>(k)", PLAIN, UNGUARDED);
+    let of = |q: &str, keys: &str| {
+        let keys = format!("float[{keys}, 7, 4] k, float[{keys}, 7, 4] v");
+        let text = model(&format!("float[{q}, 5, 4] q, {keys}"), &body);
+        text.replace(&format!("=> (float[{q}, 5, 4] y)"), "=> (float[a, b, 5, 4] y)")
+    };
+    for (q, keys) in [("1, 3", "n, 3"), ("n, 3", "1, 3"), ("n, 3", "m, 3"), ("2, 1", "2, n")] {
+        let text = recognize_model(of(q, keys));
+        assert!(!text.contains("Attention"), "{text}");
+    }
+    assert!(recognize_model(of("n, m", "n, m")).contains("Attention"));
+    // A query for all batches gives a result for each.
+    let (query, batches) = ([1, 3, 5, 4], [2, 3, 7, 4]);
+    assert_eq!(run(&of("1, 3", "n, 3"), &[&query, &batches, &batches]).len(), 120);
 }
 
 /// Returns a model with these nodes, whose result has other sizes than its input.

@@ -74,6 +74,12 @@ pub fn recognize_attention(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let k = keys.write(site, node)?;
+    // Products broadcast batches and heads; the operator does not.
+    let [batch_and_heads, of_keys, of_values] =
+        [q, k, v].map(|value| unrounded_rank_4(site, value).map(|ty| &ty.shape[..2]));
+    if of_keys != batch_and_heads || of_values != batch_and_heads {
+        return None;
+    }
     let mask = if masks.is_empty() { None } else { Some(write_masks(site, node, &masks)?) };
     let attention = Attention { scale: Some(scale as f32), ..Attention::default() };
     site.replace(node, Rc::new(attention), vec![Some(q), Some(k), Some(v), mask])
