@@ -58,8 +58,8 @@ fn products_f32(
     f: FusedActivation<f32>,
 ) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
-        let c = c.map(|c| &c[from_c..]);
-        product_f32(&a[from_a..], &b[from_b..], c, &mut y[to..], scratch, matrix, f);
+        let (a, b, c) = (from(a, from_a), from(b, from_b), c.map(|c| from(c, from_c)));
+        product_f32(a, b, c, &mut y[to..], scratch, matrix, f);
     });
 }
 
@@ -89,8 +89,8 @@ fn products_f64(
     f: FusedActivation<f64>,
 ) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
-        let c = c.map(|c| &c[from_c..]);
-        product_f64(&a[from_a..], &b[from_b..], c, &mut y[to..], scratch, matrix, f);
+        let (a, b, c) = (from(a, from_a), from(b, from_b), c.map(|c| from(c, from_c)));
+        product_f64(a, b, c, &mut y[to..], scratch, matrix, f);
     });
 }
 
@@ -98,7 +98,8 @@ fn products_f64(
 /// packed.
 pub fn matmul<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: MatMul<'_>) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
-        gemm(&a[from_a..], &b[from_b..], c.map(|c| &c[from_c..]), &mut y[to..], matrix);
+        let (a, b, c) = (from(a, from_a), from(b, from_b), c.map(|c| from(c, from_c)));
+        gemm(a, b, c, &mut y[to..], matrix);
     });
 }
 
@@ -113,8 +114,14 @@ pub fn matmul_float<T: Float>(
     f: Activation,
 ) {
     geometry.each(|[from_a, from_b, from_c, to], matrix| {
-        gemm_float(&a[from_a..], &b[from_b..], c.map(|c| &c[from_c..]), &mut y[to..], matrix, f);
+        let (a, b, c) = (from(a, from_a), from(b, from_b), c.map(|c| from(c, from_c)));
+        gemm_float(a, b, c, &mut y[to..], matrix, f);
     });
+}
+
+/// Returns the elements from `at` on. An operand without elements has none anywhere.
+fn from<T>(x: &[T], at: usize) -> &[T] {
+    x.get(at..).unwrap_or(&[])
 }
 
 impl MatMul<'_> {
@@ -129,6 +136,9 @@ impl MatMul<'_> {
         let batch: usize = self.sizes.iter().product();
         if batch > 0 && self.is_tall() {
             return f([0; 4], Gemm { m: batch * self.matrix.m, ..self.matrix });
+        }
+        if self.matrix.m * self.matrix.n == 0 {
+            return;
         }
         let len = self.matrix.m * self.matrix.y_row;
         for at in 0..batch {
@@ -243,6 +253,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn operands_without_elements_give_sums_of_nothing() {
+        let matrix = Gemm {
+            m: 2,
+            n: 3,
+            k: 0,
+            a: Layout::Strides(0, 1),
+            b: Layout::Strides(3, 1),
+            c: [0, 1],
+            y_row: 3,
+            alpha: 1.0,
+            beta: 1.0,
+        };
+        // The heads of rows `[batch, rows, heads, size]` start at other columns.
+        let geometry = MatMul { sizes: &[2, 3], a: &[0, 4], b: &[0, 4], c: &[0, 0], matrix };
+        each_level(|_| {
+            let mut y = [7.0; 36];
+            let mut scratch = vec![f32::NAN; matmul_scratch(&geometry)];
+            matmul_f32(&[], &[], None, &mut y, &mut scratch, geometry, Activation::Identity);
+            assert_eq!(y, [0.0; 36]);
+        });
+        let mut y = [7.0_f32; 36];
+        matmul_float(&[], &[], None, &mut y, geometry, Activation::Identity);
+        assert_eq!(y, [0.0; 36]);
+        let geometry = MatMul { matrix: Gemm { n: 0, k: 2, ..matrix }, ..geometry };
+        matmul(&[1.0; 99], &[], None, &mut [], geometry);
     }
 
     #[test]
