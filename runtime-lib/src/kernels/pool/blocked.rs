@@ -80,7 +80,7 @@ impl<F: FoldVectors> WithSimd for Nchwc<'_, F> {
                     Some(of) if seen + count < rows.taps() => of.of(&rows, row, geometry.ends().0),
                     _ => rows.taps(),
                 };
-                columns.finish(y, lines, &geometry);
+                columns.finish(y, lines, &folded, geometry.ends().1);
             }
         }
     }
@@ -152,11 +152,12 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
         }
     }
 
-    /// Computes the results from the states of a row of outputs; `lines` of each window count.
+    /// Computes the results from the states of a row of outputs; `lines` of each window count. The
+    /// padding ends `ends` after the image.
     #[inline(always)]
-    fn finish(&self, y: &mut [f32], lines: usize, geometry: &Pool<'_>) {
+    fn finish(&self, y: &mut [f32], lines: usize, taps: &Taps<'_>, ends: &[usize]) {
         let Some(of) = self.fold.counted() else { return };
-        let (s, taps, (_, ends)) = (self.s, geometry.taps().only_last(), geometry.ends());
+        let (s, taps) = (self.s, taps.only_last());
         for (place, y) in y.chunks_exact_mut(BLOCK).enumerate() {
             let count = match self.inside.contains(&place) {
                 true => self.axis.kernel,

@@ -190,6 +190,11 @@ fn a_window_of_an_image_without_elements_has_a_result() {
         average_pool(&[], &mut mean, pool);
         assert_eq!(largest, [f32::NEG_INFINITY; 3]);
         assert!(mean.iter().all(|y| y.is_nan()), "{mean:?}");
+        let [mut largest, mut mean] = [[7.0; 3 * BLOCK]; 2];
+        max_pool_nchwc(&[], &mut largest, pool);
+        average_pool_nchwc(&[], &mut mean, pool);
+        assert_eq!(largest, [f32::NEG_INFINITY; 3 * BLOCK]);
+        assert!(mean.iter().all(|y| y.is_nan()), "{mean:?}");
     });
 }
 
