@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result, counted},
-    dtype::DType,
     ir::Reader,
 };
 
@@ -39,21 +38,27 @@ fn dequantize(q: &str, x: &str) -> String {
     format!("{x} = DequantizeLinear ({q}, {q}_scale, {q}_zero)")
 }
 
-/// Writes the node that quantizes `r` to `y`, whose elements are of type `dtype`.
-fn quantize(dtype: DType) -> String {
-    format!("y = QuantizeLinear <output_dtype = {}> (r, y_scale, y_zero)", dtype.code())
+/// Writes the node that quantizes `r` to `y`. Its type is that of input `zero`, its zero point, or
+/// else of input `like`. ONNX Runtime changes the type of a zero point alone, so `output_dtype` is
+/// only written without one.
+fn quantize(node: &Reader<'_>, zero: usize, like: usize) -> Result<String> {
+    if node.has(zero) {
+        return Ok("y = QuantizeLinear (r, y_scale, y_zero)".to_owned());
+    }
+    let code = node.dtype(like)?.code();
+    Ok(format!("y = QuantizeLinear <output_dtype = {code}> (r, y_scale, y_zero)"))
 }
 
 /// `quantize(f(dequantize(x)))`, where `nodes` compute `r` from `x`.
 fn unary(node: &Reader<'_>, nodes: &str) -> Result<String> {
-    let (from, to) = (dequantize("q", "x"), quantize(node.dtype(0)?));
+    let (from, to) = (dequantize("q", "x"), quantize(node, 4, 0)?);
     Ok(format!("(q, q_scale, q_zero, y_scale, y_zero) => (y) {{ {from} {nodes} {to} }}"))
 }
 
 /// `quantize(f(dequantize(a), dequantize(b)))`.
 fn binary(node: &mut Reader<'_>, operator: &str) -> Result<String> {
     let [a, b] = [dequantize("a", "x"), dequantize("b", "z")];
-    let to = quantize(node.dtype(0)?);
+    let to = quantize(node, 7, 0)?;
     Ok(format!(
         "(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) => (y) {{
             {a} {b} r = {operator} (x, z) {to}
@@ -64,7 +69,7 @@ fn binary(node: &mut Reader<'_>, operator: &str) -> Result<String> {
 /// `Where` of two quantized tensors.
 fn select(node: &mut Reader<'_>) -> Result<String> {
     let [a, b] = [dequantize("a", "x"), dequantize("b", "z")];
-    let to = quantize(node.dtype(1)?);
+    let to = quantize(node, 8, 1)?;
     Ok(format!(
         "(condition, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) => (y) {{
             {a} {b} r = Where (condition, x, z) {to}
@@ -87,7 +92,7 @@ fn concat(node: &mut Reader<'_>) -> Result<String> {
     let inputs = list(|i| format!("q{i}, q{i}_scale, q{i}_zero")).join(", ");
     let from = list(|i| dequantize(&format!("q{i}"), &format!("x{i}"))).join(" ");
     let parts = list(|i| format!("x{i}")).join(", ");
-    let to = quantize(node.dtype(1)?);
+    let to = quantize(node, 1, 2)?;
     Ok(format!(
         "(y_scale, y_zero, {inputs}) => (y) {{
             {from} r = Concat <axis = {axis}> ({parts}) {to}
@@ -109,7 +114,7 @@ fn softmax(node: &mut Reader<'_>) -> Result<String> {
             r = Reshape (shares, sizes)"
         ),
     };
-    let (from, to) = (dequantize("q", "x"), quantize(node.dtype(0)?));
+    let (from, to) = (dequantize("q", "x"), quantize(node, 4, 0)?);
     Ok(format!(
         "(q, q_scale, q_zero, given_scale, y_zero) => (y) {{
             inverse = Reciprocal (given_scale)
@@ -141,7 +146,7 @@ fn of_images(node: &mut Reader<'_>, nodes: &str) -> Result<String> {
         return unary(node, nodes);
     }
     let [first, last] = channels_first(node.rank(0)?)?;
-    let (from, to) = (dequantize("q", "x"), quantize(node.dtype(0)?));
+    let (from, to) = (dequantize("q", "x"), quantize(node, 4, 0)?);
     Ok(format!(
         "(q_last, q_scale, q_zero, y_scale, y_zero) => (y_last) {{
             q = Transpose <perm = {first:?}> (q_last)
@@ -248,7 +253,7 @@ fn gemm(node: &mut Reader<'_>) -> Result<String> {
     let right = side(node.flag("transB", false)?, "b", "right");
     let sum = if node.has(6) { "p = Add (product, c)" } else { "p = Identity (product)" };
     let to = match node.has(7) {
-        true => quantize(node.dtype(if node.has(8) { 8 } else { 0 })?),
+        true => quantize(node, 8, 0)?,
         false => "y = Identity (r)".to_owned(),
     };
     Ok(format!(

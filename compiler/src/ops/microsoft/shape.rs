@@ -47,7 +47,7 @@ pub const OPS: &[Entry] = &[
 
 /// The distances of the rows of two matrices, as `a² + b² - 2ab`.
 fn distances(node: &mut Reader<'_>) -> Result<String> {
-    let metric = node.string("metric", "euclidean")?;
+    let metric = node.string("metric", "sqeuclidean")?;
     let last = match metric.as_str() {
         "euclidean" => "c = Sqrt (positive)",
         "sqeuclidean" => "c = Identity (positive)",
