@@ -86,6 +86,16 @@ GRAPHS = {
     " q = Gather(qkv, zeroth) k = Gather(qkv, first_index) v0 = Gather(qkv, second_index)"
     " kt = Transpose<perm = [0, 1, 3, 2]>(k) s0 = MatMul(q, kt) t = Mul(s0, scale)"
     " w0 = Softmax(t) y = MatMul(w0, v0) }",
+    "heads": "(float[b, n, h, 4] q, float[b, m, h, 4] k) => (float[w, x, y, z] r) {"
+    " a = Transpose<perm = [0, 2, 1, 3]>(q) c = Transpose<perm = [0, 2, 3, 1]>(k)"
+    " r = MatMul(a, c) }",
+    "query": "(float[b, n, 8] k, float[b, n, 8] v) => (float[x, y, z] r) {"
+    " kt = Transpose<perm = [0, 2, 1]>(k) s = MatMul(rows, kt) w0 = Softmax(s)"
+    " r = MatMul(w0, v) }",
+    "patches": "(float[b, 3, h, w] x) => (float[p, q, r, s] y) {"
+    " y = Conv<kernel_shape = [3, 3], strides = [3, 3]>(x, f) }",
+    "mean": "(float[b, 16, h, w] x) => (float[p, q, r, s] y) {"
+    " c = Conv<kernel_shape = [3, 3]>(x, f16) y = GlobalAveragePool(c) }",
     "sizes": "(float[a, b] x) => (float[p] y, int64[s] n) {"
     " s = Shape(x) t = Size(x) m = ReduceProd<keepdims = 1>(s) y = Reshape(x, m)"
     " n = NonZero(y) }".replace("int64[s] n", "int64[s, u] n"),
@@ -107,6 +117,7 @@ CONSTANTS = {
     "zeroth": np.int64(0), "twice": np.int64([2, 1]), "edges": np.int64([1, 0, 2, 3]),
     "scales": np.float32([1, 1, 1.5, 0.5]), "scale": np.float32(0.05), "zero": np.uint8(3),
     "apart": np.int64([0, 0, 3, 2, 4]), "first_index": np.int64(1), "second_index": np.int64(2),
+    "rows": normal(1, 4, 8), "f16": normal(32, 16, 3, 3),
     "signed": np.int8(0), "eight": normal(8), "three": normal(3), "w": normal(4, 3, 5),
     "f": normal(4, 3, 3, 3), "i": RNG.integers(-9, 9, (4, 3, 3, 3)).astype(np.int8),
     "v": normal(3, 2, 5), "gates": normal(1, 16, 4), "states": normal(1, 16, 4),
