@@ -15,7 +15,7 @@ pub fn floats(shape: &str, numbers: &[f32]) -> Vec<u8> {
 
 /// Returns the checksum of a member of an archive.
 fn crc32(bytes: &[u8]) -> u32 {
-    let shift = |crc: u32, _| crc >> 1 ^ (crc & 1) * 0xedb8_8320;
+    let shift = |crc: u32, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320);
     !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), shift))
 }
 

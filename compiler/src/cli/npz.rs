@@ -131,7 +131,7 @@ fn crc32(bytes: &[u8]) -> u32 {
         while byte < table.len() {
             let (mut crc, mut bit) = (byte as u32, 0);
             while bit < 8 {
-                crc = crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+                crc = (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
                 bit += 1;
             }
             table[byte] = crc;
