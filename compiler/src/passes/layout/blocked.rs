@@ -108,7 +108,7 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (_, image) = blocked::batch_and_image(&tensor(site.graph, result)?.shape)?;
     let kernel = &tensor(site.graph, weights)?.shape[2..];
     let is_one = |sizes: &[Dim]| sizes.iter().product::<Dim>().known() == Some(1);
-    // A convolution of one pixel is a product with a vector.
+    // Where the window has one pixel, too, it is a product with a vector.
     if is_one(image) && is_one(kernel) {
         return None;
     }
