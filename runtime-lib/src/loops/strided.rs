@@ -4,7 +4,7 @@
 use crate::Elem;
 use crate::loops::geometry::Strided;
 use crate::loops::walk::{Row, walk};
-use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch, square};
 use core::array::from_fn;
 
 /// Copies the elements of a strided view of `x` to `y`.
@@ -201,7 +201,7 @@ impl Plane {
     }
 }
 
-/// Copies a plane of `f32`: vectors along the rows of `x` become columns of `y`.
+/// Copies a plane of `f32`: squares are transposed in registers.
 struct CopyPlane<'a> {
     plane: &'a Plane,
     x: &'a [f32],
@@ -220,13 +220,20 @@ impl WithSimd for CopyPlane<'_> {
         }
         // The last tiles overlap those before them: a plane has at least `SIDE` rows.
         for i in (0..rows).step_by(S::LANES).map(|i| i.min(rows - S::LANES)) {
-            for j in (0..columns).step_by(CORE).map(|j| j.min(columns - CORE)) {
-                // Not `from_fn`, whose closure is not always inlined.
-                let mut lines = [s.splat(0.0); CORE];
-                for (k, line) in lines.iter_mut().enumerate() {
-                    *line = s.load(&x[(j + k) * stride_x + i..]);
+            if columns < S::LANES {
+                for j in (0..columns).step_by(CORE).map(|j| j.min(columns - CORE)) {
+                    // Not `from_fn`, whose closure is not always inlined.
+                    let mut lines = [s.splat(0.0); CORE];
+                    for (k, line) in lines.iter_mut().enumerate() {
+                        *line = s.load(&x[(j + k) * stride_x + i..]);
+                    }
+                    s.store_columns(lines, &mut y[i * stride_y + j..], stride_y);
                 }
-                s.store_columns(lines, &mut y[i * stride_y + j..], stride_y);
+                continue;
+            }
+            for j in (0..columns).step_by(S::LANES).map(|j| j.min(columns - S::LANES)) {
+                let (x, y) = (&x[j * stride_x + i..], &mut y[i * stride_y + j..]);
+                square::transpose(s, x, stride_x, y, stride_y);
             }
         }
     }

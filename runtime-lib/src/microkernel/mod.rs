@@ -10,6 +10,7 @@
 #[cfg(x86_avx512)]
 pub(crate) mod amx;
 mod bf16_pairs;
+mod channel_blocks;
 mod conv_layout;
 mod conv_tile;
 mod conv_weight_grad;
@@ -40,6 +41,7 @@ mod widths;
 mod winograd;
 
 pub(crate) use bf16_pairs::Pairs;
+pub(crate) use channel_blocks::{Block, Unblock};
 pub use conv_layout::BLOCK;
 pub(crate) use conv_layout::{MAX_TAPS, PAIRS, Span};
 pub(crate) use conv_tile::NchwcConv;

@@ -1,6 +1,6 @@
 //! AVX2 with FMA, of x86-64 processors since 2013 (Intel) and 2015 (AMD).
 
-use super::{Sealed, Simd, WithSimd, instructions};
+use super::{MAX_LANES, Sealed, Simd, WithSimd, instructions};
 use crate::loops::bounds::reach;
 #[cfg(not(miri))]
 use core::arch::asm;
@@ -92,6 +92,39 @@ fn evens_and_odds(a: __m256, b: __m256) -> [__m256; 2] {
         _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(evens)),
         _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(odds)),
     ]
+}
+
+/// Transposes the halves of four rows: the first vector has columns 0 and 4.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn columns([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+    // Not `map`, whose closure is not always inlined.
+    let [ab, cd] = [
+        [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)],
+        [_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)],
+    ];
+    let [ab, cd] = [
+        [_mm256_castps_pd(ab[0]), _mm256_castps_pd(ab[1])],
+        [_mm256_castps_pd(cd[0]), _mm256_castps_pd(cd[1])],
+    ];
+    [
+        _mm256_castpd_ps(_mm256_unpacklo_pd(ab[0], cd[0])),
+        _mm256_castpd_ps(_mm256_unpackhi_pd(ab[0], cd[0])),
+        _mm256_castpd_ps(_mm256_unpacklo_pd(ab[1], cd[1])),
+        _mm256_castpd_ps(_mm256_unpackhi_pd(ab[1], cd[1])),
+    ]
+}
+
+/// Transposes the square of the first eight rows.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn transpose(rows: &mut [__m256; MAX_LANES]) {
+    let [a, b, c, d, e, f, g, h, ..] = *rows;
+    let (upper, lower) = (columns([a, b, c, d]), columns([e, f, g, h]));
+    for j in 0..4 {
+        rows[j] = _mm256_permute2f128_ps::<0x20>(upper[j], lower[j]);
+        rows[4 + j] = _mm256_permute2f128_ps::<0x31>(upper[j], lower[j]);
+    }
 }
 
 /// Returns the mask of the first `n` lanes.
@@ -225,23 +258,18 @@ impl Simd for Avx2 {
         let to = &mut to[..reach([[7, apart], [4, 1]])];
         // SAFETY: `self` is a token; the slice above includes the last column.
         unsafe {
-            let pairs =
-                [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)].map(|x| _mm256_castps_pd(x));
-            let others =
-                [_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)].map(|x| _mm256_castps_pd(x));
-            // Each half of a vector is a column: the first vector has 0 and 4.
-            let columns = [
-                _mm256_unpacklo_pd(pairs[0], others[0]),
-                _mm256_unpackhi_pd(pairs[0], others[0]),
-                _mm256_unpacklo_pd(pairs[1], others[1]),
-                _mm256_unpackhi_pd(pairs[1], others[1]),
-            ];
-            for (j, column) in columns.into_iter().enumerate() {
-                let (column, to) = (_mm256_castpd_ps(column), to.as_mut_ptr().add(j * apart));
+            for (j, column) in columns([a, b, c, d]).into_iter().enumerate() {
+                let to = to.as_mut_ptr().add(j * apart);
                 _mm_storeu_ps(to, _mm256_castps256_ps128(column));
                 _mm_storeu_ps(to.add(4 * apart), _mm256_extractf128_ps::<1>(column));
             }
         }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: &mut [__m256; MAX_LANES]) {
+        // SAFETY: `self` is a token.
+        unsafe { transpose(rows) }
     }
 
     #[inline(always)]

@@ -74,6 +74,52 @@ fn evens_and_odds(a: __m512, b: __m512) -> [__m512; 2] {
     [_mm512_permutex2var_ps(a, evens, b), _mm512_permutex2var_ps(a, odds, b)]
 }
 
+/// Transposes the quarters of four rows: the first vector has columns 0, 4, 8 and 12.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+fn columns([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
+    // Not `map`, whose closure is not always inlined.
+    let [ab, cd] = [
+        [_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)],
+        [_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)],
+    ];
+    let [ab, cd] = [
+        [_mm512_castps_pd(ab[0]), _mm512_castps_pd(ab[1])],
+        [_mm512_castps_pd(cd[0]), _mm512_castps_pd(cd[1])],
+    ];
+    [
+        _mm512_castpd_ps(_mm512_unpacklo_pd(ab[0], cd[0])),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(ab[0], cd[0])),
+        _mm512_castpd_ps(_mm512_unpacklo_pd(ab[1], cd[1])),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(ab[1], cd[1])),
+    ]
+}
+
+/// Transposes a square.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+fn transpose(rows: &mut [__m512; 16]) {
+    const EVENS: i32 = 0b10_00_10_00;
+    const ODDS: i32 = 0b11_01_11_01;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *rows;
+    let parts = [
+        columns([a, b, c, d]),
+        columns([e, f, g, h]),
+        columns([i, j, k, l]),
+        columns([m, n, o, p]),
+    ];
+    for j in 0..4 {
+        // Column `4 q + j` is quarter `q` of the four parts.
+        let [a, b, c, d] = [parts[0][j], parts[1][j], parts[2][j], parts[3][j]];
+        let evens = [_mm512_shuffle_f32x4::<EVENS>(a, b), _mm512_shuffle_f32x4::<EVENS>(c, d)];
+        let odds = [_mm512_shuffle_f32x4::<ODDS>(a, b), _mm512_shuffle_f32x4::<ODDS>(c, d)];
+        rows[j] = _mm512_shuffle_f32x4::<EVENS>(evens[0], evens[1]);
+        rows[4 + j] = _mm512_shuffle_f32x4::<EVENS>(odds[0], odds[1]);
+        rows[8 + j] = _mm512_shuffle_f32x4::<ODDS>(evens[0], evens[1]);
+        rows[12 + j] = _mm512_shuffle_f32x4::<ODDS>(odds[0], odds[1]);
+    }
+}
+
 /// Returns the mask of the first `n` lanes.
 #[inline(always)]
 fn head(n: usize) -> __mmask16 {
@@ -199,30 +245,20 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         let to = &mut to[..reach([[15, apart], [4, 1]])];
         // SAFETY: `self` is a token; the slice above includes the last column.
         unsafe {
-            // Not `map`, whose closure is not always inlined.
-            let pairs = [
-                _mm512_castps_pd(_mm512_unpacklo_ps(a, b)),
-                _mm512_castps_pd(_mm512_unpackhi_ps(a, b)),
-            ];
-            let others = [
-                _mm512_castps_pd(_mm512_unpacklo_ps(c, d)),
-                _mm512_castps_pd(_mm512_unpackhi_ps(c, d)),
-            ];
-            // Each quarter of a vector is a column: the first vector has 0, 4, 8 and 12.
-            let columns = [
-                _mm512_unpacklo_pd(pairs[0], others[0]),
-                _mm512_unpackhi_pd(pairs[0], others[0]),
-                _mm512_unpacklo_pd(pairs[1], others[1]),
-                _mm512_unpackhi_pd(pairs[1], others[1]),
-            ];
-            for (j, column) in columns.into_iter().enumerate() {
-                let (column, to) = (_mm512_castpd_ps(column), to.as_mut_ptr().add(j * apart));
+            for (j, column) in columns([a, b, c, d]).into_iter().enumerate() {
+                let to = to.as_mut_ptr().add(j * apart);
                 _mm_storeu_ps(to, _mm512_castps512_ps128(column));
                 _mm_storeu_ps(to.add(4 * apart), _mm512_extractf32x4_ps::<1>(column));
                 _mm_storeu_ps(to.add(8 * apart), _mm512_extractf32x4_ps::<2>(column));
                 _mm_storeu_ps(to.add(12 * apart), _mm512_extractf32x4_ps::<3>(column));
             }
         }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: &mut [__m512; 16]) {
+        // SAFETY: `self` is a token.
+        unsafe { transpose(rows) }
     }
 
     #[inline(always)]

@@ -30,6 +30,7 @@ mod prefetch;
 pub(crate) mod scalar_tile;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
+pub(crate) mod square;
 pub(crate) mod taps;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -169,6 +170,19 @@ pub trait Simd: Sealed {
         for j in 0..Self::LANES {
             let to = &mut to[j * apart..][..4];
             to.iter_mut().zip(&numbers).for_each(|(to, row)| *to = row[j]);
+        }
+    }
+
+    /// Transposes the square of the first `LANES` rows.
+    #[inline(always)]
+    fn transpose(self, rows: &mut [Self::F32; MAX_LANES]) {
+        // Each round rotates the bits of the index of an element, `row · LANES + lane`, by one.
+        for _ in 0..Self::LANES.ilog2() {
+            let from = *rows;
+            for i in 0..Self::LANES / 2 {
+                let [evens, odds] = self.evens_and_odds(from[2 * i], from[2 * i + 1]);
+                (rows[i], rows[i + Self::LANES / 2]) = (evens, odds);
+            }
         }
     }
 

@@ -115,6 +115,7 @@ impl Agree {
             s.store(lanes, &mut y);
             assert!((0..S::LANES).all(|i| y[i] == two[2 * i + first]), "{:?}: {y:?}", self.0);
         }
+        self.transposed(s);
         for (i, &element) in x.iter().enumerate().take(S::LANES) {
             assert!(s.any(s.eq(v, s.splat(element))), "{:?}: lane {i}", self.0);
         }
@@ -127,6 +128,25 @@ impl Agree {
             assert!(y[..n] == x[..n] && y[n..S::LANES].iter().all(|&y| y == 0.0));
             s.store(s.load_head_or(&x[..n], -7.0), &mut y);
             assert!(y[..n] == x[..n] && y[n..S::LANES].iter().all(|&y| y == -7.0));
+        }
+    }
+}
+
+impl Agree {
+    #[inline(always)]
+    fn transposed<S: Simd>(&self, s: S) {
+        let square: Vec<f32> = (0..).map(|i| i as f32).take(MAX_LANES * MAX_LANES).collect();
+        let mut rows = [s.splat(0.0); MAX_LANES];
+        for (row, x) in rows.iter_mut().zip(square.chunks(S::LANES)) {
+            *row = s.load_head(x);
+        }
+        s.transpose(&mut rows);
+        for (i, row) in rows.iter().enumerate().take(S::LANES) {
+            let mut y = [-1.0; MAX_LANES];
+            s.store(*row, &mut y);
+            for (j, y) in y.iter().enumerate().take(S::LANES) {
+                assert_eq!(*y, square[j * S::LANES + i], "{:?}: row {i}, column {j}", self.0);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! layout of the convolutions in blocks. The padding channels of the last block are zeros.
 
 mod channel;
+mod convert;
 
 use crate::loops::epilogue::Activation;
 pub use crate::microkernel::BLOCK;
@@ -12,6 +13,7 @@ pub use channel::{
     blocked_channel_grad, blocked_channel_grad_in_place, blocked_channel_moments,
     blocked_channel_sums, channel_factors,
 };
+pub use convert::{block, unblock};
 
 /// The geometry of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,55 +39,6 @@ impl Channels {
         let start = (image * self.channels + first) * self.pixels;
         (start, BLOCK.min(self.channels - first))
     }
-}
-
-/// The number of pixels that are copied at once.
-const PIXELS: usize = 16;
-
-/// Converts `x` from NCHW to NCHWc.
-#[inline(never)]
-pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
-    let (pixels, cost) = (geometry.pixels, y.len());
-    Share::of(y, pixels * BLOCK).hand_out(PIXELS * BLOCK, By::Rows, cost, |mut piece| {
-        for (i, index) in piece.planes.enumerate() {
-            let (start, channels) = geometry.block(index);
-            let x = &x[start..][..channels * pixels];
-            let places = piece.rows.clone().map(|row| row * PIXELS);
-            for (first, y) in places.zip(piece.y.plane(i).chunks_mut(PIXELS * BLOCK)) {
-                let mut tile = [[0.0; BLOCK]; PIXELS];
-                let count = y.len() / BLOCK;
-                for (lane, x) in x.chunks_exact(pixels).enumerate() {
-                    let x = &x[first..first + count];
-                    tile.iter_mut().zip(x).for_each(|(pixel, &x)| pixel[lane] = x);
-                }
-                y.copy_from_slice(&tile.as_flattened()[..y.len()]);
-            }
-        }
-    });
-}
-
-/// Converts `x` from NCHWc to NCHW.
-#[inline(never)]
-pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
-    let (pixels, cost) = (geometry.pixels, y.len());
-    if pixels == 0 {
-        return;
-    }
-    Share::of(y, pixels).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
-        let first = piece.rows.start * PIXELS;
-        for (index, x) in x.chunks_exact(pixels * BLOCK).enumerate() {
-            let (start, channels) = geometry.block(index);
-            let x = &x[first * BLOCK..][..piece.y.len() * BLOCK];
-            for (at, x) in (0..).step_by(PIXELS).zip(x.chunks(PIXELS * BLOCK)) {
-                let mut tile = [[0.0; BLOCK]; PIXELS];
-                tile.as_flattened_mut()[..x.len()].copy_from_slice(x);
-                for lane in 0..channels {
-                    let y = piece.y.plane(start / pixels + lane)[at..].iter_mut();
-                    y.zip(&tile[..x.len() / BLOCK]).for_each(|(y, pixel)| *y = pixel[lane]);
-                }
-            }
-        }
-    });
 }
 
 /// Shuffles the channels of `x`, in NCHWc, from `groups` groups: takes the first channel of each
@@ -272,20 +225,6 @@ mod tests {
     use super::*;
     use crate::simd::each_level;
     use std::{vec, vec::Vec};
-
-    #[test]
-    fn unblock_inverts_block() {
-        for (batch, channels, pixels) in [(1, 16, 16), (2, 5, 3), (1, 40, 33), (1, 3, 0)] {
-            let geometry = Channels { batch, channels, pixels };
-            let x: Vec<f32> = (0..batch * channels * pixels).map(|i| i as f32).collect();
-            let mut blocks = vec![f32::NAN; batch * geometry.blocks() * pixels * BLOCK];
-            block(&x, &mut blocks, geometry);
-            assert!(blocks.iter().all(|x| x.is_finite()));
-            let mut y = vec![f32::NAN; x.len()];
-            unblock(&blocks, &mut y, geometry);
-            assert_eq!(x, y);
-        }
-    }
 
     #[test]
     fn channels_are_shuffled() {
