@@ -39,12 +39,9 @@ const MIN_DEPTH: usize = 128;
 /// The input channels from which on `Block` costs less than it gains: a tile reads a line of the
 /// cache for a few pixels of one channel in NCHW, and for one pixel of a whole block in NCHWc.
 const MIN_CHANNELS: i64 = 2 * BLOCK as i64;
-/// The elements of a window from which on a depthwise convolution of any image gains by conversions
-/// of its input and output, and of an image of few pixels.
-const MANY_TAPS: usize = 49;
+/// The elements of a window from which on a depthwise convolution gains more than the conversions
+/// of its input and output cost.
 const MIN_TAPS: usize = 9;
-/// The most pixels of a small image.
-const FEW_PIXELS: i64 = 28 * 28;
 
 /// The blocked value that `Unblock` converts to `value`.
 pub fn nchwc(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
@@ -127,16 +124,12 @@ fn is_deep(site: &Site<'_>, x: ValueId, weights: ValueId, conv: &Conv) -> bool {
 }
 
 /// Returns whether a depthwise convolution over rows and columns gains more than the conversions of
-/// its input and output cost: its windows are large, or its images are so small that most windows
-/// are at their edges.
+/// its input and output cost.
 fn outweighs_conversions(graph: &Graph, node: &Node, kernel: &[usize]) -> bool {
-    let Some(x) = node.input(0).and_then(|id| tensor(graph, id)) else { return false };
-    let [_, channels, image @ ..] = &x.shape[..] else { return false };
-    let pixels = image.iter().product::<Dim>().known();
-    let taps = kernel.iter().product::<usize>();
+    let channels = || tensor(graph, node.input(0)?)?.shape.get(1)?.known();
     kernel.len() == 2
-        && channels.known().is_some_and(|channels| channels >= MIN_CHANNELS)
-        && (taps >= MANY_TAPS || taps >= MIN_TAPS && pixels.is_some_and(|n| n <= FEW_PIXELS))
+        && kernel.iter().product::<usize>() >= MIN_TAPS
+        && channels().is_some_and(|channels| channels >= MIN_CHANNELS)
 }
 
 /// The input of the shuffle that makes `x`, and its number of groups, if a convolution can read the

@@ -2,7 +2,7 @@
 
 use super::Pool;
 use super::fold::{Counted, Largest, Mean};
-use super::vectors::FoldVectors;
+use super::vectors::{CHECKED_TAPS, FoldVectors, are_finite};
 use crate::kernels::conv::{Axis, TapRun};
 use crate::loops::window::Taps;
 use crate::microkernel::BLOCK;
@@ -47,75 +47,182 @@ struct Nchwc<'a, F> {
     fold: F,
 }
 
+/// The channels of a block at one pixel.
+type Pixel = [f32; BLOCK];
 /// Rows of the image that are folded together.
 const ROWS: usize = 16;
+/// Pixels of folded rows that are kept at once.
+const FOLDED: usize = 64;
 
 impl<F: FoldVectors> WithSimd for Nchwc<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Nchwc { x, piece: Piece { planes, rows: of, mut y }, geometry, fold } = self;
+        let Nchwc { x, piece: Piece { planes, rows, mut y }, geometry, fold } = self;
         let taps = geometry.taps();
         let elements = taps.elements() * BLOCK;
         // A window that covers the image is a single row.
         let all = [taps.elements()];
         let folded = if taps.is_whole() { Taps::whole(&all) } else { taps };
-        let (rows, columns) = (folded.without_last(), Axis::last_of(&folded));
-        let columns = Columns { s, fold, inside: columns.inside(), axis: columns };
+        let mut memory = [[0.0; BLOCK]; FOLDED];
         for (i, plane) in planes.enumerate() {
-            let x = &x[plane * elements..][..elements];
-            for (row, y) in of.clone().zip(y.plane(i).chunks_exact_mut(columns.axis.out * BLOCK)) {
-                let (mut lines, mut count, mut seen) = ([0; ROWS], 0, 0);
-                for line in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
-                    if count == ROWS {
-                        columns.take(x, &lines, seen > 0, y);
-                        (seen, count) = (seen + ROWS, 0);
-                    }
-                    lines[count] = line * columns.axis.size * BLOCK;
-                    count += 1;
-                }
-                columns.take(x, &lines[..count], seen > 0, y);
-                let lines = match fold.counted() {
-                    Some(of) if seen + count < rows.taps() => of.of(&rows, row, geometry.ends().0),
-                    _ => rows.taps(),
-                };
-                columns.finish(y, lines, &folded, geometry.ends().1);
+            let (x, y) = (&x[plane * elements..][..elements], y.plane(i));
+            let rows = rows.clone();
+            if taps.taps() >= CHECKED_TAPS
+                && let Some(fold) = fold.of_numbers()
+                && are_finite(s, seen(x, &folded, &rows))
+            {
+                Columns::of(s, fold, folded, geometry).plane(x, rows, &mut memory, y);
+            } else {
+                Columns::of(s, fold, folded, geometry).plane(x, rows, &mut memory, y);
             }
         }
     }
 }
 
+/// Returns the rows of the image that some rows of the output depend on, and those between them.
+fn seen<'x>(x: &'x [f32], taps: &Taps<'_>, rows: &Range<usize>) -> &'x [f32] {
+    let (lines, width) = (taps.without_last(), Axis::last_of(taps).size * BLOCK);
+    let of = |row| (0..lines.taps()).filter_map(move |tap| lines.input(row, tap));
+    let first = rows.clone().flat_map(of).min().unwrap_or(0);
+    let end = rows.clone().flat_map(of).max().map_or(first, |last| last + 1);
+    &x[first * width..end * width]
+}
+
 /// Windows along the last axis.
-struct Columns<S, F> {
+struct Columns<'a, S, F> {
     s: S,
     fold: F,
+    taps: Taps<'a>,
     axis: Axis,
     /// The outputs whose windows are inside the image.
     inside: Range<usize>,
+    /// The outputs whose columns fit in the memory of folded rows; 0 if columns are not folded
+    /// first.
+    at_once: usize,
+    geometry: Pool<'a>,
 }
 
-impl<S: Simd, F: FoldVectors> Columns<S, F> {
-    /// Folds lines of the image at these offsets into the states of a row of outputs; `are_there`
-    /// if there are states.
+impl<'a, S: Simd, F: FoldVectors> Columns<'a, S, F> {
     #[inline(always)]
-    fn take(&self, x: &[f32], lines: &[usize], are_there: bool, y: &mut [f32]) {
-        let mut place = 0;
-        while place < self.axis.out {
+    fn of(s: S, fold: F, taps: Taps<'a>, geometry: Pool<'a>) -> Self {
+        let axis = Axis::last_of(&taps);
+        let fit = FOLDED.checked_sub(axis.reach() + 1).map_or(0, |left| left / axis.stride + 1);
+        // Windows that overlap by most of their columns share them.
+        let at_once = if 2 * axis.stride < axis.kernel { fit } else { 0 };
+        Columns { s, fold, inside: axis.inside(), axis, taps, at_once, geometry }
+    }
+
+    /// Folds the windows of some rows of the output.
+    #[inline(always)]
+    fn plane(&self, x: &[f32], rows: Range<usize>, memory: &mut [Pixel; FOLDED], y: &mut [f32]) {
+        let (pixels, lines) = (x.as_chunks().0, self.taps.without_last());
+        for (row, y) in rows.zip(y.chunks_exact_mut(self.axis.out * BLOCK)) {
+            let (mut starts, mut count, mut seen) = ([0; ROWS], 0, 0);
+            for line in (0..lines.taps()).filter_map(|tap| lines.input(row, tap)) {
+                if count == ROWS {
+                    self.take(pixels, &starts, seen > 0, memory, y);
+                    (seen, count) = (seen + ROWS, 0);
+                }
+                starts[count] = line * self.axis.size;
+                count += 1;
+            }
+            self.take(pixels, &starts[..count], seen > 0, memory, y);
+            let high = match self.fold.counted() {
+                Some(of) if seen + count < lines.taps() => {
+                    of.of(&lines, row, self.geometry.ends().0)
+                }
+                _ => lines.taps(),
+            };
+            self.finish(y, high);
+        }
+    }
+
+    /// Folds lines of the image, which begin at these pixels, into the states of a row of outputs;
+    /// `are_there` if there are states.
+    #[inline(always)]
+    fn take(
+        &self,
+        x: &[Pixel],
+        lines: &[usize],
+        are_there: bool,
+        memory: &mut [Pixel; FOLDED],
+        y: &mut [f32],
+    ) {
+        if lines.len() < 2 || self.at_once == 0 {
+            return self.windows(x, (lines, 0), 0..self.axis.out, are_there, y);
+        }
+        for first in (0..self.axis.out).step_by(self.at_once) {
+            let outputs = first..self.axis.out.min(first + self.at_once);
+            let from = (first * self.axis.stride).saturating_sub(self.axis.pad);
+            let last = (outputs.end - 1) * self.axis.stride + self.axis.reach() + 1;
+            let end = last.saturating_sub(self.axis.pad).min(self.axis.size);
+            let columns = &mut memory[..end.saturating_sub(from)];
+            self.columns(x, lines, from, columns);
+            let y = &mut y[first * BLOCK..][..outputs.len() * BLOCK];
+            self.windows(columns, (&[0], from), outputs, are_there, y);
+        }
+    }
+
+    /// Folds columns of some lines, from column `from` on.
+    #[inline(always)]
+    fn columns(&self, x: &[Pixel], lines: &[usize], from: usize, to: &mut [Pixel]) {
+        let s = self.s;
+        let count = to.len();
+        let line = |line: usize| &x[line + from..][..count];
+        let (pairs, last) = lines.as_chunks::<2>();
+        for (i, &[first, second]) in pairs.iter().enumerate() {
+            let lines = line(first).iter().zip(line(second));
+            for (to, (first, second)) in to.iter_mut().zip(lines) {
+                for lane in (0..BLOCK).step_by(S::LANES) {
+                    let before =
+                        if i == 0 { s.splat(self.fold.start()) } else { s.load(&to[lane..]) };
+                    let state = self.fold.take_vector(s, before, s.load(&first[lane..]));
+                    let state = self.fold.take_vector(s, state, s.load(&second[lane..]));
+                    s.store(state, &mut to[lane..]);
+                }
+            }
+        }
+        for &last in last {
+            for (to, x) in to.iter_mut().zip(line(last)) {
+                for lane in (0..BLOCK).step_by(S::LANES) {
+                    let x = s.load(&x[lane..]);
+                    s.store(self.fold.take_vector(s, s.load(&to[lane..]), x), &mut to[lane..]);
+                }
+            }
+        }
+    }
+
+    /// Folds windows of lines, which begin at these pixels and with column `start`, into the states
+    /// of some outputs; `are_there` if there are states.
+    #[inline(always)]
+    fn windows(
+        &self,
+        x: &[Pixel],
+        (lines, start): (&[usize], usize),
+        outputs: Range<usize>,
+        are_there: bool,
+        mut y: &mut [f32],
+    ) {
+        let mut place = outputs.start;
+        while place < outputs.end {
             let TapRun { count, mut from, taps } =
-                self.axis.tap_run(&self.inside, place, self.axis.out);
-            let (of, mut y) =
-                ((lines, taps.len(), are_there), &mut y[place * BLOCK..][..count * BLOCK]);
-            while !y.is_empty() {
-                let at_once = if y.len() >= 4 * BLOCK { 4 } else { 1 };
-                let (now, later) = mem::take(&mut y).split_at_mut(at_once * BLOCK);
-                let x = x.get(from * BLOCK..).unwrap_or(&[]);
+                self.axis.tap_run(&self.inside, place, outputs.end);
+            let of = (lines, taps.len(), are_there);
+            let (mut run, later) = mem::take(&mut y).split_at_mut(count * BLOCK);
+            y = later;
+            while !run.is_empty() {
+                let at_once = if run.len() >= 4 * BLOCK { 4 } else { 1 };
+                let (now, later) = mem::take(&mut run).split_at_mut(at_once * BLOCK);
+                // A window outside the image has no taps.
+                let x = x.get(from.saturating_sub(start)..).unwrap_or(&[]);
                 match at_once {
                     4 => self.places::<4>(x, of, now),
                     _ => self.places::<1>(x, of, now),
                 }
                 from += at_once * self.axis.stride;
-                y = later;
+                run = later;
             }
             place += count;
         }
@@ -125,7 +232,7 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
     #[inline(always)]
     fn places<const PLACES: usize>(
         &self,
-        x: &[f32],
+        x: &[Pixel],
         (lines, taps, are_there): (&[usize], usize, bool),
         y: &mut [f32],
     ) {
@@ -139,9 +246,9 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
             }
             for &line in lines {
                 for tap in 0..taps {
-                    let x = &x[line + tap * dilation * BLOCK + lane..];
+                    let x = &x[line + tap * dilation..];
                     for (place, state) in states.iter_mut().enumerate() {
-                        let x = s.load(&x[place * stride * BLOCK..]);
+                        let x = s.load(&x[place * stride][lane..]);
                         *state = self.fold.take_vector(s, *state, x);
                     }
                 }
@@ -152,18 +259,18 @@ impl<S: Simd, F: FoldVectors> Columns<S, F> {
         }
     }
 
-    /// Computes the results from the states of a row of outputs; `lines` of each window count. The
-    /// padding ends `ends` after the image.
+    /// Computes the results from the states of a row of outputs, of whose windows `high` lines
+    /// count.
     #[inline(always)]
-    fn finish(&self, y: &mut [f32], lines: usize, taps: &Taps<'_>, ends: &[usize]) {
+    fn finish(&self, y: &mut [f32], high: usize) {
         let Some(of) = self.fold.counted() else { return };
-        let (s, taps) = (self.s, taps.only_last());
+        let (s, taps, ends) = (self.s, self.taps.only_last(), self.geometry.ends().1);
         for (place, y) in y.chunks_exact_mut(BLOCK).enumerate() {
             let count = match self.inside.contains(&place) {
                 true => self.axis.kernel,
                 false => of.of(&taps, place, ends),
             };
-            let count = s.splat((lines * count) as f32);
+            let count = s.splat((high * count) as f32);
             for y in y.chunks_exact_mut(S::LANES) {
                 s.store(self.fold.finish_vector(s, s.load(y), count), y);
             }

@@ -3,7 +3,7 @@
 //! because reading with other alignment what was just written is slow.
 
 use super::Pool;
-use super::fold::{Counted, Fold, Largest, Mean};
+use super::fold::{Counted, Fold, Largest, LargestNumber, Mean};
 use crate::kernels::conv::{Axis, TapRun};
 use crate::loops::fold::fold_at;
 use crate::loops::window::Taps;
@@ -17,6 +17,9 @@ pub(super) trait FoldVectors: Fold<f32, State = f32> {
     fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32;
     /// [`Fold::finish`] for vectors.
     fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32;
+    /// Returns the fold, if it is faster, that has the same results where no element is NaN. The
+    /// check takes as long as a few elements of each window.
+    fn of_numbers(self) -> Option<impl FoldVectors>;
 }
 
 impl FoldVectors for Largest {
@@ -29,6 +32,25 @@ impl FoldVectors for Largest {
     fn finish_vector<S: Simd>(self, _: S, state: S::F32, _: S::F32) -> S::F32 {
         state
     }
+    #[inline(always)]
+    fn of_numbers(self) -> Option<impl FoldVectors> {
+        Some(LargestNumber)
+    }
+}
+
+impl FoldVectors for LargestNumber {
+    #[inline(always)]
+    fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32 {
+        s.max(x, state)
+    }
+    #[inline(always)]
+    fn finish_vector<S: Simd>(self, _: S, state: S::F32, _: S::F32) -> S::F32 {
+        state
+    }
+    #[inline(always)]
+    fn of_numbers(self) -> Option<impl FoldVectors> {
+        None::<LargestNumber>
+    }
 }
 
 impl FoldVectors for Mean {
@@ -40,7 +62,29 @@ impl FoldVectors for Mean {
     fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32 {
         s.div(state, counts)
     }
+    #[inline(always)]
+    fn of_numbers(self) -> Option<impl FoldVectors> {
+        None::<Mean>
+    }
 }
+
+/// Returns whether all elements are finite numbers, of which none is NaN.
+#[inline(always)]
+pub(super) fn are_finite<S: Simd>(s: S, x: &[f32]) -> bool {
+    let zero = s.splat(0.0);
+    // A product of zero and an infinity, too, is NaN.
+    let products = fold_at(
+        s,
+        x,
+        0.0,
+        #[inline(always)]
+        |sum, x| s.mul_add(x, zero, sum),
+    );
+    s.sum(products) == 0.0
+}
+
+/// The elements of a window from which on a check for NaN is worth it.
+pub(super) const CHECKED_TAPS: usize = 16;
 
 /// Columns of the output that are computed together.
 const PLACES: usize = 128;
@@ -145,40 +189,62 @@ impl<F: FoldVectors> Windows<'_, F> {
     /// Folds all windows, whose columns are `STRIDE` apart.
     #[inline(always)]
     fn fold<S: Simd, const STRIDE: usize>(&self, s: S, x: &[f32], y: &mut [f32]) {
-        let Windows { h, w, .. } = *self;
+        let Windows { geometry, h, w, at_once, fold } = *self;
         let mut scratch = Scratch { columns: [0.0; COLUMNS], counts: [1.0; PLACES], first: None };
-        let inside = h.inside();
+        let size = h.size * w.size;
         for (plane, y) in y.chunks_exact_mut((h.out * w.out).max(1)).enumerate() {
             // The last vectors may read beyond the plane, together with its end.
-            let x = &x[plane * h.size * w.size..];
-            for first in (0..w.out).step_by(self.at_once) {
-                let part = self.part::<S>(first);
-                self.prepare(&part, &mut scratch);
-                if STRIDE == 2 && self.are_pairs(&part) && h.kernel == 2 && inside == (0..h.out) {
-                    self.join_quads(s, x, &part, y);
-                    continue;
+            let x = &x[plane * size..];
+            if h.kernel * w.kernel >= CHECKED_TAPS
+                && let Some(fold) = fold.of_numbers()
+                && are_finite(s, &x[..size])
+            {
+                let windows = Windows { geometry, h, w, at_once, fold };
+                windows.plane::<S, STRIDE>(s, x, &mut scratch, y);
+            } else {
+                self.plane::<S, STRIDE>(s, x, &mut scratch, y);
+            }
+        }
+    }
+
+    /// Folds the windows of a plane, with which `x` begins.
+    #[inline(always)]
+    fn plane<S: Simd, const STRIDE: usize>(
+        &self,
+        s: S,
+        x: &[f32],
+        scratch: &mut Scratch,
+        y: &mut [f32],
+    ) {
+        let Windows { h, w, .. } = *self;
+        let inside = h.inside();
+        for first in (0..w.out).step_by(self.at_once) {
+            let part = self.part::<S>(first);
+            self.prepare(&part, scratch);
+            if STRIDE == 2 && self.are_pairs(&part) && h.kernel == 2 && inside == (0..h.out) {
+                self.join_quads(s, x, &part, y);
+                continue;
+            }
+            if STRIDE == 2 && self.are_pairs(&part) {
+                for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
+                    let (high, rows) = (self.high(i, &inside), h.tap_run(&inside, i, i + 1));
+                    let y = &mut y[part.first..][..part.count];
+                    self.join_pairs(s, x, &rows, &part, (high, &scratch.counts), y);
                 }
-                if STRIDE == 2 && self.are_pairs(&part) {
-                    for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
-                        let (high, rows) = (self.high(i, &inside), h.tap_run(&inside, i, i + 1));
-                        let y = &mut y[part.first..][..part.count];
-                        self.join_pairs(s, x, &rows, &part, (high, &scratch.counts), y);
-                    }
-                    continue;
+                continue;
+            }
+            let rows = COLUMNS / part.pitch;
+            for (band, y) in y.chunks_mut(rows * w.out).enumerate() {
+                let row = |i: usize| band * rows + i;
+                let lines = scratch.columns.chunks_exact_mut(part.pitch);
+                for (i, line) in lines.enumerate().take(y.len() / w.out) {
+                    self.gather(s, x, &h.tap_run(&inside, row(i), row(i) + 1), &part, line);
                 }
-                let rows = COLUMNS / part.pitch;
-                for (band, y) in y.chunks_mut(rows * w.out).enumerate() {
-                    let row = |i: usize| band * rows + i;
-                    let lines = scratch.columns.chunks_exact_mut(part.pitch);
-                    for (i, line) in lines.enumerate().take(y.len() / w.out) {
-                        self.gather(s, x, &h.tap_run(&inside, row(i), row(i) + 1), &part, line);
-                    }
-                    let lines = scratch.columns.chunks_exact(part.pitch);
-                    for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
-                        let high = self.high(row(i), &inside);
-                        let y = &mut y[part.first..][..part.count];
-                        self.join::<S, STRIDE>(s, line, (high, &scratch.counts), y);
-                    }
+                let lines = scratch.columns.chunks_exact(part.pitch);
+                for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
+                    let high = self.high(row(i), &inside);
+                    let y = &mut y[part.first..][..part.count];
+                    self.join::<S, STRIDE>(s, line, (high, &scratch.counts), y);
                 }
             }
         }
