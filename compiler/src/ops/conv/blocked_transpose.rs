@@ -6,11 +6,14 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op},
-    ops::{Entry, blocked, internal, pack::with_numbers},
-    plan::{Kernel, geometry, kernel, size_function},
+    ops::{
+        Entry, blocked, internal,
+        pack::{Pack, pack_constant, with_numbers},
+    },
+    plan::{Kernel, Operand, geometry, kernel, size_function},
     ty::Type,
 };
-use onnxc_runtime::kernels::conv;
+use onnxc_runtime::{Number, kernels::conv};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[internal("BlockedConvTranspose", |node| {
@@ -32,7 +35,7 @@ static NCHWC: TransposeKernel = kernel!(F32_ONLY T, conv::conv_transpose_nchwc,
 static DEPTHWISE: TransposeKernel = kernel!(F32_ONLY T, conv::transpose_depthwise,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 static PACK: TransposeKernel = kernel!(F32_ONLY T, conv::pack_transposed,
-    |f, a, p| f(a.input(0), a.output(0), p));
+    |f, a, p| f(a.input::<f32>(0), a.output::<f32>(0), p));
 
 impl BlockedConvTranspose {
     /// The NCHW shape of images of the NCHWc shape `x`.
@@ -73,10 +76,10 @@ impl Op for BlockedConvTranspose {
         let x = x.expect("`infer` checks the axes");
         let geometry = self.transpose.geometry(&x, w);
         cx.macs(&(x.iter().chain(&w[1..]).product::<Dim>()));
-        let len = with_numbers(&geometry, |geometry| conv::packed_transposed_len(&geometry));
-        let packed = cx.scratch(DType::F32, Dim::from(len));
-        let (from, to) = (vec![cx.input(1)?.into()], vec![packed.clone().into()]);
-        cx.call_on(&PACK, DType::F32, from, to, geometry.clone())?;
+        let packed = match pack_constant(cx, 1, Phases(geometry.clone())) {
+            Some(packed) => packed,
+            None => pack_at_run_time(cx, &geometry)?,
+        };
         let inputs = vec![cx.input(0)?.into(), packed.into()];
         let mut outputs = vec![cx.output(0)?.into()];
         if self.transpose.group > 1 {
@@ -87,6 +90,35 @@ impl Op for BlockedConvTranspose {
         let scratch = cx.scratch_len(&geometry, function, bounded);
         outputs.push(cx.scratch(DType::F32, scratch).into());
         cx.call_on(&NCHWC, DType::F32, inputs, outputs, geometry)
+    }
+}
+
+/// Calls the kernel that packs weights that are not constant.
+fn pack_at_run_time(cx: &mut Lower<'_>, geometry: &geometry::ConvTranspose) -> Result<Operand> {
+    let packed = cx.scratch(DType::F32, Dim::from(Phases(geometry.clone()).len::<f32>()));
+    let (from, to) = (vec![cx.input(1)?.into()], vec![packed.clone().into()]);
+    cx.call_on(&PACK, DType::F32, from, to, geometry.clone())?;
+    Ok(packed)
+}
+
+/// The weights of all phases, in one piece.
+struct Phases(geometry::ConvTranspose);
+
+impl Pack for Phases {
+    fn len<T>(&self) -> usize {
+        with_numbers(&self.0, |geometry| conv::packed_transposed_len(&geometry))
+    }
+
+    fn pieces<T>(&self) -> usize {
+        1
+    }
+
+    fn pack<T: Number>(&self, _: usize, from: &[T]) -> Vec<T> {
+        with_numbers(&self.0, |geometry| {
+            let mut to = vec![T::ZERO; conv::packed_transposed_len(&geometry)];
+            conv::pack_transposed(from, &mut to, geometry);
+            to
+        })
     }
 }
 

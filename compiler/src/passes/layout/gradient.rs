@@ -1,30 +1,22 @@
 //! Stores the operands of gradients in NCHWc.
 
-use super::blocked::{channels_of, is_constant, nchwc, replace, to_nchwc};
+use super::blocked::{channels_of, nchwc, replace, to_nchwc};
 use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Node, Site, ValueId},
     ops::{
-        binary::ADD,
         blocked::{self, BLOCK, Block},
-        conv::{
-            blocked_transpose::BlockedConvTranspose, blocked_weight_grad::BlockedConvWeightGrad,
-            transpose::ConvTranspose, weight_grad::ConvWeightGrad,
-        },
+        conv::{blocked_weight_grad::BlockedConvWeightGrad, weight_grad::ConvWeightGrad},
         expand::Expand,
         gate::{Between, Gate},
         pool::gradient::{BlockedMaxPoolGrad, MaxPoolGrad},
         reduce::{Reduce, SUM},
-        window::{AutoPad, Window},
     },
     passes::fuse::{Replaced, tensor},
     tensor::Tensor,
 };
-use onnxc_runtime::kernels::{
-    conv::{has_flat_blocks, has_nchwc_conv_transpose},
-    epilogue::Activation,
-};
+use onnxc_runtime::kernels::conv::has_flat_blocks;
 use std::rc::Rc;
 
 /// Converts the gradient of a convolution with respect to its weights.
@@ -57,49 +49,6 @@ pub fn conv_weight_grad(site: &mut Site<'_>, node: &Node) -> Replaced {
         depthwise,
     };
     site.replace(node, Rc::new(op), vec![Some(x), Some(dy)])
-}
-
-/// Converts a transposed convolution: the gradient of a convolution with respect to its input.
-/// Constant weights are excluded: they are not trained, and other kernels read them packed.
-pub fn conv_transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let transpose = node.op.downcast::<ConvTranspose>()?;
-    let x = nchwc(site, node.input(0)?)?;
-    let weights = node.input(1)?;
-    let ty = tensor(site.graph, weights)?;
-    let [channels, filters, kernel @ ..] = &ty.known_shape()?[..] else { return None };
-    let depthwise = i64::try_from(*channels) == Ok(transpose.group) && *filters == 1;
-    let fits = ty.dtype == DType::F32
-        && !is_constant(site.graph, node, 1)
-        && (transpose.group == 1 || depthwise)
-        && node.input(2).is_none()
-        && transpose.activation == Activation::Identity
-        && has_flat_blocks(kernel)
-        && channels * filters * kernel.iter().product::<usize>() > 0
-        && transpose.window.auto_pad == AutoPad::NotSet
-        && transpose.output_shape.is_empty()
-        && has_phases(&transpose.window, kernel);
-    if !fits {
-        return None;
-    }
-    let results = i64::try_from(*filters).ok()? * transpose.group;
-    let op = BlockedConvTranspose { transpose: transpose.clone() };
-    let inputs = vec![Some(x), Some(weights)];
-    let Some(add) = node.input(3) else {
-        return replace(site, node, Rc::new(op), inputs, results);
-    };
-    let sums = site.before(node, Rc::new(op), inputs)?;
-    let add = to_nchwc(site, node, add)?;
-    replace(site, node, Rc::new(&ADD), vec![Some(sums), Some(add)], results)
-}
-
-/// Returns whether a kernel exists for these windows. It computes the output positions of one
-/// residue modulo the stride together.
-fn has_phases(window: &Window, kernel: &[usize]) -> bool {
-    kernel.iter().enumerate().all(|(axis, &kernel)| {
-        let pad = window.pads.get(axis).map_or(Ok(0), |&pad| usize::try_from(pad));
-        window.dilation(axis) == 1
-            && pad.is_ok_and(|pad| has_nchwc_conv_transpose(kernel, window.stride(axis), pad))
-    })
 }
 
 /// Converts the gradient of max pooling.

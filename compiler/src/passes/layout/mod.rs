@@ -4,6 +4,7 @@
 
 mod blocked;
 mod channels_last;
+mod conv_transpose;
 mod gradient;
 mod nhwc;
 mod normalization;
@@ -31,7 +32,7 @@ const BLOCKED: &[Rule<'_>] = &[
     &blocked::concat,
     &blocked::transpose,
     &gradient::conv_weight_grad,
-    &gradient::conv_transpose,
+    &conv_transpose::convert,
     &gradient::max_pool,
     &gradient::gate,
     &gradient::sum,

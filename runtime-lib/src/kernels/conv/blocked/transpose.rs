@@ -9,6 +9,7 @@ use super::super::axis::Axis;
 use super::band::{Band, LARGE, Plane, Unit};
 use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
+use crate::Number;
 use crate::kernels::conv::ConvTranspose;
 use crate::microkernel::{NchwcConv, Span};
 use crate::threads::{self, Scratch, Share};
@@ -55,7 +56,7 @@ pub const fn packed_transposed_len(geometry: &ConvTranspose<'_>) -> usize {
 /// Packs the weights of one group, or of a depthwise convolution, as `[output block, input block,
 /// tap, input channel of the block, 16]` for each phase.
 #[inline(never)]
-pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
+pub fn pack_transposed<T: Number>(w: &[T], y: &mut [T], geometry: ConvTranspose<'_>) {
     let (filters, channels) = (geometry.groups * geometry.filters, geometry.channels);
     let count = product(geometry.kernel);
     let mut y = y.chunks_exact_mut(BLOCK);
@@ -67,7 +68,7 @@ pub fn pack_transposed(w: &[f32], y: &mut [f32], geometry: ConvTranspose<'_>) {
                         let Some(y) = y.next() else { return };
                         for (filter, y) in (filter..).zip(y) {
                             let at = (channel * filters + filter) * count + tap;
-                            *y = if filter < filters { w[at] } else { 0.0 };
+                            *y = if filter < filters { w[at] } else { T::ZERO };
                         }
                     }
                 }
