@@ -9,7 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, DiagnosticSink},
     domain,
     ident::Names,
-    import::{attribute, proto, types},
+    import::{attribute, proto, types, version::Need},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
     ops::{control::loop_op::Loop, optional::OptionalGetElement, sizes::Assume},
     ty::Type,
@@ -203,7 +203,7 @@ impl<'g> Writer<'g> {
         let mut inputs = node.inputs[..given].to_vec();
         // An omitted input has an empty name, unless the operator takes fewer inputs.
         inputs.resize(given.max(least_inputs), None);
-        self.needs.node(node, &inputs, &mut attributes);
+        self.needs.add(Need::of(self.graph, node, &inputs, &mut attributes));
         let mut operand = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.operand(id));
         let input: Vec<String> = inputs.iter().map(&mut operand).collect();
         let mut name = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.name(id));
