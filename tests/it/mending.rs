@@ -142,8 +142,9 @@ fn operator_sets_of_runtimes_need_no_import() {
 
 #[test]
 fn types_of_newer_versions_of_an_operator_count() {
-    let graph = "(float[2] x) => (float[2] y) <float16 s = {1}> {
-        h = Cast<to = 10>(x) q = QuantizeLinear(h, s) i = Cast<to = 1>(q) y = Neg(i)
+    let graph = "(float[2] x) => (float[2] y) <float one = {1}> {
+        h = Cast<to = 10>(x) s = Cast<to = 10>(one)
+        q = QuantizeLinear(h, s) i = Cast<to = 1>(q) y = Neg(i)
     }";
     let plan = assert_mended(&model(graph, |_| {}), Code::TypeMismatch, true);
     assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [-1.0, -2.0]);

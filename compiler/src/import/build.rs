@@ -17,7 +17,7 @@ use crate::{
     check::{Checked, signature},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
     domain::{assumed_version, canonical, shown},
-    ir::{Attribute, Attributes, Domain, NewNode, Node, Notes, Op, Reader, ValueId},
+    ir::{Attribute, Attributes, Domain, NewNode, Notes, Op, Reader, ValueId},
     ops::{
         Entry, Read, Reading,
         composite::{Composite, Kept},
@@ -310,9 +310,10 @@ impl GraphBuilder<'_> {
                 let (inputs, _) = reader.finish()?;
                 let function = self.operator_body(entry, &text)?;
                 self.call(&function, node, inputs, &[], scope)?;
-                if self.settings.keeps_operators
-                    && !self.is_expressible(&function, &given, before, scope)
-                {
+                let is_kept = self.settings.keeps_operators
+                    && (!self.is_expressible(&function, &given)
+                        || entry.domain == Domain::Microsoft && self.needs_newer(before, scope));
+                if is_kept {
                     return self.keep(entry, named, node, given, scope);
                 }
                 Ok(())
@@ -320,32 +321,27 @@ impl GraphBuilder<'_> {
         }
     }
 
-    /// Returns whether the operators of ONNX can express a function. It uses no others, and they take
-    /// elements of less than a byte in few places. The operator sets in scope have the forms of its
-    /// nodes, which follow the first `before` nodes of the graph.
-    fn is_expressible(
-        &self,
-        function: &FunctionProto,
-        inputs: &[Option<ValueId>],
-        before: usize,
-        scope: &Scope<'_>,
-    ) -> bool {
-        let is_too_new = |node: &Node| {
-            let mut attributes = Attributes::default();
-            node.op.attributes(&mut attributes);
-            let need = Need::of(&self.graph, node, &node.inputs, &mut attributes);
-            let version = scope.opsets.get(canonical(&need.domain.to_string()));
-            version.is_some_and(|&version| need.oldest_from(version) > version)
-        };
+    /// Returns whether the operators of ONNX can express a function: it uses no others, and they
+    /// take elements of less than a byte in few places.
+    fn is_expressible(&self, function: &FunctionProto, inputs: &[Option<ValueId>]) -> bool {
         let is_internal = |node: &NodeProto| node.domain() == Domain::Internal.to_string();
         let is_narrow = |id: &ValueId| {
             let ty = self.graph[*id].ty.as_tensor();
             ty.is_some_and(|ty| (1..8).contains(&ty.dtype.bits()))
         };
-        let mut nodes = self.graph.nodes().skip(before);
-        !function.node.iter().any(is_internal)
-            && !inputs.iter().flatten().any(is_narrow)
-            && !nodes.any(|(_, node)| is_too_new(node))
+        !function.node.iter().any(is_internal) && !inputs.iter().flatten().any(is_narrow)
+    }
+
+    /// Returns whether the imported operator sets lack the form or the types of a node after the
+    /// first `before` nodes of the graph.
+    fn needs_newer(&self, before: usize, scope: &Scope<'_>) -> bool {
+        self.graph.nodes().skip(before).any(|(_, node)| {
+            let mut attributes = Attributes::default();
+            node.op.attributes(&mut attributes);
+            let need = Need::of(&self.graph, node, &node.inputs, &mut attributes);
+            let version = scope.opsets.get(canonical(&need.domain.to_string()));
+            version.is_some_and(|&version| !need.is_met_by(version))
+        })
     }
 
     /// Adds a node that stays as it is, with the types of the outputs that its expansion defined.

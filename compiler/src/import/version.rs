@@ -126,12 +126,16 @@ impl Need {
     /// types. If no version allows them, only the form counts.
     pub fn oldest_from(&self, version: i64) -> i64 {
         let first = version.max(self.since);
-        let later = (first..=self.domain.newest()).find(|&version| self.is_allowed_in(version));
+        let later = (first..=self.domain.newest()).find(|&version| self.is_met_by(version));
         later.unwrap_or(first)
     }
 
-    /// Returns whether the signature of the operator in a version allows the node, or is unknown.
-    fn is_allowed_in(&self, version: i64) -> bool {
+    /// Returns whether a version of the operator set has the form of the node, and allows its types
+    /// as far as the signature of the operator is known.
+    pub fn is_met_by(&self, version: i64) -> bool {
+        if version < self.since {
+            return false;
+        }
         let domain = self.domain.to_string();
         let signature = signature::find(canonical(&domain), self.name, version);
         let Some((_, signature)) = signature else { return true };

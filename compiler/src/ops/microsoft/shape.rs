@@ -12,14 +12,16 @@ use crate::{
 pub const OPS: &[Entry] = &[
     microsoft_function("CDist", distances),
     microsoft_function("CropAndResize", crop_and_resize),
-    microsoft_function("ExpandDims", |_| {
-        let text = "(x, axis) => (y) {
-            one = Constant <value_ints = [1]> ()
-            wide = Cast <to = 7> (axis)
-            axes = Reshape (wide, one)
-            y = Unsqueeze (x, axes)
-        }";
-        Ok(text.to_owned())
+    microsoft_function("ExpandDims", |node| {
+        // ONNX Runtime's optimizer fails on a `Reshape` before the `Unsqueeze`.
+        let axes = match node.rank(1) {
+            Ok(0) => "first = Constant <value_ints = [0]> () axes = Unsqueeze (wide, first)",
+            Ok(_) => "axes = Identity (wide)",
+            Err(_) => "one = Constant <value_ints = [1]> () axes = Reshape (wide, one)",
+        };
+        Ok(format!(
+            "(x, axis) => (y) {{ wide = Cast <to = 7> (axis) {axes} y = Unsqueeze (x, axes) }}"
+        ))
     }),
     microsoft_function("GatherND", |_| {
         let text = "(x, indices) => (y) {
@@ -75,8 +77,8 @@ fn distances(node: &mut Reader<'_>) -> Result<String> {
 }
 
 /// Resizes a box of an image for each row of `rois`. Positions outside the image have the value
-/// `extrapolation_value`. The nearest pixel of a position halfway between two is the farther one, so
-/// positions are rounded first: `GridSample` rounds to even.
+/// `extrapolation_value`. The nearest pixel of a position halfway between two is the farther one.
+/// Positions are rounded first, because `GridSample` rounds to even.
 fn crop_and_resize(node: &mut Reader<'_>) -> Result<String> {
     let outside = node.float("extrapolation_value", 0.0)?;
     let mode = node.choice("mode", &[("bilinear", "linear"), ("nearest", "nearest")])?;
