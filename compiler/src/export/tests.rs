@@ -233,6 +233,11 @@ fn operators_of_onnx_runtime_that_need_a_newer_operator_set_stay_whole() {
     assert!(whole.iter().all(|name| found.contains(name)), "{found}");
     let found = optimized(&model(21));
     assert!(!whole.iter().any(|name| found.contains(name)), "{found}");
+    let found = optimized(
+        r#"<ir_version: 8, opset_import: ["com.microsoft" : 1]>
+        g (float[2, 2] a) => (y) { y = com.microsoft.FusedGemm (a, a) }"#,
+    );
+    assert!(found.contains("= Gemm"), "{found}");
     // ONNX Runtime wants a node to have both outputs.
     let found = optimized(
         r#"<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>

@@ -333,14 +333,14 @@ impl GraphBuilder<'_> {
     }
 
     /// Returns whether the imported operator sets lack the form or the types of a node after the
-    /// first `before` nodes of the graph.
+    /// first `before` nodes of the graph. Sets that are not imported may have any version.
     fn needs_newer(&self, before: usize, scope: &Scope<'_>) -> bool {
         self.graph.nodes().skip(before).any(|(_, node)| {
             let mut attributes = Attributes::default();
             node.op.attributes(&mut attributes);
             let need = Need::of(&self.graph, node, &node.inputs, &mut attributes);
-            let version = scope.opsets.get(canonical(&need.domain.to_string()));
-            version.is_some_and(|&version| !need.is_met_by(version))
+            let imported = scope.opsets.get(canonical(&need.domain.to_string()));
+            !need.is_met_by(imported.map_or_else(|| need.oldest_from(1), |&version| version))
         })
     }
 

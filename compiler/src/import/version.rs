@@ -143,9 +143,10 @@ impl Need {
     }
 
     fn fits(&self, form: &'static Form) -> bool {
-        let most = arity(&form.inputs).1;
+        let (least, most) = arity(&form.inputs);
         let is_known = |name: &String| form.attributes.iter().any(|known| known.name == name);
-        most.is_none_or(|most| self.inputs <= most)
+        self.inputs >= least
+            && most.is_none_or(|most| self.inputs <= most)
             && self.attributes.iter().all(is_known)
             && lists(form, &self.operands)
     }
