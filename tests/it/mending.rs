@@ -112,10 +112,65 @@ fn inferred_shapes_count_if_declared_ones_differ() {
 }
 
 #[test]
-fn declared_element_types_must_be_those_of_the_nodes() {
+fn inferred_element_types_of_inner_values_count() {
+    let inner = "(float[2] x) => (float[2] y) <double[2] t> { t = Neg(x) y = Abs(t) }";
+    let input = "(float[2] x) => (float[2] y) <float16[3] x> { y = Abs(x) }";
+    for graph in [inner, input] {
+        let plan = assert_mended(&model(graph, |_| {}), Code::DeclaredMismatch, true);
+        assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [1.0, 2.0]);
+    }
+    let graph = "(float[2] x, float16[2] w) => (float[2] y)
+        <float[2] w = {1, 2}> { y = Add(x, w) }";
+    let constant = model(graph, |graph| graph.value_info.extend(graph.input.pop()));
+    let plan = assert_mended(&constant, Code::DeclaredMismatch, true);
+    assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [2.0, 4.0]);
+}
+
+#[test]
+fn operator_sets_of_runtimes_need_no_import() {
+    let relu = "(float[2, 1] x) => (float[2, 1] y) { y = com.microsoft.QuickGelu<alpha = 0.0>(x) }";
+    let plan = assert_mended(&model(relu, |_| {}), Code::UnknownDomain, true);
+    assert_eq!(run(&plan, &[2, 1], &[1.0, 2.0]).1, [0.5, 1.0]);
+    let scaler = "(float[2, 1] x) => (float[2, 1] y)
+        { y = ai.onnx.ml.Scaler<scale = [2.0], offset = [1.0]>(x) }";
+    let plan = assert_mended(&model(scaler, |_| {}), Code::UnknownDomain, true);
+    assert_eq!(run(&plan, &[2, 1], &[1.0, 2.0]).1, [0.0, 2.0]);
+    // The newest version is assumed, which has no such operator.
+    let removed = "(float[2, 1] x) => (float[2, 1] y) { y = ai.onnx.ml.TreeEnsembleRegressor(x) }";
+    assert!(plan_fails(&model(removed, |_| {}), Code::Deprecated));
+}
+
+#[test]
+fn types_of_newer_versions_of_an_operator_count() {
+    let graph = "(float[2] x) => (float[2] y) <float one = {1}> {
+        h = Cast<to = 10>(x) s = Cast<to = 10>(one)
+        q = QuantizeLinear(h, s) i = Cast<to = 1>(q) y = Neg(i)
+    }";
+    let plan = assert_mended(&model(graph, |_| {}), Code::TypeMismatch, true);
+    assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [-1.0, -2.0]);
+    let mut newer = model(graph, |_| {});
+    newer.opset_import[0].version = Some(19);
+    let (_, warnings) = self::plan(&newer).unwrap_or_else(|all| panic!("{all}"));
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn a_version_of_zero_of_the_file_format_is_unknown() {
+    let graph = "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }";
+    let mut unknown = model(graph, |_| {});
+    unknown.ir_version = Some(0);
+    let plan = assert_mended(&unknown, Code::IrVersion, true);
+    assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [2.0, 4.0]);
+    unknown.opset_import.clear();
+    assert!(plan_fails(&unknown, Code::OpsetImport));
+    unknown.ir_version = None;
+    assert!(plan_fails(&unknown, Code::IrVersion));
+}
+
+#[test]
+fn declared_element_types_of_outputs_must_be_those_of_the_nodes() {
     for graph in [
         "(float[2] x) => (int64[2] y) { y = Neg(x) }",
-        "(float[2] x) => (float[2] y) <double[2] t> { t = Neg(x) y = Abs(t) }",
         "(seq(int32[n]) x) => (seq(float[n]) y) { y = Identity(x) }",
     ] {
         let all = plan(&model(graph, |_| {})).err().expect("the types differ");

@@ -260,6 +260,17 @@ fn faulty_models() -> Vec<Case> {
              <float[2] a = [\"location\": \"w.data\"], float[2] b = [\"location\": \"w.data\"]>\n\
              { t = Add (a, x) y = Add (t, b) }",
         ),
+        model(
+            "mask_of_other_size",
+            COMPILE,
+            "g (float[batch, 4, 16] x, float[16, 48] w, int32[lengths] mask) => (y)\n\
+             { y = com.microsoft.Attention <num_heads = 2> (x, w, \"\", mask) }",
+        ),
+        model(
+            "declared_element_type",
+            "model.onnxtxt --deny-warnings",
+            "g (float[2] x) => (float16[2] z) <float16[2] y>\n{ y = Neg (x) z = Abs (y) }",
+        ),
         model("missing_attribute", COMPILE, "g (float[2] x) => (y)\n{ y = Cast (x) }"),
         model(
             "few_axes",

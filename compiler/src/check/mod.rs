@@ -30,8 +30,9 @@
 //!
 //! Others make the model invalid, but leave no doubt about its meaning. They are warnings, and
 //! import compiles the model all the same: nodes that are not sorted, graphs without a name,
-//! initializers of old files that are no inputs, equal initializers of one name. Import warns about
-//! declared shapes that differ from the inferred ones, which count.
+//! initializers of old files that are no inputs, equal initializers of one name, operators of ONNX
+//! Runtime or of `ai.onnx.ml` whose operator set is not imported. Import warns about declared types
+//! of inner values and declared shapes of outputs that differ from the inferred ones, which count.
 //!
 //! Recursion is no deeper than the nesting of messages, which the decoder limits.
 

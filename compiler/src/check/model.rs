@@ -8,16 +8,16 @@ use super::{
     training,
     unit::{Model, Unit},
 };
-use crate::diag::{Code, quoted};
+use crate::diag::{Code, Diagnostic, quoted};
 use onnxc_proto::{DeviceConfigurationProto, ModelProto, Version};
 use std::collections::HashSet;
 
 /// Checks a model.
 pub(super) fn model<'p>(cx: &mut Context<'p>, proto: &'p ModelProto) {
-    ir_version(cx, proto.ir_version);
+    let ir_version = ir_version(cx, proto.ir_version);
     let model = Model {
-        ir_version: proto.ir_version(),
-        opsets: opsets(cx, proto),
+        ir_version,
+        opsets: opsets(cx, proto, ir_version),
         configurations: configurations(cx, &proto.configuration),
         functions: function::functions(cx, &proto.functions),
         training: &proto.training_info,
@@ -34,13 +34,19 @@ pub(super) fn model<'p>(cx: &mut Context<'p>, proto: &'p ModelProto) {
     training::training(cx, unit, main, &scope);
 }
 
-fn ir_version(cx: &mut Context<'_>, version: Option<i64>) {
+/// Checks the version of the file format. Returns the version to check the model by, or 0 if that
+/// is unknown.
+fn ir_version(cx: &mut Context<'_>, version: Option<i64>) -> i64 {
     let newest = i64::from(Version::IrVersion as i32);
+    let help = || format!("set it to the version that the model was written for, up to {newest}");
     match version {
-        None | Some(0) => {
-            let help =
-                format!("set it to the version that the model was written for, up to {newest}");
-            cx.fault_with(Code::IrVersion, "`ir_version` is missing", &help);
+        None => cx.fault_with(Code::IrVersion, "`ir_version` is missing", &help()),
+        // Tools that fill in every field write 0 for a version that they do not know.
+        Some(0) => {
+            let warning = Diagnostic::warning(Code::IrVersion, "`ir_version` is 0");
+            let warning = warning.note("onnxc reads the model as one of the newest version");
+            cx.report(warning.help(help()));
+            return newest;
         }
         Some(version) if version < 0 || version > newest => {
             let message =
@@ -49,24 +55,25 @@ fn ir_version(cx: &mut Context<'_>, version: Option<i64>) {
         }
         Some(_) => {}
     }
+    version.unwrap_or_default()
 }
 
-fn opsets(cx: &mut Context<'_>, proto: &ModelProto) -> Opsets {
-    let is_old = proto.ir_version() < 3;
+fn opsets(cx: &mut Context<'_>, proto: &ModelProto, ir_version: i64) -> Opsets {
+    let is_old = ir_version < 3;
     if proto.opset_import.is_empty() {
         if !is_old {
             let help = "add the versions of the operator sets that the nodes are written for";
             cx.fault_with(Code::OpsetImport, "the model imports no operator set", help);
-        } else if proto.ir_version() > 0 {
+        } else if ir_version > 0 {
             // Files from before operator sets had versions.
             return Opsets { versions: [(String::new(), 1)].into(), ..Opsets::default() };
         }
         return Opsets { unknown: true, ..Opsets::default() };
     }
-    if is_old && proto.ir_version() > 0 {
+    if is_old && ir_version > 0 {
         let message = format!(
-            "`opset_import` is not of IR version {}, in which operator sets have no version",
-            proto.ir_version()
+            "`opset_import` is not of IR version {ir_version}, in which operator sets have no \
+             version"
         );
         cx.fault_with(Code::OpsetImport, message, "set `ir_version` to 3 or newer");
     }

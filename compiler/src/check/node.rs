@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, counted, quoted},
-    domain::{canonical, shown},
+    domain::{assumed_version, canonical, shown},
     ident,
 };
 use onnxc_proto::{FunctionProto, NodeProto};
@@ -34,21 +34,30 @@ pub(super) fn node<'p>(
     if node.input.is_empty() && node.output.is_empty() {
         return cx.fault(Code::EmptyNode, "the node has neither inputs nor outputs");
     }
-    match unit.opsets.version(node.domain()) {
-        Import::Version(version) => match unit.model.functions.find(node) {
-            Some(function) => call(cx, node, function),
-            None => operator(cx, node, version),
-        },
+    let function = unit.model.functions.find(node);
+    match (unit.opsets.version(node.domain()), function) {
+        (Import::Version(_), Some(function)) => call(cx, node, function),
+        (Import::Version(version), None) => operator(cx, node, version),
         // The node cannot be checked, and the reason is reported already.
-        Import::Unknown => cx.mark(),
-        Import::Missing => {
-            let importer = if cx.in_function().is_some() { "function" } else { "model" };
-            let domain = quoted(shown(canonical(node.domain())));
-            let message = format!("the {importer} does not import the operator set {domain}");
-            let help = "add it to `opset_import`, with the version that the node is written for";
-            cx.fault_with(Code::UnknownDomain, message, help);
-        }
+        (Import::Unknown, _) => cx.mark(),
+        (Import::Missing, _) => not_imported(cx, node, function.is_none()),
     }
+}
+
+/// Reports a node of an operator set that is not imported. Checks it if its version is clear.
+fn not_imported(cx: &mut Context<'_>, node: &NodeProto, is_operator: bool) {
+    let domain = canonical(node.domain());
+    let is_in_model = cx.in_function().is_none();
+    let importer = if is_in_model { "model" } else { "function" };
+    let shown = quoted(shown(domain));
+    let message = format!("the {importer} does not import the operator set {shown}");
+    let help = "add it to `opset_import`, with the version that the node is written for";
+    let assumed = assumed_version(domain).filter(|_| is_operator && is_in_model);
+    let Some(version) = assumed else { return cx.fault_with(Code::UnknownDomain, message, help) };
+    let warning = Diagnostic::warning(Code::UnknownDomain, message);
+    let warning = warning.note(format!("onnxc assumes version {version}, as ONNX Runtime does"));
+    cx.report(warning.help(help));
+    operator(cx, node, version);
 }
 
 /// Checks a call of a function of the model.

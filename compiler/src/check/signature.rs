@@ -119,12 +119,12 @@ pub fn find(domain: &str, name: &str, version: i64) -> Option<(i64, &'static Sig
         let since = signature.since.iter().copied().filter(|&since| since <= version).max()?;
         Some((since, signature))
     };
-    versions(domain, name).iter().filter_map(since).max_by_key(|(since, _)| *since)
+    signatures(domain, name).iter().filter_map(since).max_by_key(|(since, _)| *since)
 }
 
 /// Returns the first version of the operator set that has an operator.
 pub fn first_version(domain: &str, name: &str) -> Option<i64> {
-    versions(domain, name).iter().flat_map(|signature| signature.since.iter().copied()).min()
+    versions(domain, name).map(|(since, _)| since).min()
 }
 
 /// Returns the domain that has an operator of this name.
@@ -137,7 +137,17 @@ pub fn nearest(domain: &str, name: &str) -> Option<&'static str> {
     ident::nearest(name, OPERATORS.get(domain)?.keys().copied())
 }
 
-fn versions(domain: &str, name: &str) -> &'static [Signature] {
+/// Returns the versions that changed an operator, with the forms that they gave it; `None` where it
+/// was removed.
+pub fn versions(
+    domain: &str,
+    name: &str,
+) -> impl Iterator<Item = (i64, Option<&'static Form>)> + use<> {
+    let each = signatures(domain, name).iter();
+    each.flat_map(|one| one.since.iter().map(|&since| (since, one.form.as_ref())))
+}
+
+fn signatures(domain: &str, name: &str) -> &'static [Signature] {
     let found = OPERATORS.get(domain).and_then(|names| names.get(name));
     found.map_or(&[], Vec::as_slice)
 }
@@ -208,6 +218,19 @@ fn attribute(text: &'static str) -> Option<Attribute> {
     let (name, kind) = text.split_once(':')?;
     let (kind, is_required) = kind.strip_suffix('!').map_or((kind, false), |kind| (kind, true));
     Some(Attribute { name, kind: kind_of(kind)?, is_required })
+}
+
+impl Form {
+    /// Returns the constraint on the type of a parameter; `None` if it has one type only.
+    pub fn constraint(&self, parameter: &Parameter) -> Option<&Constraint> {
+        self.constraints.iter().find(|one| one.name == parameter.ty)
+    }
+
+    /// Returns the allowed types of a parameter.
+    pub fn types<'f>(&'f self, parameter: &'f Parameter) -> &'f [&'static str] {
+        let constraint = self.constraint(parameter);
+        constraint.map_or(std::slice::from_ref(&parameter.ty), |one| &one.types)
+    }
 }
 
 impl Signature {

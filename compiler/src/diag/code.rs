@@ -98,7 +98,8 @@ codes! {
     UnknownDomain = 112: "\
         A node belongs to an operator set that is not imported. A model, and each of its \
         functions, must list every domain that its nodes use in `opset_import`, with a version. \
-        The meaning of an operator depends on the version."
+        The meaning of an operator depends on the version. For `com.microsoft` and `ai.onnx.ml`, \
+        a model may omit it: onnxc assumes the newest version and warns."
     BadAttribute = 113: "\
         An attribute has a value that the operator does not allow. The message says which. If few \
         values are allowed, the notes list them."
@@ -132,7 +133,8 @@ codes! {
     IrVersion = 121: "\
         The version of the file format is missing, or newer than onnxc supports. `ir_version` \
         determines how the file is read, and onnxc does not know the rules of newer versions. Use \
-        a newer onnxc, or save the model for an older version."
+        a newer onnxc, or save the model for an older version. For a version of 0, onnxc assumes \
+        the newest and warns."
     OpsetImport = 122: "\
         The list of imported operator sets is missing, or one of its entries is not allowed. \
         Since IR version 3, `opset_import` lists at least one operator set with its version, an \
@@ -242,8 +244,8 @@ codes! {
     DeclaredMismatch = 203: "\
         The model declares a type for a value that differs from the inferred one. The model was \
         changed without its declarations, or a node does not compute what its author intended. If \
-        only the shapes differ, onnxc uses the inferred one and warns. Delete or correct the \
-        declaration."
+        only the shapes differ, or the value is no output of the model, onnxc uses the inferred \
+        type and warns. Delete or correct the declaration."
     UnknownShape = 204: "\
         The rank of a value is unknown until the model runs, and onnxc generates code for known \
         ranks only. The model is valid. Declare the axes of the value that the message names \

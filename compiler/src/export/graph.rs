@@ -9,9 +9,9 @@ use crate::{
     diag::{Code, Diagnostic, DiagnosticSink},
     domain,
     ident::Names,
-    import::{attribute, proto, types},
+    import::{attribute, proto, types, version::Need},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
-    ops::{control::loop_op::Loop, optional::OptionalGetElement, sizes::Assume},
+    ops::{composite::Kept, control::loop_op::Loop, optional::OptionalGetElement, sizes::Assume},
     ty::Type,
 };
 use onnxc_proto::{GraphProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto};
@@ -203,11 +203,14 @@ impl<'g> Writer<'g> {
         let mut inputs = node.inputs[..given].to_vec();
         // An omitted input has an empty name, unless the operator takes fewer inputs.
         inputs.resize(given.max(least_inputs), None);
-        self.needs.node(node, &inputs, &mut attributes);
+        self.needs.add(Need::of(self.graph, node, &inputs, &mut attributes));
         let mut operand = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.operand(id));
         let input: Vec<String> = inputs.iter().map(&mut operand).collect();
         let mut name = |id: &Option<ValueId>| id.map_or(String::new(), |id| self.name(id));
-        let output: Vec<String> = node.outputs.iter().map(&mut name).collect();
+        let mut output: Vec<String> = node.outputs.iter().map(&mut name).collect();
+        // Runtimes count the outputs of a node that stays as it is.
+        let kept = node.op.downcast::<Kept>().map_or(0, |kept| kept.types.len());
+        output.resize(kept.max(output.len()), String::new());
         let mut graph = |i: usize| self.region(node.regions[i], None);
         let each = attributes.0.iter();
         let attribute =

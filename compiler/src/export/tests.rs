@@ -201,6 +201,88 @@ fn an_invalid_model_is_not_written() {
 }
 
 #[test]
+fn operator_sets_have_the_types_of_all_nodes() {
+    // Version 19 quantizes floats of 16 bits. Integers have scales of type float before it, and
+    // from version 23 on.
+    let half = |version: i64| {
+        format!(
+            r#"<ir_version: 8, opset_import: ["" : {version}]>
+            g (float16[2] x, float16 s, int32[2] i, float t) => (uint8[2] y, uint8[2] z) {{
+                y = QuantizeLinear (x, s)
+                z = QuantizeLinear (i, t)
+            }}"#
+        )
+    };
+    check_valid(&half(13), &["opset_import: [\"\" : 23],"]);
+    check_valid(&half(23), &["opset_import: [\"\" : 23],"]);
+}
+
+#[test]
+fn operators_of_onnx_runtime_that_need_a_newer_operator_set_stay_whole() {
+    let model = |version: i64| {
+        format!(
+            r#"<ir_version: 8, opset_import: ["" : {version}, "com.microsoft" : 1]>
+            g (float[2] x, float s) => (uint16[2] y, float[2] z) <uint16 zero = {{1}}> {{
+                y = com.microsoft.QuantizeLinear (x, s, zero)
+                z = com.microsoft.Gelu (x)
+            }}"#
+        )
+    };
+    let whole = ["com.microsoft.QuantizeLinear", "com.microsoft.Gelu"];
+    let found = optimized(&model(17));
+    assert!(whole.iter().all(|name| found.contains(name)), "{found}");
+    let found = optimized(&model(21));
+    assert!(!whole.iter().any(|name| found.contains(name)), "{found}");
+    let found = optimized(
+        r#"<ir_version: 8, opset_import: ["com.microsoft" : 1]>
+        g (float[2, 2] a) => (y) { y = com.microsoft.FusedGemm (a, a) }"#,
+    );
+    assert!(found.contains("= Gemm"), "{found}");
+    // ONNX Runtime wants a node to have both outputs.
+    let found = optimized(
+        r#"<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>
+        g (int32[1, 2] ids, float[3, 4] words, float[2, 4] places, float[4] s) => (y) {
+            y, "" = com.microsoft.EmbedLayerNormalization (ids, "", words, places, "", s, s)
+        }"#,
+    );
+    assert!(found.contains("y, \"\" = com.microsoft.EmbedLayerNormalization"), "{found}");
+}
+
+#[test]
+fn expanded_operators_of_onnx_runtime_are_what_it_accepts() {
+    let model = |graph: &str| {
+        optimized(&format!(
+            r#"<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> {graph}"#
+        ))
+    };
+    // `auto_pad` excludes `pads`.
+    let found = model(
+        r#"g (float[1, 1, 3, 3] x, float[1, 1, 2, 2] w) => (y) <int64[4] pads = {0, 1, 0, 0}> {
+            y = com.microsoft.ConvTransposeWithDynamicPads <auto_pad = "SAME_UPPER"> (x, w, pads)
+        }"#,
+    );
+    assert!(found.contains("SAME_UPPER") && !found.contains("pads ="), "{found}");
+    // Only a zero point gives the type to all readers.
+    let found = model(
+        "g (int8[2] x, float s) => (int8[2] y) {
+            y = com.microsoft.QLinearSigmoid (x, s, \"\", s)
+        }",
+    );
+    assert!(found.lines().any(|line| line.trim().starts_with("int8 ")), "{found}");
+    assert!(!found.contains("output_dtype"), "{found}");
+    // The blocks are an axis.
+    let found = model(
+        r#"g (float[2, 32] x, float[2, 2] logits, uint8[2, 16, 16] a, float[2, 16, 2] s,
+            uint8[2, 32, 8] b, float[2, 32, 1] t) => (y)
+        {
+            y = com.microsoft.QMoE <k = 1, block_size = 16, expert_weight_bits = 4>
+                (x, logits, a, s, "", b, t, "")
+        }"#,
+    );
+    assert!(found.contains("{16, 2, 8}"), "{found}");
+}
+
+#[test]
 fn operators_of_onnx_runtime_that_onnx_cannot_express_stay_whole() {
     let found = optimized(
         r#"<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>

@@ -5,17 +5,19 @@ use super::{
     context::{Given, GraphBuilder, Imported, Opsets, Scope, entries, entry, name, place},
     custom_bindings::operator,
     decode::not_a_model,
-    operand_types::check_operand_types,
+    operand_types::{check_operand_types, warn_of_unlisted_types},
     settings::{Settings, Zeros},
     tensor::{sparse, tensor},
     topological_sort::{self, named_values},
-    training_types, zeros,
+    training_types,
+    version::Need,
+    zeros,
 };
 use crate::{
     check::{Checked, signature},
     diag::{Code, Diagnostic, Diagnostics, Result, quoted},
-    domain::{canonical, shown},
-    ir::{Attribute, Domain, NewNode, Notes, Op, Reader, ValueId},
+    domain::{assumed_version, canonical, shown},
+    ir::{Attribute, Attributes, Domain, NewNode, Notes, Op, Reader, ValueId},
     ops::{
         Entry, Read, Reading,
         composite::{Composite, Kept},
@@ -96,6 +98,11 @@ impl GraphBuilder<'_> {
                 self.found.push(diagnostic);
             }
             opsets.insert(name.to_owned(), version.min(newest));
+        }
+        // The checker has warned about a node of one of these.
+        for domain in [Domain::Ml, Domain::Microsoft].map(|domain| domain.to_string()) {
+            let assumed = assumed_version(&domain);
+            assumed.map(|version| opsets.entry(domain).or_insert(version));
         }
         opsets
     }
@@ -240,15 +247,25 @@ impl GraphBuilder<'_> {
         let (entry, version) = found?;
         let given = inputs.clone();
         self.read_node(node, (entry, version), inputs, &attributes, scope)?;
-        let signature = signature::find(canonical(node.domain()), node.op_type(), version);
-        if let Some(form) = signature.and_then(|(_, signature)| signature.form.as_ref())
-            && !self.found.has_errors()
-            && !is_in_operator
-            && let Err(diagnostic) = check_operand_types(&self.graph, form, &given)
-        {
-            self.found.push_if_run(diagnostic);
+        if !self.found.has_errors() && !is_in_operator {
+            self.check_types(node, version, &given);
         }
         Ok(())
+    }
+
+    /// Compares the types of a node's inputs with those of its operator's signature.
+    fn check_types(&mut self, node: &NodeProto, version: i64, inputs: &[Option<ValueId>]) {
+        let (domain, name) = (canonical(node.domain()), node.op_type());
+        let signature = signature::find(domain, name, version);
+        let form = signature.and_then(|(_, signature)| signature.form.as_ref());
+        let checked = form.map_or(Ok(()), |form| check_operand_types(&self.graph, form, inputs));
+        match checked {
+            Err(diagnostic) => self.found.push_if_run(diagnostic),
+            Ok(()) => {
+                let warning = warn_of_unlisted_types(&self.graph, (domain, name, version), inputs);
+                warning.into_iter().for_each(|warning| self.found.push(warning));
+            }
+        }
     }
 
     /// Adds the nodes that compute a node of an operator set.
@@ -285,6 +302,7 @@ impl GraphBuilder<'_> {
             Reading::Function(write) => {
                 let attributes = self.read_attributes(attributes)?.0;
                 let (region, outputs) = (scope.region, node.output.len());
+                let before = self.graph.nodes().count();
                 let (given, named) = (inputs.clone(), attributes.clone());
                 let mut reader =
                     Reader::new(&mut self.graph, region, version, inputs, outputs, attributes);
@@ -292,7 +310,10 @@ impl GraphBuilder<'_> {
                 let (inputs, _) = reader.finish()?;
                 let function = self.operator_body(entry, &text)?;
                 self.call(&function, node, inputs, &[], scope)?;
-                if self.settings.keeps_operators && !self.is_expressible(&function, &given) {
+                let is_kept = self.settings.keeps_operators
+                    && (!self.is_expressible(&function, &given)
+                        || entry.domain == Domain::Microsoft && self.needs_newer(before, scope));
+                if is_kept {
                     return self.keep(entry, named, node, given, scope);
                 }
                 Ok(())
@@ -309,6 +330,18 @@ impl GraphBuilder<'_> {
             ty.is_some_and(|ty| (1..8).contains(&ty.dtype.bits()))
         };
         !function.node.iter().any(is_internal) && !inputs.iter().flatten().any(is_narrow)
+    }
+
+    /// Returns whether the imported operator sets lack the form or the types of a node after the
+    /// first `before` nodes of the graph. Sets that are not imported may have any version.
+    fn needs_newer(&self, before: usize, scope: &Scope<'_>) -> bool {
+        self.graph.nodes().skip(before).any(|(_, node)| {
+            let mut attributes = Attributes::default();
+            node.op.attributes(&mut attributes);
+            let need = Need::of(&self.graph, node, &node.inputs, &mut attributes);
+            let imported = scope.opsets.get(canonical(&need.domain.to_string()));
+            !need.is_met_by(imported.map_or_else(|| need.oldest_from(1), |&version| version))
+        })
     }
 
     /// Adds a node that stays as it is, with the types of the outputs that its expansion defined.

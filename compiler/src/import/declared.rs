@@ -6,7 +6,7 @@ use super::{
     types::{self, Dimensions},
 };
 use crate::{
-    diag::{Code, Diagnostic, quoted},
+    diag::{Code, Diagnostic, Severity, quoted},
     dim::Dim,
     dtype::DType,
     ir::ValueId,
@@ -43,14 +43,20 @@ impl GraphBuilder<'_> {
         match differ(&declared, &inferred) {
             None => (id, declared),
             Some(difference) => {
-                self.report(difference, ("output", name), &declared, &inferred);
+                let diagnostic = match difference {
+                    // The declared type is that of the model's interface.
+                    Difference::Elements => mismatch(&declared, &inferred),
+                    Difference::Shape => mended(difference, &declared, &inferred),
+                };
+                self.found.push(diagnostic.within(format!("output {}", quoted(name))));
                 (id, inferred)
             }
         }
     }
 
-    /// Compares the declared types of inner values with the inferred ones. If the user sets sizes,
-    /// only element types are compared: the model is right for other sizes.
+    /// Compares the declared types of inner values with the inferred ones, which count: a tool that
+    /// changes the precision of a model may leave declarations behind. If the user sets sizes, only
+    /// element types are compared: the model is right for other sizes.
     pub(super) fn inner_types<'v>(
         &mut self,
         declared: impl IntoIterator<Item = &'v ValueInfoProto>,
@@ -69,27 +75,26 @@ impl GraphBuilder<'_> {
             let difference = differ(&declared, &inferred)
                 .filter(|difference| is_as_written || *difference == Difference::Elements);
             if let Some(difference) = difference {
-                self.report(difference, ("value", value.name()), &declared, &inferred);
+                let warning = mended(difference, &declared, &inferred);
+                self.found.push(warning.within(format!("value {}", quoted(value.name()))));
             }
         }
     }
+}
 
-    /// Reports a declared type that differs from the inferred one.
-    fn report(
-        &mut self,
-        difference: Difference,
-        (kind, name): (&str, &str),
-        declared: &Type,
-        inferred: &Type,
-    ) {
-        let message = format!("the model declares {declared}, but its nodes give {inferred}");
-        let diagnostic = match difference {
-            Difference::Elements => Diagnostic::new(Code::DeclaredMismatch, message),
-            Difference::Shape => Diagnostic::warning(Code::DeclaredMismatch, message)
-                .note("the shape that the nodes give counts"),
-        };
-        self.found.push(diagnostic.within(format!("{kind} {}", quoted(name))));
-    }
+/// The error for a declared type that differs from the inferred one.
+fn mismatch(declared: &Type, inferred: &Type) -> Diagnostic {
+    let message = format!("the model declares {declared}, but its nodes give {inferred}");
+    Diagnostic::new(Code::DeclaredMismatch, message)
+}
+
+/// The warning for a declared type in whose place the inferred one counts.
+fn mended(difference: Difference, declared: &Type, inferred: &Type) -> Diagnostic {
+    let note = match difference {
+        Difference::Elements => "the type that the nodes give counts",
+        Difference::Shape => "the shape that the nodes give counts",
+    };
+    Diagnostic { severity: Severity::Warning, ..mismatch(declared, inferred) }.note(note)
 }
 
 /// How a declared type differs from an inferred one.

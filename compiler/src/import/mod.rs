@@ -32,6 +32,7 @@ mod training_types;
 pub(crate) mod types;
 mod unread;
 pub mod value;
+pub(crate) mod version;
 mod zeros;
 
 pub use build::graph;

@@ -4,12 +4,44 @@
 //! input that only a run reads.
 
 use crate::{
-    check::signature::{Form, Parameter, Times},
+    check::signature::{self, Form, Parameter, Times},
     diag::{Code, Diagnostic, Result},
     ir::{Graph, ValueId},
     ty::Type,
 };
 use std::collections::HashMap;
+
+/// The types of the inputs and the outputs of a node: `None` for one that is omitted or unknown.
+#[derive(PartialEq, Eq, Hash)]
+pub struct Operands {
+    inputs: Vec<Option<String>>,
+    outputs: Vec<Option<String>>,
+}
+
+impl Operands {
+    /// Returns the types of these values.
+    pub fn of(graph: &Graph, inputs: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> Operands {
+        let of = |ids: &[Option<ValueId>]| {
+            ids.iter().map(|id| id.and_then(|id| type_text(&graph[id].ty))).collect()
+        };
+        Operands { inputs: of(inputs), outputs: of(outputs) }
+    }
+}
+
+/// Returns whether a form lists these types, as runtimes demand.
+pub fn lists(form: &'static Form, operands: &Operands) -> bool {
+    let mut bound: HashMap<&str, &str> = HashMap::new();
+    let sides = [(&form.inputs, &operands.inputs), (&form.outputs, &operands.outputs)];
+    let given = sides.into_iter().flat_map(|(parameters, types)| {
+        types.iter().enumerate().map(move |(i, found)| (parameter(parameters, i), found))
+    });
+    given.into_iter().all(|operand| {
+        let (Some(parameter), Some(found)) = operand else { return true };
+        let is_free = parameter.is_mixed || form.constraint(parameter).is_none();
+        let is_one = is_free || *bound.entry(parameter.ty).or_insert(found) == found;
+        is_one && form.types(parameter).contains(&found.as_str())
+    })
+}
 
 /// Checks the types of `inputs`.
 ///
@@ -25,18 +57,15 @@ pub(super) fn check_operand_types(
     // The first input of each constraint, and its type.
     let mut bound: HashMap<&str, (usize, String)> = HashMap::new();
     for (i, id) in inputs.iter().enumerate() {
-        let Some(parameter) = parameter(form, i) else { return Ok(()) };
+        let Some(parameter) = parameter(&form.inputs, i) else { return Ok(()) };
         let Some(found) = id.and_then(|id| type_text(&graph[id].ty)) else { continue };
-        let name = parameter.name;
-        let constraint = form.constraints.iter().find(|one| one.name == parameter.ty);
-        let alone = [parameter.ty];
-        let allowed = constraint.map_or(alone.as_slice(), |one| &one.types);
+        let allowed = form.types(parameter);
         if !is_allowed(&found, allowed) {
-            let message = format!("input {i}, `{name}`, is of type {found}");
+            let message = format!("input {i}, `{}`, is of type {found}", parameter.name);
             let diagnostic = Diagnostic::new(Code::TypeMismatch, message);
             return Err(diagnostic.note(format!("allowed: {}", allowed.join(", "))));
         }
-        if constraint.is_none() || parameter.is_mixed {
+        if form.constraint(parameter).is_none() || parameter.is_mixed {
             continue;
         }
         let (first, expected) =
@@ -51,10 +80,41 @@ pub(super) fn check_operand_types(
     Ok(())
 }
 
-/// Returns the parameter of input `i`; the last one if it takes any number of inputs.
-fn parameter(form: &'static Form, i: usize) -> Option<&'static Parameter> {
-    let last = || form.inputs.last().filter(|last| matches!(last.times, Times::AtLeast(_)));
-    form.inputs.get(i).or_else(last)
+/// Warns about the first input whose type is none that the version of the operator lists. Kernels
+/// take it, but other runtimes refuse the model.
+pub(super) fn warn_of_unlisted_types(
+    graph: &Graph,
+    (domain, name, version): (&str, &str, i64),
+    inputs: &[Option<ValueId>],
+) -> Option<Diagnostic> {
+    let (since, signature) = signature::find(domain, name, version)?;
+    let form = signature.form.as_ref()?;
+    let operands = Operands::of(graph, inputs, &[]);
+    let unlisted = operands.inputs.iter().enumerate().find_map(|(i, found)| {
+        let (parameter, found) = (parameter(&form.inputs, i)?, found.as_ref()?);
+        let allowed = form.types(parameter);
+        (!allowed.contains(&found.as_str())).then_some((i, parameter, found, allowed))
+    });
+    let (i, parameter, found, allowed) = unlisted?;
+    let message = format!(
+        "input {i}, `{}`, is of type {found}, which version {since} of the operator does not have",
+        parameter.name
+    );
+    let warning = Diagnostic::warning(Code::TypeMismatch, message);
+    let warning = warning.note(format!("allowed: {}", allowed.join(", ")));
+    let newer = signature::versions(domain, name).filter(|(since, form)| {
+        *since > version && form.is_some_and(|form| lists(form, &operands))
+    });
+    Some(match newer.map(|(since, _)| since).min() {
+        Some(newer) => warning.help(format!("import version {newer} of the operator set")),
+        None => warning.help("put a `Cast` before it"),
+    })
+}
+
+/// Returns the parameter of argument `i`; the last one if it takes any number of arguments.
+fn parameter(parameters: &'static [Parameter], i: usize) -> Option<&'static Parameter> {
+    let last = || parameters.last().filter(|last| matches!(last.times, Times::AtLeast(_)));
+    parameters.get(i).or_else(last)
 }
 
 /// Returns whether an operator takes a type. Indices, sizes and flags must have a type of the list.

@@ -219,6 +219,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_newest_version_is_assumed_without_an_import() {
+        for domain in [Domain::Ml, Domain::Microsoft] {
+            let assumed = domain::assumed_version(&domain.to_string());
+            assert_eq!(assumed, Some(domain.newest()));
+        }
+    }
+
+    #[test]
     fn an_operator_set_is_printed_as_it_is_parsed() {
         for text in ["ai.onnx:21", "ai.onnx.ml:5", "com.example:1"] {
             let set: OperatorSet = text.parse().expect("the text is an operator set");

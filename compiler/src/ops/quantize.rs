@@ -5,8 +5,9 @@ use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{DEQUANTIZE_TYPES, DType, FLOAT8S, FLOATS, INT8S, QUANTIZE_TYPES},
-    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op},
+    ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op},
     plan::{Kernel, NoParams, Operand, Optimize, geometry::Scales, kernel},
+    tensor::Tensor,
     ty::Type,
 };
 use half::{bf16, f16};
@@ -382,7 +383,7 @@ impl Op for DequantizeLinear {
         let each = (dy * steps).cast_like(scale);
         let ds = match scale.ty().len().known() {
             Some(1) => each.sum_all(),
-            _ if self.granularity.block_size > 0 => return Err(g.unsupported("for blocks")),
+            _ if self.granularity.block_size > 0 => self.sum_blocks(g, each, scale),
             _ => {
                 let axis = g.axis(self.granularity.axis, x.rank());
                 each.sum(&(0..x.rank()).filter(|&other| other != axis).collect::<Vec<_>>())
@@ -390,6 +391,18 @@ impl Op for DequantizeLinear {
         };
         g.set(1, ds.reshape_like(scale));
         Ok(())
+    }
+}
+
+impl DequantizeLinear {
+    /// Sums the elements of each block. The last one may be shorter.
+    fn sum_blocks<'t>(&self, g: &Gradient<'t>, each: Expr<'t>, scale: Expr<'t>) -> Expr<'t> {
+        let (rank, size) = (each.rank(), self.granularity.block_size);
+        let axis = g.axis(self.granularity.axis, rank);
+        let blocks = each.indices(axis) / g.tape().constant(Tensor::from_int(size));
+        let shape: Vec<i64> = (0..rank).map(|i| if i == axis { -1 } else { 1 }).collect();
+        let blocks = blocks.reshape_to(&shape).expand_like(each);
+        scale.zeros_like().scatter_add(blocks, each, axis as i64)
     }
 }
 
@@ -431,7 +444,11 @@ impl Op for DynamicQuantizeLinear {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Given, check, tensor};
+    use crate::{
+        Compiler, Options, interpreter,
+        ops::testing::{Given, check, tensor},
+        value::Value,
+    };
 
     fn quantize(axis: i64, block_size: i64) -> QuantizeLinear {
         let granularity = Granularity { axis, block_size };
@@ -458,6 +475,23 @@ mod tests {
         let expected = "cannot dequantize to float8e8m0; set `output_dtype` to another type";
         check(dequantize(None), &[x(), scale()], 1, expected);
         check(DynamicQuantizeLinear, &[tensor(DType::F32, [4])], 3, "uint8[4]; float; uint8");
+    }
+
+    #[test]
+    fn the_gradient_of_a_scale_of_a_block_sums_its_elements() {
+        let model = r#"<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
+            g (float[2, 2] s) => (float[2, 2] ds)
+            <int8[2, 3] q = {1, 2, 3, 4, 5, 6}, float[2, 3] w = {1, 2, 3, 4, 5, 6}> {
+                x = DequantizeLinear <axis = 1, block_size = 2> (q, s)
+                y = Mul (x, w)
+                ds = ai.onnx.preview.training.Gradient <xs = ["s"], y = "y"> (s)
+            }"#;
+        let plan = Compiler::new(&Options::default()).plan(model.into());
+        let plan = plan.unwrap_or_else(|all| panic!("{all}"));
+        let scales = Tensor { shape: vec![2, 2], ..Tensor::from_floats(&[1.0; 4]) };
+        let outputs = interpreter::run(&plan, &[Value::Tensor(scales)]).expect("the input fits");
+        let ds = outputs[0].tensor().and_then(Tensor::floats);
+        assert_eq!(ds, Some(vec![5.0, 9.0, 41.0, 36.0]));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
     };
     vec![
         case("ir_version_missing", IrVersion, "is missing", edit(PLAIN, |m| m.ir_version = None)),
-        case("ir_version_zero", IrVersion, "is missing", edit(PLAIN, |m| m.ir_version = Some(0))),
+        case("ir_version_zero", IrVersion, "is 0", edit(PLAIN, |m| m.ir_version = Some(0))),
         case("ir_version_negative", IrVersion, "is -3", edit(PLAIN, |m| m.ir_version = Some(-3))),
         case("ir_version_newer", IrVersion, "is 15", edit(PLAIN, |m| m.ir_version = Some(15))),
         case("opset_none", OpsetImport, "imports no", edit(PLAIN, |m| m.opset_import.clear())),

@@ -9,7 +9,9 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result},
+    dim::Dim,
     ir::Reader,
+    ty::Type,
 };
 
 pub const OPS: &[Entry] = &[
@@ -93,6 +95,7 @@ pub(super) fn mask(
         Diagnostic::new(Code::UnknownShape, message)
     })?;
     let batch = node.ty(0).and_then(|ty| Some(ty.as_tensor()?.shape.first()?.clone()));
+    let is_free = |size: &Dim| size.known().is_none();
     let is_kept = match ty.rank() {
         1 if Some(&ty.shape[0]) == batch.as_ref() => {
             "column = Unsqueeze (given, one) kept = Less (places, column)
@@ -104,6 +107,9 @@ pub(super) fn mask(
             before = Less (places, end) from = GreaterOrEqual (places, start)
             kept = And (before, from)
             axes = Constant <value_ints = [1, 2]> ()"
+        }
+        1 if is_free(&ty.shape[0]) || batch.as_ref().is_some_and(is_free) => {
+            return Err(unknown_lengths(node, i));
         }
         2 => {
             "kept = Cast <to = 9> (given)
@@ -137,6 +143,19 @@ pub(super) fn mask(
         {sum}"
     );
     Ok((nodes, "mask"))
+}
+
+/// The error for lengths of keys, input `i`, of another size than the batch.
+fn unknown_lengths(node: &Reader<'_>, i: usize) -> Diagnostic {
+    let [mask, rows] =
+        [i, 0].map(|i| node.ty(i).map_or_else(|| "unknown".to_owned(), Type::to_string));
+    let message = format!(
+        "the mask, input {i}, is {mask}, which may not be one or two numbers for each row of the \
+         batch, {rows}"
+    );
+    Diagnostic::new(Code::UnknownShape, message)
+        .note("one is the number of keys of the row; two are all ends, followed by all starts")
+        .help("name the axis of the mask as that of the batch, or fix both sizes with `--dim`")
 }
 
 /// The nodes that count the keys, `total`: the new ones, and `past` where there are cached ones.

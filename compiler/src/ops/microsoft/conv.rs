@@ -48,7 +48,6 @@ const POOL: &[Passed] = &[
 
 /// The attributes of `ConvTranspose`, but for the pads.
 const TRANSPOSE: &[Passed] = &[
-    Passed::Text("auto_pad"),
     Passed::Ints("dilations"),
     Passed::Int("group"),
     Passed::Ints("kernel_shape"),
@@ -161,10 +160,12 @@ const UNMASK_FIRST: &str = "
     sizes = Shape (mask)
     m = Reshape (unmasked, sizes)";
 
-/// `ConvTranspose` whose pads are an input, which must be a constant.
+/// `ConvTranspose` whose pads are an input, which must be a constant. `auto_pad` replaces them.
 fn transpose_with_pads(node: &mut Reader<'_>) -> Result<String> {
+    let auto_pad = node.string("auto_pad", "NOTSET")?;
     let mut attributes = pass_attributes(node, TRANSPOSE)?;
-    if node.has(2) {
+    attributes.push(format!("auto_pad = {auto_pad:?}"));
+    if node.has(2) && auto_pad == "NOTSET" {
         let pads = node.constant_input(2).and_then(Tensor::ints).ok_or_else(|| {
             let message = "input 2, `Pads`, is computed by the model";
             Diagnostic::new(Code::Unsupported, message).help("make it a constant")

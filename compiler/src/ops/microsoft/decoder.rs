@@ -15,14 +15,17 @@ const MASKS: (usize, usize) = (3, 4);
 /// The cache of keys among the inputs.
 const PAST: usize = 5;
 
+/// The beams whose caches the positions are read from, among the inputs.
+const INDIRECTION: usize = 9;
+
 fn decoder_attention(node: &mut Reader<'_>) -> Result<String> {
     let attributes = Attributes::read(node)?;
     let is_shared = node.flag("past_present_share_buffer", false)?;
     if node.flag("output_qk", false)? || node.outputs > 3 {
         return refuse("the output `qk`", "remove the output");
     }
-    if node.has(9) {
-        return refuse("`cache_indirection`", "export the model without beams");
+    if node.has(INDIRECTION) && !(is_shared && node.has(PAST)) {
+        return refuse("`cache_indirection` without a shared buffer", "share the buffer");
     }
     let is_cross = node.has(1) && node.rank(1)? == 4;
     let unpacked = match (node.has(1), is_cross) {
@@ -59,11 +62,19 @@ fn decoder_attention(node: &mut Reader<'_>) -> Result<String> {
 fn attend_in_buffer(node: &Reader<'_>, attributes: &Attributes) -> Result<String> {
     let heads = attributes.heads;
     let update = |name: &str| {
+        let used = match node.has(INDIRECTION) {
+            true => format!(
+                "of_beams_{name} = GatherElements <axis = 0> (past_{name}, rows)
+                all_{name} = Where (is_new, {name}_row, of_beams_{name})"
+            ),
+            false => format!("all_{name} = Identity (present_{name})"),
+        };
         format!(
             "{name}_heads = Reshape ({name}, head_shape)
             {name}_row = Transpose <perm = [0, 2, 1, 3]> ({name}_heads)
             present_{name} = Where (is_new, {name}_row, past_{name})
-            {name}_used = Slice (present_{name}, from_first, to_total, positions_axis)"
+            {used}
+            {name}_used = Slice (all_{name}, from_first, to_total, positions_axis)"
         )
     };
     let total = "total = Squeeze (to_total)";
@@ -86,14 +97,38 @@ fn attend_in_buffer(node: &Reader<'_>, attributes: &Attributes) -> Result<String
         is_place = Equal (positions, place)
         column_axis = Constant <value_ints = [1]> ()
         is_new = Unsqueeze (is_place, column_axis)
-        {k} {v}
+        {rows} {k} {v}
         q_heads = Reshape (q, head_shape)
         q_row = Transpose <perm = [0, 2, 1, 3]> (q_heads)
         {nodes} {attention}
         y_rows = Transpose <perm = [0, 2, 1, 3]> (y_heads)
         row_shape = Constant <value_ints = [0, 0, -1]> ()
         y = Reshape (y_rows, row_shape)",
+        rows = if node.has(INDIRECTION) { ROWS_OF_BEAMS } else { "" },
         k = update("k"),
         v = update("v"),
     ))
 }
+
+/// The nodes that give `rows`: for each element of a cache, the row of the cache to read it from.
+/// The beams of a sequence are consecutive rows, and `indirection` names a beam for each sequence,
+/// beam and position. Those of positions that are not filled mean nothing.
+const ROWS_OF_BEAMS: &str = "
+    filled = Less (positions, place)
+    filled_int = CastLike (filled, indirection)
+    beams_used = Mul (indirection, filled_int)
+    beam_sizes = Shape (indirection)
+    first_axis = Constant <value_int = 0> () second_axis = Constant <value_int = 1> ()
+    sequence_count = Gather (beam_sizes, first_axis)
+    beam_count = Gather (beam_sizes, second_axis)
+    sequences = Range (start, sequence_count, step)
+    first_rows = Mul (sequences, beam_count)
+    beam_axes = Constant <value_ints = [1, 2]> ()
+    first_rows_of = Unsqueeze (first_rows, beam_axes)
+    beams_wide = Cast <to = 7> (beams_used)
+    rows_of_sequences = Add (beams_wide, first_rows_of)
+    one_axis = Constant <value_ints = [1]> () any_size = Constant <value_ints = [-1]> ()
+    position_count = Shape <start = 2> (indirection)
+    rows_shape = Concat <axis = 0> (any_size, one_axis, position_count, one_axis)
+    rows_of_positions = Reshape (rows_of_sequences, rows_shape)
+    rows = Expand (rows_of_positions, buffer_sizes)";

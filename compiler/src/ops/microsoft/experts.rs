@@ -152,11 +152,18 @@ impl Projection {
             ),
             Weights::Blocks { bits, n, k, block, level, zeros } => {
                 let (zeros, argument) = self.zeros(e, zeros);
+                // ONNX Runtime wants the blocks as an axis.
+                let shape = match k.is_multiple_of(block) {
+                    true => vec![n, k / block, block * bits / 8],
+                    false => vec![n, k * bits / 8],
+                };
                 format!(
                     "{zeros} {scales}
+                    shape{i}_{e} = Constant <value_ints = {shape:?}> ()
+                    c{i}_{e} = Reshape (w{i}_{e}, shape{i}_{e})
                     p{i}_{e} = com.microsoft.MatMulNBits <K = {k}, N = {n}, bits = {bits},
                         block_size = {block}, accuracy_level = {level}>
-                        ({x}, w{i}_{e}, s{i}_{e}{argument}) ",
+                        ({x}, c{i}_{e}, s{i}_{e}{argument}) ",
                     scales = self.scales(e)
                 )
             }

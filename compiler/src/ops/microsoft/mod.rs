@@ -81,29 +81,44 @@ fn transpose_around(node: &Reader<'_>, nodes: &str) -> Result<String> {
 /// Writes the nodes that apply the activation `name` to `s`, which give `y`.
 fn apply_activation(name: &str, parameters: &[f32]) -> Result<String> {
     let parameter = |i: usize, default: f32| parameters.get(i).copied().unwrap_or(default);
-    let bound = |bound: &str, value: f32| {
+    let number = |name: &str, value: f32| {
         format!(
-            "{bound}_float = Constant <value_float = {value:?}> ()
-            {bound} = CastLike ({bound}_float, s)"
+            "{name}_float = Constant <value_float = {value:?}> ()
+            {name} = CastLike ({name}_float, s)"
         )
     };
     Ok(match name {
         "" => "y = Identity (s)".to_owned(),
-        "Relu" | "Sigmoid" | "Tanh" => format!("y = {name} (s)"),
+        "Relu" | "Sigmoid" | "Softplus" | "Softsign" | "Tanh" => format!("y = {name} (s)"),
+        "Celu" | "Elu" | "ThresholdedRelu" => {
+            format!("y = {name} <alpha = {:?}> (s)", parameter(0, 1.0))
+        }
+        "ParametricSoftplus" | "ScaledTanh" => format!(
+            "{} {} scaled = Mul (s, beta) of_scaled = {} (scaled) y = Mul (of_scaled, alpha)",
+            number("alpha", parameter(0, 1.0)),
+            number("beta", parameter(1, 1.0)),
+            if name == "ScaledTanh" { "Tanh" } else { "Softplus" },
+        ),
+        "Selu" => format!(
+            "y = Selu <alpha = {:?}, gamma = {:?}> (s)",
+            parameter(0, 1.673_263_2),
+            parameter(2, 1.050_701)
+        ),
         "LeakyRelu" => format!("y = LeakyRelu <alpha = {:?}> (s)", parameter(0, 0.01)),
         "HardSigmoid" => {
             let (alpha, beta) = (parameter(0, 0.2), parameter(1, 0.5));
             format!("y = HardSigmoid <alpha = {alpha:?}, beta = {beta:?}> (s)")
         }
         "Clip" => {
-            let least = bound("least", parameter(0, f32::MIN));
-            let most = bound("most", parameter(1, f32::MAX));
+            let least = number("least", parameter(0, f32::MIN));
+            let most = number("most", parameter(1, f32::MAX));
             format!("{least} {most} y = Clip (s, least, most)")
         }
         "HardSwish" => "y = HardSwish (s)".to_owned(),
         _ => {
             let message = format!("`activation` is `{name}`");
-            let known = "Relu, Sigmoid, Tanh, LeakyRelu, HardSigmoid, Clip, HardSwish";
+            let known = "Celu, Clip, Elu, HardSigmoid, HardSwish, LeakyRelu, ParametricSoftplus, \
+                Relu, ScaledTanh, Selu, Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu";
             return Err(
                 Diagnostic::new(Code::BadAttribute, message).note(format!("allowed: {known}"))
             );

@@ -38,15 +38,19 @@ fn dequantize(q: &str, x: &str) -> String {
     format!("{x} = DequantizeLinear ({q}, {q}_scale, {q}_zero)")
 }
 
-/// Writes the node that quantizes `r` to `y`. Its type is that of input `zero`, its zero point, or
-/// else of input `like`. ONNX Runtime changes the type of a zero point alone, so `output_dtype` is
-/// only written without one.
+/// Writes the nodes that quantize `r` to `y`. Its type is that of input `zero`, its zero point, or
+/// else of input `like`. Only a zero point gives the type in every version, so a missing one is
+/// written.
 fn quantize(node: &Reader<'_>, zero: usize, like: usize) -> Result<String> {
     if node.has(zero) {
         return Ok("y = QuantizeLinear (r, y_scale, y_zero)".to_owned());
     }
-    let code = node.dtype(like)?.code();
-    Ok(format!("y = QuantizeLinear <output_dtype = {code}> (r, y_scale, y_zero)"))
+    let dtype = node.dtype(like)?;
+    Ok(format!(
+        "scale_shape = Shape (y_scale)
+        no_zero = ConstantOfShape <value = {dtype}[1] {{0}}> (scale_shape)
+        y = QuantizeLinear (r, y_scale, no_zero)"
+    ))
 }
 
 /// `quantize(f(dequantize(x)))`, where `nodes` compute `r` from `x`.
@@ -156,19 +160,54 @@ fn of_images(node: &mut Reader<'_>, nodes: &str) -> Result<String> {
     ))
 }
 
+/// `AveragePool`. ONNX Runtime counts the elements of a window that lie beyond the pads, which only
+/// `ceil_mode` makes, as it counts the pads.
 fn average_pool(node: &mut Reader<'_>) -> Result<String> {
-    let attributes = pass_attributes(
-        node,
-        &[
-            Passed::Text("auto_pad"),
-            Passed::Int("ceil_mode"),
-            Passed::Int("count_include_pad"),
-            Passed::Ints("kernel_shape"),
-            Passed::Ints("pads"),
-            Passed::Ints("strides"),
-        ],
-    )?;
+    let counts = node.int("count_include_pad", 0)?;
+    let ceil_mode = node.int("ceil_mode", 0)?;
+    let auto_pad = node.string("auto_pad", "NOTSET")?;
+    if counts != 0 && ceil_mode != 0 && matches!(auto_pad.as_str(), "NOTSET" | "VALID") {
+        return average_pool_of_padded(node);
+    }
+    let others = [Passed::Ints("kernel_shape"), Passed::Ints("pads"), Passed::Ints("strides")];
+    let mut attributes = pass_attributes(node, &others)?;
+    attributes.push(format!(
+        "auto_pad = {auto_pad:?}, ceil_mode = {ceil_mode}, count_include_pad = {counts}"
+    ));
     of_images(node, &format!("r = AveragePool {} (x)", in_angles(&attributes)))
+}
+
+/// Pads an image until the last window fits, and averages. `plain` has the right number of windows:
+/// none starts in the pads at the end.
+fn average_pool_of_padded(node: &mut Reader<'_>) -> Result<String> {
+    let kernel = node.maybe_ints("kernel_shape")?.unwrap_or_default();
+    let axes = kernel.len();
+    let strides = node.maybe_ints("strides")?.unwrap_or_else(|| vec![1; axes]);
+    let pads = node.maybe_ints("pads")?.unwrap_or_else(|| vec![0; 2 * axes]);
+    if [strides.len(), pads.len() / 2] != [axes; 2] || axes + 2 != node.rank(0)? {
+        let message = format!("the window does not fit an input of {} axes", node.rank(0)?);
+        return Err(Diagnostic::new(Code::BadAttribute, message));
+    }
+    let begins = pads.iter().take(axes).copied();
+    let ends = pads.iter().skip(axes).zip(&strides).map(|(pad, stride)| pad + stride - 1);
+    let padded: Vec<i64> = begins.chain(ends).collect();
+    let spatial: Vec<usize> = (2..axes + 2).collect();
+    of_images(
+        node,
+        &format!(
+            "plain = AveragePool <ceil_mode = 1, kernel_shape = {kernel:?}, pads = {pads:?},
+                strides = {strides:?}> (x)
+            counts = Shape <start = 2> (plain)
+            spatial = Constant <value_ints = {spatial:?}> ()
+            from_first = Constant <value_ints = {zeros:?}> ()
+            pads = Constant <value_ints = {padded:?}> ()
+            zero = Constant <value_float = 0.0> ()
+            padded = Pad (x, pads, zero, spatial)
+            all = AveragePool <kernel_shape = {kernel:?}, strides = {strides:?}> (padded)
+            r = Slice (all, from_first, counts, spatial)",
+            zeros = vec![0; axes],
+        ),
+    )
 }
 
 fn global_average_pool(node: &mut Reader<'_>) -> Result<String> {

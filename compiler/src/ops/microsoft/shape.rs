@@ -12,14 +12,16 @@ use crate::{
 pub const OPS: &[Entry] = &[
     microsoft_function("CDist", distances),
     microsoft_function("CropAndResize", crop_and_resize),
-    microsoft_function("ExpandDims", |_| {
-        let text = "(x, axis) => (y) {
-            one = Constant <value_ints = [1]> ()
-            wide = Cast <to = 7> (axis)
-            axes = Reshape (wide, one)
-            y = Unsqueeze (x, axes)
-        }";
-        Ok(text.to_owned())
+    microsoft_function("ExpandDims", |node| {
+        // ONNX Runtime's optimizer fails on a `Reshape` before the `Unsqueeze`.
+        let axes = match node.rank(1) {
+            Ok(0) => "first = Constant <value_ints = [0]> () axes = Unsqueeze (wide, first)",
+            Ok(_) => "axes = Identity (wide)",
+            Err(_) => "one = Constant <value_ints = [1]> () axes = Reshape (wide, one)",
+        };
+        Ok(format!(
+            "(x, axis) => (y) {{ wide = Cast <to = 7> (axis) {axes} y = Unsqueeze (x, axes) }}"
+        ))
     }),
     microsoft_function("GatherND", |_| {
         let text = "(x, indices) => (y) {
@@ -75,13 +77,20 @@ fn distances(node: &mut Reader<'_>) -> Result<String> {
 }
 
 /// Resizes a box of an image for each row of `rois`. Positions outside the image have the value
-/// `extrapolation_value`.
+/// `extrapolation_value`. The nearest pixel of a position halfway between two is the farther one.
+/// Positions are rounded first, because `GridSample` rounds to even.
 fn crop_and_resize(node: &mut Reader<'_>) -> Result<String> {
     let outside = node.float("extrapolation_value", 0.0)?;
     let mode = node.choice("mode", &[("bilinear", "linear"), ("nearest", "nearest")])?;
+    let pixel = match mode {
+        "nearest" => |name: &str| {
+            format!("{name}_up = Add ({name}_place, half) {name}_pixel = Floor ({name}_up)")
+        },
+        _ => |name: &str| format!("{name}_pixel = Identity ({name}_place)"),
+    };
     let axis = |name: &str, i: usize| {
-        // The positions, as shares of the axis, and whether they are in the image. A box of one
-        // position has it in the middle.
+        // The positions in pixels, whether they are in the image, and their shares of the axis. A
+        // box of one position has it in the middle.
         format!(
             "{name}_start = Slice (boxes, at{i}, at{j}, one)
             {name}_end = Slice (boxes, at{k}, at{l}, one)
@@ -92,15 +101,30 @@ fn crop_and_resize(node: &mut Reader<'_>) -> Result<String> {
             {name}_less = Sub ({name}_scalar, step)
             {name}_steps = Max ({name}_less, step)
             {name}_steps_real = Cast <to = 1> ({name}_steps)
-            {name}_ramp = Div ({name}_real, {name}_steps_real)
-            {name}_is_one = Equal ({name}_scalar, step)
-            {name}_shares = Where ({name}_is_one, half, {name}_ramp)
+            {name}_size = Shape <start = {axis}, end = {next}> (images)
+            {name}_size_scalar = Squeeze ({name}_size)
+            {name}_last_int = Sub ({name}_size_scalar, step)
+            {name}_last = Cast <to = 1> ({name}_last_int)
+            {name}_first = Mul ({name}_start, {name}_last)
             {name}_len = Sub ({name}_end, {name}_start)
-            {name}_offset = Mul ({name}_len, {name}_shares)
-            {name} = Add ({name}_start, {name}_offset)
-            {name}_above = GreaterOrEqual ({name}, low)
-            {name}_below = LessOrEqual ({name}, high)
-            {name}_inside = And ({name}_above, {name}_below)",
+            {name}_pixels = Mul ({name}_len, {name}_last)
+            {name}_stride = Div ({name}_pixels, {name}_steps_real)
+            {name}_offset = Mul ({name}_stride, {name}_real)
+            {name}_ramp = Add ({name}_first, {name}_offset)
+            {name}_sum = Add ({name}_start, {name}_end)
+            {name}_mean = Mul ({name}_sum, half)
+            {name}_middle = Mul ({name}_mean, {name}_last)
+            {name}_is_one = Equal ({name}_scalar, step)
+            {name}_place = Where ({name}_is_one, {name}_middle, {name}_ramp)
+            {name}_above = GreaterOrEqual ({name}_place, low)
+            {name}_below = LessOrEqual ({name}_place, {name}_last)
+            {name}_inside = And ({name}_above, {name}_below)
+            {pixel}
+            {name}_divisor = Max ({name}_last, high)
+            {name} = Div ({name}_pixel, {name}_divisor)",
+            pixel = pixel(name),
+            axis = i + 2,
+            next = i + 3,
             j = i + 1,
             k = i + 2,
             l = i + 3,

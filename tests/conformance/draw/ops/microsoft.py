@@ -226,14 +226,35 @@ def fused_matmul(d):
     return d.case([a, b], attributes=attributes)
 
 
-def activation(d, listed):
+# The activations and their parameters.
+ACTIVATIONS = {
+    "Relu": [],
+    "Sigmoid": [],
+    "Tanh": [],
+    "LeakyRelu": [0.1],
+    "HardSigmoid": [0.3, 0.4],
+    "Clip": [-0.5, 0.75],
+    "Celu": [0.7],
+    "Elu": [0.7],
+    "ParametricSoftplus": [0.7, 1.3],
+    "ScaledTanh": [0.7, 1.3],
+    "Selu": [1.7, 0.0, 1.1],
+    "Softplus": [],
+    "Softsign": [],
+    "ThresholdedRelu": [0.4],
+}
+COMMON_ACTIVATIONS = ["Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"]
+ACTIVATIONS_OF_GEMM = [name for name in ACTIVATIONS if name != "Clip"]
+
+
+def activation(d, listed, names=COMMON_ACTIVATIONS):
     """An activation with its parameters."""
-    name = d.one_of(["Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"])
-    parameters = {"LeakyRelu": [0.1], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.75]}.get(name, [])
+    name = d.one_of(names)
+    parameters = ACTIVATIONS[name]
     if listed:
         return {"activation": name} | ({"activation_params": parameters} if parameters else {})
-    names = ["activation_alpha", "activation_beta"]
-    return {"activation": name} | dict(zip(names, parameters))
+    attributes = ["activation_alpha", "activation_beta", "activation_gamma"]
+    return {"activation": name} | dict(zip(attributes, parameters))
 
 
 @ours("FusedGemm")
@@ -245,9 +266,7 @@ def fused_gemm(d):
         floats(d, [n, k] if trans_b else [k, n]),
         d.maybe(floats(d, d.broadcast([m, n]))),
     ]
-    chosen = activation(d, listed=False)
-    while chosen["activation"] == "Clip":
-        chosen = activation(d, listed=False)
+    chosen = activation(d, listed=False, names=ACTIVATIONS_OF_GEMM)
     attributes = d.attributes(
         transA=trans_a,
         transB=trans_b,
@@ -409,6 +428,7 @@ def quantized_average_pool(d):
     shape = [d.int(1, 2), *size, d.int(1, 3)] if last else [d.int(1, 2), d.int(1, 3), *size]
     inputs = quantized(d, dtype, shape) + quantized(d, dtype, [])[1:]
     attributes |= {"channels_last": int(last), "count_include_pad": d.int(0, 1)}
+    attributes |= d.attributes(ceil_mode=d.maybe(1))
     return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
 
 
@@ -560,8 +580,12 @@ def crop_and_resize(d):
     n, boxes = d.int(1, 3), d.int(1, 3)
     mode = d.maybe(d.one_of(["bilinear", "nearest"]))
     corners = d.tensor(F32, [boxes, 4], -0.2, 1.2, extremes=0)
+    sizes = [d.int(1, 5), d.int(1, 5)]
+    if d.chance(0.3):
+        # Positions halfway between pixels.
+        corners, sizes = d.integers(I32, [boxes, 4], 0, 4).astype(F32) / 4, [3, 3]
     inputs = [
-        floats(d, [n, d.int(1, 3), d.int(2, 5), d.int(2, 5)]),
+        floats(d, [n, d.int(1, 3), *sizes]),
         corners,
         d.integers(I32, [boxes], 0, n - 1),
         d.integers(I32, [2], 1, 4),

@@ -37,17 +37,27 @@ def decoder_masked_multi_head_attention(d):
     )
     scores = d.maybe(floats(d, [d.one_of([1, batch]), d.one_of([1, heads]), 1, past + 1]))
     inputs = [*query, mask(past + 1), scores, cache(), cache(), np.array([past], I32)]
-    inputs += [d.maybe(np.array([1], I32)), None, bias]
+    beams = d.one_of([size for size in (1, 2, 3) if batch % size == 0])
+    shape = [batch // beams, beams, past + unused]
+    indirection = d.integers(I32, shape, 0, beams - 1)
+    indirection = d.maybe(indirection) if beams == 1 else indirection
+    inputs += [np.array([beams], I32), indirection, bias]
     attributes["past_present_share_buffer"] = 1
 
     def reference(query, _key, _value, given, scores, past_k, past_v, *rest):
         """ONNX Runtime fails on a packed query."""
-        bias = 0 if rest[-1] is None else rest[-1]
+        _, _, indirection, bias = rest
+        bias = 0 if bias is None else bias
         parts = np.split(query.astype(F64) + bias, 3, axis=-1)
         q, k, v = (part.reshape(batch, heads, 1, size) for part in parts)
         present_k, present_v = past_k.astype(F64), past_v.astype(F64)
         present_k[:, :, past], present_v[:, :, past] = k[:, :, 0], v[:, :, 0]
-        k, v = present_k[:, :, : past + 1], present_v[:, :, : past + 1]
+        k, v = present_k[:, :, : past + 1].copy(), present_v[:, :, : past + 1].copy()
+        if indirection is not None:
+            rows = np.arange(batch).reshape(-1, beams, 1) // beams * beams + indirection
+            rows = rows.reshape(batch, -1)[:, :past]
+            for (one, at), row in np.ndenumerate(rows):
+                k[one, :, at], v[one, :, at] = past_k[row, :, at], past_v[row, :, at]
         scale = attributes.get("scale", size**-0.5)
         sums = scale * (q @ k.swapaxes(-1, -2)) + (0 if scores is None else scores)
         if given is not None:
