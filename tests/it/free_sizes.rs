@@ -244,3 +244,28 @@ fn einsum_broadcasts_a_size_that_only_the_run_tells() {
         }
     }
 }
+
+#[test]
+fn a_shape_tells_sizes_of_one_name_apart() {
+    let model = "<ir_version: 10, opset_import: [\"\" : 21]> g
+        (float[n, 2] x, float[n, 2] z) => (float[n, 2] a, float[k, 2] b) {
+            a = Neg(x)
+            b = Neg(z)
+        }";
+    for dims in [&[][..], &["n=3"], &["n=3", "m=5"]] {
+        let mut options = Options::default();
+        options.shape("z=m,2").expect("the option has the form NAME=SIZE,…");
+        for dim in dims {
+            options.dim(dim).expect("the option has the form NAME=N");
+        }
+        let plan = onnxc::Compiler::new(&options).plan(model.to_owned().into_bytes().into());
+        let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let inputs = [3, 5].map(|rows| {
+            let tensor = Tensor::from_numbers(DType::F32, vec![rows, 2], &vec![1.0; 2 * rows]);
+            tensor.expect("the type is a floating-point type").into()
+        });
+        let outputs = interpreter::run(&plan, &inputs).expect("each input has its own size");
+        let shapes = outputs.iter().filter_map(|value| Some(value.tensor()?.shape.clone()));
+        assert_eq!(shapes.collect::<Vec<_>>(), [[3, 2], [5, 2]], "{dims:?}");
+    }
+}

@@ -445,7 +445,6 @@ fn faulty_sizes() -> Vec<Case> {
         ),
         run("two_sizes_of_one_name", both, sum, "3, 2", "5, 2"),
         run("other_axes_of_input", &format!("{both} --shape z=m,3"), sum, "3, 2", "5, 2"),
-        run("renamed_axes", &format!("{both} --shape z=z_0,2"), sum, "3, 2", "1, 2"),
         run("run_small_image", "--dim n=1..=8 --input x=x.npy", pool, "1, 1, 1", "1,"),
         run(
             "run_empty_image",
