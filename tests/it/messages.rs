@@ -443,6 +443,13 @@ fn faulty_sizes() -> Vec<Case> {
             "g (float[1, p] past, float[1, s] x) => (present)\n\
              { present = Concat <axis = 1> (past, x) }",
         ),
+        run(
+            "run_other_state",
+            "--state h=k --dim n=0..=4 --input x=x.npy",
+            "g (float[2] h, float[n] x) => (k) { k = Concat <axis = 0> (h, x) }",
+            "3,",
+            "1,",
+        ),
         run("two_sizes_of_one_name", both, sum, "3, 2", "5, 2"),
         run("other_axes_of_input", &format!("{both} --shape z=m,3"), sum, "3, 2", "5, 2"),
         run("run_small_image", "--dim n=1..=8 --input x=x.npy", pool, "1, 1, 1", "1,"),

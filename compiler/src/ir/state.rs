@@ -78,7 +78,7 @@ impl State<'_> {
         found: Port,
         steps: &mut Vec<Step>,
     ) -> Result<plan::State> {
-        let (_, output) = ends(self.graph, held);
+        let (input, output) = ends(self.graph, held);
         let Some(output) = output else {
             return Ok(plan::State { next: found.clone(), found, copy: None });
         };
@@ -87,7 +87,8 @@ impl State<'_> {
         for (old, new) in old.shape.iter().zip(&new.shape) {
             if old != new && old.as_symbol().is_none() {
                 let condition = Condition::Equal(new.clone(), old.clone());
-                let rule = Rule::Value(format!("the sizes of the state `{name}` after and before"));
+                let state = place(self.graph, input);
+                let rule = Rule::Value(format!("the sizes of the {state} after and before a run"));
                 steps.push(Step::Check(Check { node: name.clone(), rule, condition }));
             }
         }
