@@ -309,7 +309,7 @@ pub const ARGUMENTS: &[Argument] = &[
         "Fix a dimension (`batch=1`), bound it (`batch=1..=32`), or name it (`age_0=batch`)"),
     list("shape", "NAME=SIZES", Options::shape,
         |of| of.settings.shapes.iter().map(|(name, axes)| shape_argument(name, axes)).collect(),
-        "Declare the axes of an input or another value of unknown rank (`x=1,3,height,width`)"),
+        "Declare the axes of an input, or of another value of unknown rank (`x=1,3,height,width`)"),
     list("const", "NAME[=VALUE]", Options::constant,
         |of| of.settings.consts.iter().map(|(name, of)| constant_argument(name, of)).collect(),
         "Fix an input to a constant: a number or a list in brackets; without a value, its default"),

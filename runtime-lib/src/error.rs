@@ -42,13 +42,35 @@ pub enum Error {
         /// The number of axes of the array.
         found: usize,
     },
-    /// Two sizes inside the model that must be equal, or broadcast, do not match.
+    /// Two sizes inside the model that must be equal differ.
     Mismatch {
-        /// The node's name in the model.
+        /// The node's name in the model; empty if the rule is not a node's.
         node: &'static str,
+        /// The two sizes, in words.
+        rule: &'static str,
         /// The first size.
         left: usize,
         /// The second size.
+        right: usize,
+    },
+    /// A size inside the model is smaller than another one allows.
+    TooSmall {
+        /// The node's name in the model; empty if the rule is not a node's.
+        node: &'static str,
+        /// The rule that the sizes break.
+        rule: &'static str,
+        /// The size.
+        left: usize,
+        /// The least size that the rule allows.
+        right: usize,
+    },
+    /// Two sizes of inputs of a node do not broadcast: they differ, and neither is 1.
+    Broadcast {
+        /// The node's name in the model.
+        node: &'static str,
+        /// The size in one input.
+        left: usize,
+        /// The size in another.
         right: usize,
     },
     /// An iteration of a loop returns a part of an output whose size differs from the parts of the
@@ -137,8 +159,21 @@ impl fmt::Display for Error {
                 write!(f, "expected {expected} elements, found {found}")
             }
             Error::Rank { expected, found } => write!(f, "expected {expected} axes, found {found}"),
-            Error::Mismatch { node, left, right } => {
-                write!(f, "node `{node}`: the sizes {left} and {right} do not match")
+            Error::Mismatch { node, rule, left, right } => {
+                write_node(f, node)?;
+                write!(f, "{rule} must be equal, but are {left} and {right}")
+            }
+            Error::TooSmall { node, rule, left, right } => {
+                write_node(f, node)?;
+                write!(f, "{rule}: {left} is less than {right}")
+            }
+            Error::Broadcast { node, left, right } => {
+                write_node(f, node)?;
+                write!(
+                    f,
+                    "the inputs do not broadcast: an axis has size {left} in one and {right} in \
+                     another; one must be 1, or both equal"
+                )
             }
             Error::Part { node, output, axis, expected, found } => {
                 write!(
@@ -184,6 +219,11 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// Writes the node that an error is about, if there is one.
+fn write_node(f: &mut fmt::Formatter<'_>, node: &str) -> fmt::Result {
+    if node.is_empty() { Ok(()) } else { write!(f, "node `{node}`: ") }
+}
 
 #[cfg(all(test, feature = "std"))]
 mod tests {

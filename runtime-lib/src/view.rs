@@ -210,13 +210,13 @@ pub fn check_bound(name: &'static str, bound: usize, found: usize) -> Result {
     if found <= bound { Ok(()) } else { Err(Error::Bound { name, bound, found }) }
 }
 
-/// Checks that two sizes inside the model are equal.
+/// Checks that two sizes inside the model are equal; `rule` names them.
 ///
 /// # Errors
 ///
 /// Returns [`Error::Mismatch`] if they differ.
-pub fn check_equal(node: &'static str, left: usize, right: usize) -> Result {
-    if left == right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }
+pub fn check_equal(node: &'static str, rule: &'static str, left: usize, right: usize) -> Result {
+    if left == right { Ok(()) } else { Err(Error::Mismatch { node, rule, left, right }) }
 }
 
 /// Checks that an iteration's part of an output has the size of the parts before.
@@ -237,25 +237,25 @@ pub fn check_part(
     Err(Error::Part { node, output, axis, expected, found })
 }
 
-/// Checks that a size inside the model is at least another.
+/// Checks that a size inside the model is at least another; `rule` says why it must be.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Mismatch`] if `left` is smaller than `right`.
-pub fn check_at_least(node: &'static str, left: usize, right: usize) -> Result {
-    if left >= right { Ok(()) } else { Err(Error::Mismatch { node, left, right }) }
+/// Returns [`Error::TooSmall`] if `left` is smaller than `right`.
+pub fn check_at_least(node: &'static str, rule: &'static str, left: usize, right: usize) -> Result {
+    if left >= right { Ok(()) } else { Err(Error::TooSmall { node, rule, left, right }) }
 }
 
 /// Checks that two sizes inside the model broadcast: they are equal, or one is 1.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Mismatch`] if they do not broadcast.
+/// Returns [`Error::Broadcast`] if they do not broadcast.
 pub fn check_broadcast(node: &'static str, left: usize, right: usize) -> Result {
     if left == right || left == 1 || right == 1 {
         return Ok(());
     }
-    Err(Error::Mismatch { node, left, right })
+    Err(Error::Broadcast { node, left, right })
 }
 
 /// Returns the size to which two sizes broadcast.

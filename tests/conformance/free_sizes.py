@@ -96,6 +96,13 @@ GRAPHS = {
     " y = Conv<kernel_shape = [3, 3], strides = [3, 3]>(x, f) }",
     "mean": "(float[b, 16, h, w] x) => (float[p, q, r, s] y) {"
     " c = Conv<kernel_shape = [3, 3]>(x, f16) y = GlobalAveragePool(c) }",
+    "einsum": "(float[b, n, 4] q, float[c, 4, m] k) => (float[x, y, z] r) {"
+    " r = Einsum<equation = \"bid,bdj->bij\">(q, k) }",
+    "compress": "(float[a, b] x, float[c] k) => (float[p, q] y, float[r] z) {"
+    " c0 = Greater(k, scale) y = Compress<axis = 0>(x, c0) z = Compress(x, c0) }",
+    "flatten": "(float[a, b, 3] x, float[c, d] z) => (float[p, q] y, float[r, s] u) {"
+    " y = Reshape(x, kept) t = Shape(z) f = Gather(t, first) e = Concat<axis = 0>(f, minus)"
+    " u = Reshape(z, e) }",
     "sizes": "(float[a, b] x) => (float[p] y, int64[s] n) {"
     " s = Shape(x) t = Size(x) m = ReduceProd<keepdims = 1>(s) y = Reshape(x, m)"
     " n = NonZero(y) }".replace("int64[s] n", "int64[s, u] n"),
@@ -116,7 +123,8 @@ CONSTANTS = {
     "one": np.int64([1]), "many": np.int64([2**62]), "none": np.int64([0]),
     "zeroth": np.int64(0), "twice": np.int64([2, 1]), "edges": np.int64([1, 0, 2, 3]),
     "scales": np.float32([1, 1, 1.5, 0.5]), "scale": np.float32(0.05), "zero": np.uint8(3),
-    "apart": np.int64([0, 0, 3, 2, 4]), "first_index": np.int64(1), "second_index": np.int64(2),
+    "apart": np.int64([0, 0, 3, 2, 4]), "kept": np.int64([0, -1]),
+    "minus": np.int64([-1]), "first_index": np.int64(1), "second_index": np.int64(2),
     "rows": normal(1, 4, 8), "f16": normal(32, 16, 3, 3),
     "signed": np.int8(0), "eight": normal(8), "three": normal(3), "w": normal(4, 3, 5),
     "f": normal(4, 3, 3, 3), "i": RNG.integers(-9, 9, (4, 3, 3, 3)).astype(np.int8),

@@ -11,6 +11,7 @@ mod blocks {
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,
+        bounded,
     };
     use ::onnxc_runtime::kernels::{binary, blockwise};
     use ::onnxc_runtime::kernels::blockwise::{Blockwise, BlockwiseOperands};
@@ -44,9 +45,10 @@ mod blocks {
         /// Identifies the layout of the weights. A weights file ends with it.
         pub const WEIGHT_LAYOUT: u64 = 0xc23cad521bdfcf88;
 
-        /// Returns the number of multiply-adds of a run with these sizes.
+        /// Returns the number of multiply-adds of a run with these sizes. It saturates.
         pub fn macs(rows: usize) -> u64 {
-            (64 * rows) as u64 + (64 * rows) as u64
+            (rows.saturating_mul(64) as u64)
+                .saturating_add(rows.saturating_mul(64) as u64)
         }
 
         /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
@@ -209,21 +211,27 @@ mod blocks {
 
     /// Returns the buffers of a run with these sizes.
     fn buffers([rows]: [usize; 1]) -> [Buffer; 4] {
-        let a_scratch_len = blockwise::blockwise_scratch(
-            &Blockwise {
-                m: rows,
-                n: 2,
-                k: 32,
-                block: 16,
-            },
+        let a_scratch_len = bounded(
+            &[rows],
+            || blockwise::blockwise_scratch(
+                &Blockwise {
+                    m: rows,
+                    n: 2,
+                    k: 32,
+                    block: 16,
+                },
+            ),
         );
-        let b_scratch_len = blockwise::blockwise_int8_scratch(
-            &Blockwise {
-                m: rows,
-                n: 2,
-                k: 32,
-                block: 32,
-            },
+        let b_scratch_len = bounded(
+            &[rows],
+            || blockwise::blockwise_int8_scratch(
+                &Blockwise {
+                    m: rows,
+                    n: 2,
+                    k: 32,
+                    block: 32,
+                },
+            ),
         );
         [
             A.sized(&[2, rows]),

@@ -9,7 +9,7 @@ pub use free::{Free, FreeArena};
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod free {
     use ::onnxc_runtime::{Result, view};
-    use ::onnxc_runtime::arena::{Buffer, DynamicArena, DynamicSlot, borrow};
+    use ::onnxc_runtime::arena::{Buffer, DynamicArena, DynamicSlot, borrow, bounded};
     use ::onnxc_runtime::kernels::{conv, pool};
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
@@ -34,9 +34,10 @@ mod free {
     }
 
     impl Free {
-        /// Returns the number of multiply-adds of a run with these sizes.
+        /// Returns the number of multiply-adds of a run with these sizes. It saturates.
         pub fn macs(batch: usize, samples: usize) -> u64 {
-            (32 * batch * (samples.saturating_sub(1) / 4)) as u64
+            (batch.saturating_mul(samples.saturating_sub(1) / 4).saturating_mul(32))
+                as u64
         }
 
         /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
@@ -144,7 +145,12 @@ mod free {
         view::check_size("x", 1, "1", 1, x.shape()[1])?;
         let x = x.data();
         let (arena, layout) = arena.lay_out([batch, samples], buffers)?;
-        view::check_at_least("kept", samples, 1)?;
+        view::check_at_least(
+            "kept",
+            "the padded image and a stride must not be smaller than a window",
+            samples + 7,
+            8,
+        )?;
         let kept_len = (samples - 1) / 4;
 
         // kept: Conv -> float[batch, 4, (samples - 1) / 4]
@@ -177,7 +183,12 @@ mod free {
             },
             Activation::Relu,
         );
-        view::check_at_least("y", kept_len, 0)?;
+        view::check_at_least(
+            "y",
+            "the padded image and a stride must not be smaller than a window",
+            kept_len + 2,
+            2,
+        )?;
         let y_len = kept_len / 2;
 
         // y: MaxPool -> float[batch, 4, ((samples - 1) / 4) / 2]
@@ -208,20 +219,23 @@ mod free {
     fn buffers([batch, samples]: [usize; 2]) -> [Buffer; 3] {
         let kept_len_2 = samples.saturating_sub(1) / 4;
         let y_len_2 = kept_len_2 / 2;
-        let kept_scratch_len = conv::conv_scratch(
-            &Conv {
-                batch,
-                groups: 1,
-                channels: 1,
-                filters: 4,
-                size: &[samples],
-                out: &[kept_len_2],
-                kernel: &[8],
-                strides: &[4],
-                dilations: &[1],
-                pads: &[3],
-                weights: WeightLayout::Plain,
-            },
+        let kept_scratch_len = bounded(
+            &[batch, samples],
+            || conv::conv_scratch(
+                &Conv {
+                    batch,
+                    groups: 1,
+                    channels: 1,
+                    filters: 4,
+                    size: &[samples],
+                    out: &[kept_len_2],
+                    kernel: &[8],
+                    strides: &[4],
+                    dilations: &[1],
+                    pads: &[3],
+                    weights: WeightLayout::Plain,
+                },
+            ),
         );
         [
             KEPT.sized(&[4, batch, kept_len_2]),

@@ -11,6 +11,7 @@ mod network {
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,
+        bounded,
     };
     use ::onnxc_runtime::kernels::{binary, conv, matmul, pool, reduce, softmax, unary};
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
@@ -48,10 +49,11 @@ mod network {
         /// Identifies the layout of the weights. A weights file ends with it.
         pub const WEIGHT_LAYOUT: u64 = 0x9979627e46f16d79;
 
-        /// Returns the number of multiply-adds of a run with these sizes.
+        /// Returns the number of multiply-adds of a run with these sizes. It saturates.
         pub fn macs(batch: usize, n: usize, classes: usize) -> u64 {
-            (24 * batch * n) as u64 + (8 * batch * (n / 2)) as u64
-                + (2 * batch * classes) as u64
+            (batch.saturating_mul(n).saturating_mul(24) as u64)
+                .saturating_add((batch.saturating_mul(n / 2).saturating_mul(8)) as u64)
+                .saturating_add(batch.saturating_mul(classes).saturating_mul(2) as u64)
         }
 
         /// Returns the size of the arena in bytes for a run with these sizes, or `usize::MAX`
@@ -345,48 +347,57 @@ mod network {
 
     /// Returns the buffers of a run with these sizes.
     fn buffers([batch, n, classes]: [usize; 3]) -> [Buffer; 10] {
-        let a_scratch_len = conv::conv_scratch(
-            &Conv {
-                batch,
-                groups: 1,
-                channels: 2,
-                filters: 4,
-                size: &[n],
-                out: &[n],
-                kernel: &[3],
-                strides: &[1],
-                dilations: &[1],
-                pads: &[1],
-                weights: WeightLayout::Packed,
-            },
+        let a_scratch_len = bounded(
+            &[batch, n],
+            || conv::conv_scratch(
+                &Conv {
+                    batch,
+                    groups: 1,
+                    channels: 2,
+                    filters: 4,
+                    size: &[n],
+                    out: &[n],
+                    kernel: &[3],
+                    strides: &[1],
+                    dilations: &[1],
+                    pads: &[1],
+                    weights: WeightLayout::Packed,
+                },
+            ),
         );
-        let down_scratch_len = conv::conv_scratch(
-            &Conv {
-                batch,
-                groups: 1,
-                channels: 4,
-                filters: 2,
-                size: &[n / 2],
-                out: &[n / 2],
-                kernel: &[1],
-                strides: &[1],
-                dilations: &[1],
-                pads: &[0],
-                weights: WeightLayout::Plain,
-            },
+        let down_scratch_len = bounded(
+            &[batch, n],
+            || conv::conv_scratch(
+                &Conv {
+                    batch,
+                    groups: 1,
+                    channels: 4,
+                    filters: 2,
+                    size: &[n / 2],
+                    out: &[n / 2],
+                    kernel: &[1],
+                    strides: &[1],
+                    dilations: &[1],
+                    pads: &[0],
+                    weights: WeightLayout::Plain,
+                },
+            ),
         );
-        let product_scratch_len = matmul::gemm_scratch(
-            &Gemm {
-                m: batch,
-                n: classes,
-                k: 2,
-                a: Layout::Strides(2, 1),
-                b: Layout::Strides(1, 2),
-                c: [0, 0],
-                y_row: classes,
-                alpha: 1.0,
-                beta: 1.0,
-            },
+        let product_scratch_len = bounded(
+            &[batch, classes],
+            || matmul::gemm_scratch(
+                &Gemm {
+                    m: batch,
+                    n: classes,
+                    k: 2,
+                    a: Layout::Strides(2, 1),
+                    b: Layout::Strides(1, 2),
+                    c: [0, 0],
+                    y_row: classes,
+                    alpha: 1.0,
+                    beta: 1.0,
+                },
+            ),
         );
         [
             A.sized(&[4, batch, n]),

@@ -116,8 +116,8 @@ fn an_input_of_any_number_of_axes() {
         g (float[] x, float[2] z) => (float[] y) { y = Mul(x, z) }";
     assert_error("unranked.onnxtxt", text, &[], &["the input `x`", "--shape x="]);
     assert_error("unranked.onnxtxt", text, &["--shape", "x=-1"], &["`x`", "negative"]);
-    let settled = &["--shape", "x=n,2", "--shape", "z=2"];
-    assert_error("unranked.onnxtxt", text, settled, &["`z`", "--dim"]);
+    let settled = &["--shape", "x=n,2", "--shape", "z=3"];
+    assert_error("unranked.onnxtxt", text, settled, &["`z`", "other axes"]);
     assert_error("unranked.onnxtxt", text, &["--shape", "w=2"], &["no input `w`"]);
     let path = scratch("unranked").join("unranked.onnxtxt");
     fs::write(&path, text).expect("the scratch directory is writable");

@@ -130,3 +130,142 @@ fn a_convolution_chooses_the_algorithm_of_its_sizes() {
         assert!(outputs[0] == outputs[1], "{height} × {width}");
     }
 }
+
+/// Runs a graph whose only input is `x`, of zeros, and returns the shape of its first output.
+fn shape_of_run(graph: &str, sizes: &[usize]) -> Result<Vec<usize>, String> {
+    let (text, options) =
+        (format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}"), Options::default());
+    let plan = onnxc::Compiler::new(&options).plan(text.into_bytes().into());
+    let plan = plan.map_err(|diagnostics| diagnostics.to_string())?;
+    let x = Tensor::from_numbers(DType::F32, sizes.to_vec(), &vec![0.0; sizes.iter().product()]);
+    let x = x.expect("the type is a floating-point type");
+    let outputs = interpreter::run(&plan, &[x.into()]).map_err(|error| error.to_string())?;
+    Ok(outputs[0].tensor().expect("the output is a tensor").shape.clone())
+}
+
+#[test]
+fn a_size_of_zero_in_a_reshape_is_unambiguous() {
+    let run = |allowzero: u8, wanted: &str, free: &[usize]| {
+        let graph = |ty: &str| {
+            format!(
+                "(float[{ty}] x) => (float[p, q] y) 
+                <int64[1] kept = {{0}}, int64[1] rest = {{-1}}> {{
+                    b = Shape<start = 0, end = 1>(x)
+                    s = Shape<start = 1, end = 2>(x)
+                    shape = Concat<axis = 0>({wanted})
+                    y = Reshape<allowzero = {allowzero}>(x, shape)
+                }}"
+            )
+        };
+        let fixed = free.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let results = [graph("b, s"), graph(&fixed)].map(|graph| shape_of_run(&graph, free).ok());
+        assert_eq!(results[0].is_some(), results[1].is_some(), "{wanted} of {free:?}");
+        if results[0].is_some() {
+            assert_eq!(results[0], results[1], "{wanted} of {free:?}");
+        }
+        results[0].clone()
+    };
+    for wanted in ["b, rest", "kept, rest"] {
+        assert_eq!(run(0, wanted, &[0, 3]), Some(vec![0, 3]));
+        assert_eq!(run(0, wanted, &[3, 0]), Some(vec![3, 0]));
+        assert_eq!(run(0, wanted, &[3, 2]), Some(vec![3, 2]));
+    }
+    assert_eq!(run(1, "b, rest", &[3, 0]), Some(vec![3, 0]));
+    assert_eq!(run(1, "b, rest", &[0, 3]), None);
+    assert_eq!(run(1, "s, rest", &[3, 0]), None);
+    assert_eq!(run(1, "s, b", &[3, 0]), Some(vec![0, 3]));
+    assert_eq!(run(0, "s, b", &[2, 3]), Some(vec![3, 2]));
+    assert_eq!(run(0, "s, b", &[3, 0]), None);
+    assert_eq!(run(0, "s, rest", &[0, 3]), Some(vec![3, 0]));
+}
+
+#[test]
+fn a_computed_zero_that_copies_another_size_is_an_error_of_the_run() {
+    let graph = "(float[b, s] x) => (float[p, q] y) <int64[1] rest = {-1}> {
+        s = Shape<start = 1, end = 2>(x)
+        shape = Concat<axis = 0>(s, rest)
+        y = Reshape(x, shape)
+    }";
+    assert_eq!(shape_of_run(graph, &[2, 3]), Ok(vec![3, 2]));
+    let error = shape_of_run(graph, &[3, 0]);
+    assert!(error.is_err(), "ONNX's result is [3, 0]: {error:?}");
+}
+
+#[test]
+fn conditions_beyond_the_last_slice_choose_nothing() {
+    for (len, chosen) in [(0, 0), (1, 1), (3, 2), (7, 4)] {
+        for size in ["n".to_owned(), len.to_string()] {
+            let graph = format!(
+                "(float[{size}] x) => (float[m] y) <bool[5] conditions = {{1, 0, 1, 1, 1}}> {{
+                    y = Compress<axis = 0>(x, conditions)
+                }}"
+            );
+            assert_eq!(shape_of_run(&graph, &[len]), Ok(vec![chosen]), "{size}");
+        }
+    }
+}
+
+#[test]
+fn einsum_broadcasts_a_size_that_only_the_run_tells() {
+    let model = "<ir_version: 10, opset_import: [\"\" : 21]> g
+        (float[b, i, d] q, float[c, e, j] k) => (float[x, y, z] r, float[v, w] s, t) {
+            r = Einsum<equation = \"bid,bdj->bij\">(q, k)
+            s = Einsum<equation = \"bid,bdj->ij\">(q, k)
+            t = Einsum<equation = \"bid,bdj,bdk->ijk\">(q, k, k)
+        }";
+    let sizes = [[1, 2, 3, 1, 3, 4], [3, 2, 3, 1, 3, 4], [1, 2, 3, 3, 3, 4], [3, 2, 1, 3, 5, 2]];
+    let input = |shape: &[usize]| {
+        let len: usize = shape.iter().product();
+        let numbers: Vec<f64> = (0..len).map(|i| (i as f64 * 0.7).cos()).collect();
+        let tensor = Tensor::from_numbers(DType::F32, shape.to_vec(), &numbers);
+        tensor.expect("the type is a floating-point type").into()
+    };
+    for sizes in sizes {
+        let mut options = Options::default();
+        let run = |options: &Options| {
+            let plan = onnxc::Compiler::new(options).plan(model.to_owned().into_bytes().into());
+            let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let inputs = [input(&sizes[..3]), input(&sizes[3..])];
+            interpreter::run(&plan, &inputs).expect("the sizes broadcast")
+        };
+        let free = run(&options);
+        for (name, size) in ["b", "i", "d", "c", "e", "j"].iter().zip(sizes) {
+            options.dim(&format!("{name}={size}")).expect("the option has the form NAME=N");
+        }
+        for (free, fixed) in free.iter().zip(run(&options)) {
+            let [free, fixed] = [free, &fixed].map(|value| {
+                let tensor = value.tensor().expect("the output is a tensor");
+                (tensor.shape.clone(), tensor.floats().expect("its elements are floats"))
+            });
+            // An axis that is broadcast is summed in another order.
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-5;
+            assert_eq!(free.0, fixed.0, "{sizes:?}");
+            assert!(free.1.iter().zip(&fixed.1).all(close), "{sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_shape_tells_sizes_of_one_name_apart() {
+    let model = "<ir_version: 10, opset_import: [\"\" : 21]> g
+        (float[n, 2] x, float[n, 2] z) => (float[n, 2] a, float[k, 2] b) {
+            a = Neg(x)
+            b = Neg(z)
+        }";
+    for dims in [&[][..], &["n=3"], &["n=3", "m=5"]] {
+        let mut options = Options::default();
+        options.shape("z=m,2").expect("the option has the form NAME=SIZE,…");
+        for dim in dims {
+            options.dim(dim).expect("the option has the form NAME=N");
+        }
+        let plan = onnxc::Compiler::new(&options).plan(model.to_owned().into_bytes().into());
+        let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let inputs = [3, 5].map(|rows| {
+            let tensor = Tensor::from_numbers(DType::F32, vec![rows, 2], &vec![1.0; 2 * rows]);
+            tensor.expect("the type is a floating-point type").into()
+        });
+        let outputs = interpreter::run(&plan, &inputs).expect("each input has its own size");
+        let shapes = outputs.iter().filter_map(|value| Some(value.tensor()?.shape.clone()));
+        assert_eq!(shapes.collect::<Vec<_>>(), [[3, 2], [5, 2]], "{dims:?}");
+    }
+}

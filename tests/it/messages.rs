@@ -420,9 +420,78 @@ fn faulty_reductions() -> Vec<Case> {
     ]
 }
 
+/// Sizes that options give and runs have.
+fn faulty_sizes() -> Vec<Case> {
+    let run = |name, options: &str, graph, x: &str, z: &str| {
+        let files = [x, z].map(|shape| {
+            let sizes = shape.split([',', ' ']).filter(|size| !size.is_empty());
+            let sizes = sizes.map(|size| size.parse::<usize>());
+            let len = sizes.map(|size| size.expect("a size is a number")).product();
+            floats(shape, &vec![0.0; len])
+        });
+        let mut case = model(name, &format!("run model.onnxtxt {options}"), graph);
+        case.files.extend(["x.npy", "z.npy"].into_iter().zip(files));
+        case
+    };
+    let pool = "g (float[1, 1, n] x) => (y) { y = MaxPool <kernel_shape = [3]> (x) }";
+    let sum = "g (float[n, 2] x, float[n, 2] z) => (a, b) { a = Neg (x) b = Neg (z) }";
+    let both = "--input x=x.npy --input z=z.npy";
+    vec![
+        model(
+            "size_of_outputs",
+            "model.onnxtxt --dim m=3 --deny-warnings",
+            "g (float[n] x) => (float[m] y) { y = Relu (x) }",
+        ),
+        model(
+            "circle_of_sizes",
+            "model.onnxtxt --dim n=b --dim b=n",
+            "g (float[n, b] x) => (y) { y = Relu (x) }",
+        ),
+        model("negative_image", "model.onnxtxt --dim n=-1", pool),
+        model(
+            "free_states",
+            "model.onnxtxt --state past=present",
+            "g (float[1, p] past, float[1, s] x) => (present)\n\
+             { present = Concat <axis = 1> (past, x) }",
+        ),
+        run(
+            "run_other_state",
+            "--state h=k --dim n=0..=4 --input x=x.npy",
+            "g (float[2] h, float[n] x) => (k) { k = Concat <axis = 0> (h, x) }",
+            "3,",
+            "1,",
+        ),
+        run("two_sizes_of_one_name", both, sum, "3, 2", "5, 2"),
+        run("other_axes_of_input", &format!("{both} --shape z=m,3"), sum, "3, 2", "5, 2"),
+        run("run_small_image", "--dim n=1..=8 --input x=x.npy", pool, "1, 1, 1", "1,"),
+        run(
+            "run_empty_image",
+            "--input x=x.npy",
+            "g (float[n, 2] x) => (y) { y = Relu (x) }",
+            "0, 2",
+            "1,",
+        ),
+        run(
+            "run_parts",
+            "--dim n=1..=8 --input x=x.npy",
+            "g (float[n] x) => (y, z) <int64[2] sizes = {2, 3}> { y, z = Split (x, sizes) }",
+            "4,",
+            "1,",
+        ),
+        run(
+            "run_broadcast",
+            &format!("{both} --dim n=1..=8 --dim m=1..=8"),
+            "g (float[n, 2] x, float[m, 2] z) => (y) { y = Add (x, z) }",
+            "3, 2",
+            "5, 2",
+        ),
+    ]
+}
+
 /// Returns all cases.
 fn cases() -> Vec<Case> {
     let models = [foreign_files(), wrong_names(), faulty_models(), faulty_bytes()].concat();
+    let models = [models, faulty_sizes()].concat();
     let commands = [faulty_references(), faulty_reports(), faulty_reductions()].concat();
     [models, faulty_inputs(), commands].concat()
 }

@@ -130,6 +130,38 @@ fn a_scalar_input_is_fixed_to_a_constant() {
 }
 
 #[test]
+fn a_package_takes_and_returns_scalars() {
+    let folder = scratch("new_scalar");
+    let model = folder.join("layer.onnxtxt");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        layer (float[2] x, int64 sr, float factor) => (float[2] scores, int64 twice)
+        { r = Cast <to = 1> (sr) s = Mul (x, factor) scores = Add (s, r) twice = Add (sr, sr) }";
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let source = |kind: &str, file: &str| {
+        let package = new(&model, kind, &[]);
+        let mut rustfmt = Command::new("rustfmt");
+        assert_success(
+            rustfmt.args(["--check", "--edition=2024"]).arg(package.join(file)).output(),
+        );
+        fs::read_to_string(package.join(file)).expect("the file was written")
+    };
+    let server = source("server", "src/main.rs");
+    let lines = [
+        "INPUT_BYTES: usize = 20;",
+        "let (sr, _) = body[8..16].as_chunks();",
+        "let sr = i64::from_le_bytes(sr[0]);",
+        "model.try_infer_in(arena, &x, sr, factor)?;",
+        "answer.extend(outputs.twice.to_le_bytes());",
+    ];
+    lines.iter().for_each(|line| assert!(server.contains(line), "{line}: {server}"));
+    let firmware = source("firmware", "src/main.rs");
+    assert!(firmware.contains("MODEL.infer(&INPUT_0, INPUT_1[0], INPUT_2[0])"), "{firmware}");
+    let wasm = source("wasm", "src/lib.rs");
+    assert!(wasm.contains("&*addr_of!(INPUT_0), INPUT_1[0], INPUT_2[0]"), "{wasm}");
+    assert!(wasm.contains("OUTPUT_1 = [outputs.twice];"), "{wasm}");
+}
+
+#[test]
 fn a_training_program_runs() {
     let folder = scratch("new_train");
     let package = new(&model(&folder, "2"), "train", &[]);

@@ -256,8 +256,9 @@ fn size_errors_name_the_value() {
         interpreter::run(&plan, &inputs).map(|_| ())
     };
     assert_eq!(run(6, 6, [2, -1]), Ok(()));
+    let rule = "the numbers of elements before and after";
     for (found, error) in [
-        (run(6, 6, [2, 4]), Error::Mismatch { node: "fold", left: 6, right: 8 }),
+        (run(6, 6, [2, 4]), Error::Mismatch { node: "fold", rule, left: 6, right: 8 }),
         (run(9, 9, [3, 3]), Error::Bound { name: "n", bound: 8, found: 9 }),
         (
             run(6, 5, [2, 3]),

@@ -54,6 +54,11 @@ fn bits(values: &[f32]) -> Vec<u32> {
 macro_rules! compare {
     ($free:ident $($fixed:ident: $batch:literal $n:literal $classes:literal;)*) => {{
         const SIZES: &[[usize; 3]] = &[$([$batch, $n, $classes]),*];
+        let far = [usize::MAX; 3];
+        for [batch, n, classes] in [far, [1, usize::MAX - 1, 1], [usize::MAX / 2, 3, 1]] {
+            assert_eq!($free::Model::arena_bytes(batch, n, classes), usize::MAX);
+        }
+        assert_eq!($free::Model::macs(far[0], far[1], far[2]), u64::MAX);
         let mut free = $free::Model::new();
         let mut random = Random(1);
         for draw in 0..200 {

@@ -171,14 +171,21 @@ fn disagrees<'p>(
         return Vec::new();
     };
     let mut diagnostics = Vec::new();
-    for (dim, &size) in ty.shape.iter().zip(&tensor.shape) {
+    for (axis, (dim, &size)) in ty.shape.iter().zip(&tensor.shape).enumerate() {
         let Some(symbol) = dim.as_symbol() else { continue };
         let &mut (before, known) = sizes.entry(symbol).or_insert((&port.name, size));
         if known != size {
             let (name, before) = (quoted(&port.name), quoted(before));
             let message =
                 format!("`{symbol}` is {size} in the input {name}, but {known} in {before}");
-            diagnostics.push(Diagnostic::new(Code::Refused, message));
+            let others = ty.shape.iter().enumerate().map(|(other, dim)| match other == axis {
+                true => format!("{}_{axis}", port.name),
+                false => format!("{dim:?}"),
+            });
+            let axes = others.collect::<Vec<_>>().join(",");
+            let help =
+                format!("if the sizes differ, name one anew: `--shape {}={axes}`", port.name);
+            diagnostics.push(Diagnostic::new(Code::Refused, message).help(help));
         }
     }
     diagnostics

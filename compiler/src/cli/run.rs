@@ -25,7 +25,9 @@ pub struct Options {
     /// The model
     model: PathBuf,
     /// The file of an input: `.npy`, or `.pb` with a TensorProto or the message of another value.
-    /// Several files for an input are several runs in order, which share the model's state
+    /// Several files for an input are several runs in order, which share the model's state. The
+    /// model is compiled for the sizes in the files: one that all runs share is fixed, unless
+    /// `--dim NAME=1..=N` keeps it free
     #[arg(long, value_name = "NAME=FILE", value_parser = input)]
     input: Vec<String>,
     /// The directory for the outputs, each in a file of its name. Without it, they are printed
@@ -105,16 +107,16 @@ fn compute(
         for (name, axes) in runs.iter().flat_map(|inputs| import::free_shapes(graph, inputs)) {
             compile.settings.shapes.entry(name).or_insert(axes);
         }
-        // Sizes that differ between runs stay free.
-        let mut sizes = runs.iter().map(|inputs| import::free_sizes(graph, inputs));
-        let first = sizes.next().unwrap_or_default();
-        let others: Vec<_> = sizes.flatten().collect();
-        let stays = |(name, size): &(String, import::Size)| {
-            others.iter().all(|(other, found)| other != name || found == size)
+        // Sizes that differ between runs, or between inputs of one name, stay free.
+        let shapes = &compile.settings.shapes;
+        let sizes = runs.iter().map(|inputs| import::free_sizes(graph, inputs, shapes));
+        let sizes: Vec<Vec<(String, import::Size)>> = sizes.collect();
+        let stays = |(name, size): &&(String, import::Size)| {
+            sizes.iter().flatten().all(|(other, found)| other != name || found == size)
         };
         let dims = &mut compile.settings.dims;
-        for (name, size) in first.into_iter().filter(stays) {
-            dims.entry(name).or_insert(size);
+        for (name, size) in sizes.first().into_iter().flatten().filter(stays) {
+            dims.entry(name.clone()).or_insert_with(|| size.clone());
         }
     }
     let mut compiler = onnxc::Compiler::new(&compile);

@@ -54,10 +54,14 @@ fn a_saturating_expression_needs_no_premises() {
     let text = |dim: &Dim| dim.saturating_expression(&|_| None);
     let pooled = (&n - 3).floor_div(&2.into());
     assert_eq!(text(&pooled), "n.saturating_sub(3) / 2");
-    assert_eq!(text(&(&pooled + 1)), "n.saturating_sub(3) / 2 + 1");
+    assert_eq!(text(&(&pooled + 1)), "(n.saturating_sub(3) / 2).saturating_add(1)");
     assert_eq!(text(&(&pooled - &m)), "(n.saturating_sub(3) / 2).saturating_sub(m)");
     assert_eq!(text(&n.floor_div(&m)), "n / m.max(1)");
-    assert_eq!(text(&n.floor_div(&(&m + 1))), "n / (m + 1)");
+    assert_eq!(text(&n.floor_div(&(&m + 1))), "n / m.saturating_add(1)");
+    assert_eq!(
+        text(&(&n * &m * 3 + &n)),
+        "n.saturating_add(m.saturating_mul(n).saturating_mul(3))"
+    );
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Dim {
     }
 
     /// Returns [`Dim::expression`] in a form that can be evaluated whether or not the
-    /// [`Dim::premises`] hold: a difference is at least 0, and a divisor at least 1.
+    /// [`Dim::premises`] hold, and for sizes that no memory can hold: a difference is at least 0, a
+    /// divisor at least 1, and a sum or product at most `usize::MAX`.
     pub fn saturating_expression(&self, names: Names<'_>) -> String {
         Text::whole(names, true).whole_expression(self)
     }
@@ -100,7 +101,7 @@ pub type Names<'a> = &'a dyn Fn(&Dim) -> Option<String>;
 struct Text<'a> {
     names: Names<'a>,
     parts: Parts,
-    /// Whether differences stop at 0, and divisors at 1.
+    /// Whether sums and products stop at `usize::MAX`, differences at 0, and divisors at 1.
     saturates: bool,
 }
 
@@ -164,8 +165,18 @@ impl Text<'_> {
         if self.saturates && !minus.is_empty() {
             return self.difference(dim);
         }
-        let plus: Vec<String> = plus.iter().map(|(product, n)| self.term(product, *n)).collect();
-        let sum = if plus.is_empty() { "0".into() } else { plus.join(" + ") };
+        let terms = plus.iter().map(|(product, n)| self.term(product, *n));
+        let sum = match plus.as_slice() {
+            [] => "0".into(),
+            [(product, n), _, ..] if self.saturates => {
+                let first = match (*product, n) {
+                    ([quotient @ Atom::FloorDiv(..)], 1) => self.atom(quotient),
+                    _ => self.term(product, *n),
+                };
+                terms.skip(1).fold(first, |sum, term| format!("{sum}.saturating_add({term})"))
+            }
+            _ => terms.collect::<Vec<_>>().join(" + "),
+        };
         let minus = minus.iter().map(|(product, n)| self.term(product, *n));
         minus.fold(sum, |sum, term| format!("{sum} - {term}"))
     }
@@ -173,9 +184,15 @@ impl Text<'_> {
     /// Writes a term without its sign.
     fn term(&self, product: &[Atom], n: i64) -> String {
         let n = n.unsigned_abs();
-        if let ([Atom::FloorDiv(a, b)], 1) = (product, n) {
-            let name = (self.names)(&Dim::atom(product[0].clone()));
-            return name.unwrap_or_else(|| self.quotient(a, b));
+        if let ([atom], 1) = (product, n) {
+            return self.argument(atom);
+        }
+        if let ([first, others @ ..], true) = (product, self.saturates) {
+            let others = others.iter().map(|atom| self.argument(atom));
+            let number = (n != 1).then(|| n.to_string());
+            let factors = others.chain(number);
+            let times = |all, factor| format!("{all}.saturating_mul({factor})");
+            return factors.fold(self.atom(first), times);
         }
         let number = (n != 1 || product.is_empty()).then(|| n.to_string());
         let factors = number.into_iter().chain(product.iter().map(|atom| self.atom(atom)));
@@ -189,6 +206,12 @@ impl Text<'_> {
             None => self.operand(b),
         };
         format!("{} / {divisor}", self.operand(a))
+    }
+
+    /// Writes an atom as a term of a sum, or as the argument of a method.
+    fn argument(&self, atom: &Atom) -> String {
+        let Atom::FloorDiv(a, b) = atom else { return self.atom(atom) };
+        (self.names)(&Dim::atom(atom.clone())).unwrap_or_else(|| self.quotient(a, b))
     }
 
     /// Writes an atom as a factor of a product.
@@ -251,7 +274,7 @@ impl Text<'_> {
             (Some(n), _) => format!("{n}usize"),
             (None, Some(atom)) => self.atom(atom),
             // A method call.
-            (None, None) if self.saturates && dim.parts().1 != 0.into() => self.difference(dim),
+            (None, None) if self.saturates => self.sum(dim),
             (None, None) => format!("({})", self.dim(dim)),
         }
     }

@@ -128,11 +128,27 @@ impl Body<'_> {
         };
         if let Some(size) = self.computed_size(capacity, &text) {
             let len = self.method.derive_name(name, "len");
+            let size = self.bounded(capacity, size);
             computed.extend(quote!(let #len = #size;));
             return quote!(#slot.sized(&[#len]));
         }
         let factors = factors(capacity).into_iter().map(|factor| parse_tokens(&text(&factor)));
         quote!(#slot.sized(&[#(#factors),*]))
+    }
+
+    /// The call `size` of a function that computes the size `dim`, which is not called if its free
+    /// sizes are those of no tensor that memory can hold.
+    fn bounded(&self, dim: &Dim, size: TokenStream) -> TokenStream {
+        let mut used: BTreeSet<Symbol> = BTreeSet::new();
+        if let Some(computed) = dim.as_symbol().and_then(|symbol| self.plan.computed.get(symbol)) {
+            computed.visit(&mut |dim| dim.symbols(&mut used));
+        }
+        if used.is_empty() {
+            return size;
+        }
+        let (bounded, symbols) =
+            (self.method.cx.imports.item("arena::bounded"), self.method.symbol_names(&used));
+        quote!(#bounded(&[#(#symbols),*], || #size))
     }
 
     /// The call of the function of the runtime library that computes a size, if there is one.

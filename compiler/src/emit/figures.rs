@@ -33,7 +33,7 @@ impl Method<'_> {
         self.macs(&sizes);
         let macs = self.macs(&sizes.second_pass());
         Some(quote! {
-            /// Returns the number of multiply-adds of a run with these sizes.
+            /// Returns the number of multiply-adds of a run with these sizes. It saturates.
             pub fn macs(#(#symbols: usize),*) -> u64 {
                 #macs
             }
@@ -49,11 +49,19 @@ impl Method<'_> {
                     self.cx.imports.item("view::broadcast");
                 }
                 let macs = parse_tokens(&text);
-                quote!((#macs) as u64)
+                // A method call needs no parentheses.
+                if text.contains(' ') { quote!((#macs) as u64) } else { quote!(#macs as u64) }
             });
-            let known = (self.plan.macs > 0).then(|| Literal::u64_unsuffixed(self.plan.macs));
-            let terms = known.map(|known| quote!(#known)).into_iter().chain(free);
-            quote!(#(#terms)+*)
+            let known = (self.plan.macs > 0).then(|| Literal::u64_suffixed(self.plan.macs));
+            let mut terms = known.map(|known| quote!(#known)).into_iter().chain(free);
+            let first = terms.next().expect("the caller has seen multiply-adds");
+            match terms.next() {
+                None => first,
+                Some(second) => terms.fold(
+                    quote!((#first).saturating_add(#second)),
+                    |sum, term| quote!(#sum.saturating_add(#term)),
+                ),
+            }
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     ident,
     plan::{
         Arg, Buffer, BufferId, Call, Check, Condition, Form, Kind, Operand, Operands, Place, Plan,
-        Port, Source, Step, UseCounts,
+        Port, Rule, Source, Step, UseCounts,
     },
     ty::Type,
 };
@@ -420,21 +420,27 @@ impl<'p> Body<'p> {
     }
 
     fn check(&self, check: &Check) -> TokenStream {
-        let node = line(&check.node);
+        let (node, rule) = match &check.rule {
+            Rule::Node(rule) => (line(&check.node), line(rule)),
+            Rule::Value(rule) => (String::new(), line(rule)),
+        };
         let (function, a, b) = match &check.condition {
             Condition::Equal(a, b) => ("check_equal", a, b),
             Condition::Broadcast(a, b) => ("check_broadcast", a, b),
             Condition::AtLeast(a, b) => ("check_at_least", a, b),
         };
         // Negative terms move to the other side, so that neither side is below zero.
-        let (a, b) = if matches!(check.condition, Condition::Broadcast(..)) {
-            (a.clone(), b.clone())
-        } else {
-            (a - b).parts()
-        };
+        let is_negative = [a, b].iter().any(|dim| dim.parts().1.known() != Some(0));
+        let moves = is_negative && !matches!(check.condition, Condition::Broadcast(..));
+        let (a, b) = if moves { (a - b).parts() } else { (a.clone(), b.clone()) };
         let function = self.method.cx.imports.function(&format!("view::{function}"));
         let (a, b) = (self.size(&a), self.size(&b));
-        quote!(#function(#node, #a, #b)?;)
+        match &check.condition {
+            Condition::Broadcast(..) => quote!(#function(#node, #a, #b)?;),
+            Condition::Equal(..) | Condition::AtLeast(..) => {
+                quote!(#function(#node, #rule, #a, #b)?;)
+            }
+        }
     }
 
     /// A size as an expression; a variable for it is named after the subject of the step.

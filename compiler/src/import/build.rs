@@ -184,7 +184,7 @@ impl GraphBuilder<'_> {
             // The checker has reported an output that nothing defines.
             let id = found.unwrap_or_else(|| self.graph.value(name, Type::Unknown));
             let is_declared = output.r#type.is_some() && scope.region == self.graph.body;
-            let declared = if is_declared { self.declared(output) } else { None };
+            let declared = if is_declared { self.declared_of_output(output) } else { None };
             let declared = declared.map(|ty| self.with_declared_axes(name, ty));
             let declared = declared.unwrap_or(Type::Unknown);
             let (id, declared) = self.as_declared(name, declared, id);

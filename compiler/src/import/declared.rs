@@ -24,6 +24,14 @@ impl GraphBuilder<'_> {
         self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
     }
 
+    /// The type that the model declares for an output, as [`GraphBuilder::declared`].
+    pub(super) fn declared_of_output(&mut self, value: &ValueInfoProto) -> Option<Type> {
+        let at = format!("value {}", quoted(value.name()));
+        let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
+        let ty = self.dims.of_output(|dims| types::ty(proto, value.name(), dims));
+        self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
+    }
+
     /// Converts an output to its declared type, and compares the two. Returns the output and its
     /// type, which is the inferred one if the shapes differ. A loop-carried optional that is
     /// declared as its content gets an `OptionalGetElement`, though the loop may end before it has

@@ -9,10 +9,15 @@ use crate::value::Value;
 use onnxc_proto::{GraphProto, type_proto};
 use std::collections::BTreeMap;
 
-/// The names of the model's free dimensions, and their sizes in `inputs`.
-pub fn free_sizes(graph: &GraphProto, inputs: &BTreeMap<String, Value>) -> Vec<(String, Size)> {
+/// The names of the model's free dimensions, and their sizes in `inputs`. Inputs in `shapes` have
+/// other dimensions.
+pub fn free_sizes(
+    graph: &GraphProto,
+    inputs: &BTreeMap<String, Value>,
+    shapes: &BTreeMap<String, Vec<Axis>>,
+) -> Vec<(String, Size)> {
     let (names, mut sizes) = (GivenNames::of(graph), Vec::new());
-    for info in &graph.input {
+    for info in graph.input.iter().filter(|info| !shapes.contains_key(info.name())) {
         let ty = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
         let Some(type_proto::Value::TensorType(ty)) = ty else { continue };
         let tensor = inputs.get(info.name()).and_then(Value::tensor);

@@ -3,9 +3,11 @@
 use super::{
     Axis, Const, Defaults,
     context::{GraphBuilder, Scope},
+    types,
 };
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
+    dim::Dim,
     ident,
     ir::{Held, Interface, ValueId},
     tensor::Tensor,
@@ -60,13 +62,14 @@ impl<'p> GraphBuilder<'p> {
             }
             None => {
                 let ty = self.declared(input).unwrap_or(Type::Unknown);
-                Initial::Input(self.with_axes(input.name(), ty), None)
+                Initial::Input(self.with_axes(input, ty), None)
             }
         }
     }
 
-    /// The type of an input, with the user's shape if the model declares none.
-    fn with_axes(&mut self, name: &str, ty: Type) -> Type {
+    /// The type of an input, with the user's shape for the sizes that the model does not fix.
+    fn with_axes(&mut self, input: &ValueInfoProto, ty: Type) -> Type {
+        let name = input.name();
         match (self.use_shape(name), ty) {
             (Some(axes), _) if axes.iter().any(|axis| matches!(axis, Axis::Fixed(n) if *n < 0)) => {
                 let message = format!("a size of the input {} is negative", quoted(name));
@@ -76,10 +79,23 @@ impl<'p> GraphBuilder<'p> {
             (Some(axes), Type::Unranked(dtype)) => {
                 Type::tensor(dtype, self.dims.of_axes(name, axes))
             }
-            (Some(_), ty) => {
-                let message = format!("the input {} is {ty}, so its axes are known", quoted(name));
+            (Some(axes), Type::Tensor(declared)) => {
+                let shape = self.dims.of_axes(name, axes);
+                // A 0 may mean that the size is unknown.
+                let fixed = types::declared_sizes(input).into_iter().map(|size| size.unwrap_or(0));
+                let is_given = |(fixed, given): (i64, &Dim)| fixed == 0 || given == &fixed.into();
+                if shape.len() == declared.rank() && fixed.zip(&shape).all(is_given) {
+                    return Type::tensor(declared.dtype, shape);
+                }
+                let ty = Type::Tensor(declared);
+                let message = format!("the input {} is {ty}, which has other axes", quoted(name));
                 let diagnostic = Diagnostic::new(Code::BadOption, message);
-                self.found.push(diagnostic.help("fix its free sizes with `--dim`"));
+                self.found.push(diagnostic.help("give its free sizes only: keep the others"));
+                ty
+            }
+            (Some(_), ty) => {
+                let message = format!("the input {} is {ty}, which has no axes", quoted(name));
+                self.found.push(Diagnostic::new(Code::BadOption, message));
                 ty
             }
             (None, ty) => ty,

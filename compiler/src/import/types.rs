@@ -28,6 +28,8 @@ pub struct Dimensions<'a> {
     /// The label and bound of each symbol.
     pub sizes: BTreeMap<Symbol, Known>,
     used: BTreeSet<String>,
+    /// The names among them that only the declared types of outputs have used.
+    only_declared: BTreeSet<String>,
     /// How sizes of 0 are read.
     pub zeros: Zeros,
     /// Whether the type is that of a sequence's tensors, whose sizes may differ.
@@ -49,6 +51,7 @@ impl<'a> Dimensions<'a> {
             symbols: BTreeMap::new(),
             sizes: BTreeMap::new(),
             used: BTreeSet::new(),
+            only_declared: BTreeSet::new(),
             zeros: Zeros::Empty,
             any: false,
         }
@@ -67,7 +70,7 @@ impl<'a> Dimensions<'a> {
             self.used.insert(name.clone());
         }
         let dim = match given {
-            Some((_, Size::Fixed(n))) => (*n).into(),
+            Some((_, Size::Fixed(n))) if *n >= 0 => (*n).into(),
             Some((name, Size::Same(other))) if !is_cyclic(&self.settings.dims, name) => {
                 let other = self.given.meant_by(other).to_owned();
                 self.named(&other)
@@ -104,17 +107,39 @@ impl<'a> Dimensions<'a> {
             Axis::Named(name) if dimension_names::is_unknown(name) => {
                 self.named(&self.given.unnamed(value, axis))
             }
-            Axis::Named(name) => self.named(name),
+            Axis::Named(name) => {
+                if let Some((given, _)) = self.setting(name) {
+                    let given = given.clone();
+                    self.only_declared.remove(&given);
+                }
+                self.named(name)
+            }
         };
         axes.iter().enumerate().map(size).collect()
     }
 
-    /// Reports dimensions that the user sets and the model does not have, and impossible sizes.
+    /// Converts the declared type of an output, whose sizes the nodes of the model determine.
+    pub fn of_output(&mut self, read: impl FnOnce(&mut Self) -> Result<Type>) -> Result<Type> {
+        let before = self.used.clone();
+        let ty = read(self);
+        self.only_declared.extend(self.used.difference(&before).cloned());
+        ty
+    }
+
+    /// Reports dimensions that the user sets and the model does not have, impossible sizes, and
+    /// settings without effect.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let dims = &self.settings.dims;
         let unused = dims.keys().filter(|name| !self.used.contains(*name));
         let bad = dims.iter().filter_map(|(name, size)| bad_size(name, size, dims));
-        unused.map(|name| self.unknown(name)).chain(bad).collect()
+        let idle = self.only_declared.iter().filter_map(|name| {
+            let size = dims.get(name)?;
+            let message =
+                format!("`--dim {name}={size}` has no effect: only outputs have the size");
+            let warning = Diagnostic::warning(Code::BadOption, message);
+            Some(warning.help("the inputs determine it: set the dimensions of inputs"))
+        });
+        unused.map(|name| self.unknown(name)).chain(bad).chain(idle).collect()
     }
 
     /// The error for a dimension that the model does not have.
@@ -138,12 +163,36 @@ impl<'a> Dimensions<'a> {
 /// Returns whether the dimension called `name` is set to be the same as itself, through any number
 /// of others.
 fn is_cyclic(dims: &BTreeMap<String, Size>, name: &str) -> bool {
+    chain(dims, name).any(|other| other == name)
+}
+
+/// Returns the dimensions that the one called `name` is set to be the same as.
+fn chain<'d>(
+    dims: &'d BTreeMap<String, Size>,
+    name: &str,
+) -> impl Iterator<Item = &'d str> + use<'d> {
     let next = |name: &str| match dims.get(name) {
-        Some(Size::Same(other)) => Some(other),
+        Some(Size::Same(other)) => Some(other.as_str()),
         _ => None,
     };
-    let mut chain = std::iter::successors(next(name), |name| next(name)).take(dims.len());
-    chain.any(|other| other == name)
+    std::iter::successors(next(name), move |name| next(name)).take(dims.len())
+}
+
+/// The error for dimensions that are set to be the same in a circle, for the first of them.
+fn circle(dims: &BTreeMap<String, Size>, name: &str) -> Option<Diagnostic> {
+    let others: Vec<&str> = chain(dims, name).take_while(|other| *other != name).collect();
+    if others.iter().any(|other| *other < name) {
+        return None;
+    }
+    let message = match others.is_empty() {
+        true => format!("{} is set to be the same as {0}", quoted(name)),
+        false => {
+            let all: Vec<String> = [name].iter().chain(&others).map(|name| quoted(name)).collect();
+            format!("{} are set to be the same as one another in a circle", all.join(", "))
+        }
+    };
+    let help = format!("omit one of these options, or give one a size: `--dim {name}=N`");
+    Some(Diagnostic::new(Code::BadOption, message).help(help))
 }
 
 /// The error in the user's setting of the dimension called `name`, if there is one.
@@ -159,9 +208,7 @@ fn bad_size(name: &str, size: &Size, dims: &BTreeMap<String, Size>) -> Option<Di
         Size::Between(least, _) if !matches!(least, 0 | 1) => format!(
             "the bound of {quoted_name} starts at {least}: a bound starts at 0 or 1, as in 1..=32"
         ),
-        Size::Same(other) if is_cyclic(dims, name) => {
-            format!("{quoted_name} is set to be the same as {}, which is {0}", quoted(other))
-        }
+        Size::Same(_) if is_cyclic(dims, name) => return circle(dims, name),
         Size::Same(other) => return other.parse::<Size>().err(),
         Size::Fixed(_) | Size::Between(..) => return None,
     };
@@ -371,7 +418,7 @@ mod tests {
         for size in ["-1", "?"] {
             let model = import::decode(model(size, "?").into()).expect("the text is a model");
             let graph = model.graph.expect("the model has a graph");
-            let settled = import::free_sizes(&graph, &inputs);
+            let settled = import::free_sizes(&graph, &inputs, &BTreeMap::new());
             assert_eq!(settled, [("x_0".to_owned(), import::Size::Fixed(2))]);
         }
     }

@@ -55,11 +55,11 @@ fn warn(proto: &GraphProto, settings: &Settings, mut imported: Imported) -> Impo
     }
     let warning = Diagnostic::warning(Code::EmptyOutputs, "every output of the model is empty");
     let zeros = settings.dims.iter().filter(|(_, size)| **size == Size::Fixed(0));
-    let zeros: Vec<_> = zeros.map(|(name, _)| format!("`--dim {name}=0`")).collect();
+    let zeros: Vec<_> = zeros.map(|(name, _)| quoted(name)).collect();
     let warning = match (zeros.is_empty(), emptying_node(&imported.graph)) {
         (false, _) => warning
-            .note(format!("the size 0 is that of {}", zeros.join(", ")))
-            .help("give the size that the model runs with, or leave it out to keep it free"),
+            .note(format!("the dimension of size 0: {}", zeros.join(", ")))
+            .help("give the size that the model runs with, or keep it free"),
         (true, Some(_)) if imported.warnings.iter().any(|w| w.code == Code::EmptyOutputs) => {
             return imported;
         }

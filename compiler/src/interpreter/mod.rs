@@ -19,7 +19,7 @@ use crate::{
     dtype::DType,
     plan::{
         Args, Block, BufferId, Call, Check, Common, Cond, Condition, If, Kind, Loop, Operand,
-        Place, Plan, Port, Step, TripCount, UseCounts, kept, step::operands,
+        Place, Plan, Port, Rule, Step, TripCount, UseCounts, kept, step::operands,
     },
     tensor::Tensor,
     ty::Type,
@@ -222,7 +222,16 @@ impl<'p> Interpreter<'p, '_> {
         if holds {
             return Ok(());
         }
-        Err(Error::Mismatch { node: kept(&check.node), left: self.size(a), right: self.size(b) })
+        let (left, right) = (self.size(a), self.size(b));
+        let (node, rule) = match &check.rule {
+            Rule::Node(rule) => (kept(&check.node), kept(rule)),
+            Rule::Value(rule) => ("", kept(rule)),
+        };
+        Err(match &check.condition {
+            Condition::Equal(..) => Error::Mismatch { node, rule, left, right },
+            Condition::AtLeast(..) => Error::TooSmall { node, rule, left, right },
+            Condition::Broadcast(..) => Error::Broadcast { node, left, right },
+        })
     }
 
     fn run_if(&mut self, step: &'p If) -> Result {

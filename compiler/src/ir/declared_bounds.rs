@@ -4,7 +4,7 @@
 use super::Graph;
 use crate::{
     dim::{Dim, Symbol},
-    plan::{Check, Condition, If, Loop, Plan, Step},
+    plan::{Check, Condition, If, Loop, Plan, Rule, Step},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,8 @@ pub(super) fn check(steps: &mut Vec<Step>, promised: &BTreeMap<Symbol, i64>) {
 /// Returns the check of `size` against the bound of the symbol, if it has one.
 fn held(promised: &BTreeMap<Symbol, i64>, symbol: &Symbol, size: &Dim) -> Option<Step> {
     let condition = Condition::AtLeast((*promised.get(symbol)?).into(), size.clone());
-    Some(Step::Check(Check { node: symbol.to_string(), condition }))
+    let rule = Rule::Value(format!("the model declares a smaller output: the bound of `{symbol}`"));
+    Some(Step::Check(Check { node: symbol.to_string(), rule, condition }))
 }
 
 /// Each branch is checked before its results are written to the outputs.

@@ -5,7 +5,7 @@ use crate::{
     diag::{Code, Diagnostic, counted, quoted, there_are},
     dim::{Dim, Known, Symbol},
     dtype::DType,
-    plan::{Check, Condition},
+    plan::{Check, Condition, Rule},
     tensor::Tensor,
     ty::{MAX_RANK, TensorType, Type},
 };
@@ -366,7 +366,7 @@ impl<'a> Infer<'a> {
             let message = format!("{what} must be equal, but are {a:?} and {b:?}");
             return Err(self.diagnostic(Code::ShapeMismatch, message));
         }
-        self.require(Condition::Equal(a.clone(), b.clone()));
+        self.require(what, Condition::Equal(a.clone(), b.clone()));
         Ok(())
     }
 
@@ -385,7 +385,7 @@ impl<'a> Infer<'a> {
             }
             None if difference.is_size() => Ok(()),
             None => {
-                self.require(Condition::AtLeast(a.clone(), b.clone()));
+                self.require(what, Condition::AtLeast(a.clone(), b.clone()));
                 Ok(())
             }
         }
@@ -401,7 +401,11 @@ impl<'a> Infer<'a> {
         size.premises(&mut premises);
         // Inner expressions first, because outer ones are computed from them.
         for (part, least) in premises.iter().rev().chain([&(size.clone(), 0)]) {
-            self.require_at_least(part, &Dim::from(*least), "a size and its least")?;
+            self.require_at_least(
+                part,
+                &Dim::from(*least),
+                "a part of the formula of a size is too small",
+            )?;
         }
         Ok(())
     }
@@ -422,7 +426,7 @@ impl<'a> Infer<'a> {
                     return Err(self.diagnostic(Code::ShapeMismatch, message));
                 };
                 if *size != *dim && size.known() != Some(1) && dim.known() != Some(1) {
-                    self.require(Condition::Broadcast(size.clone(), dim.clone()));
+                    self.require("the inputs", Condition::Broadcast(size.clone(), dim.clone()));
                 }
                 *size = joined;
             }
@@ -480,9 +484,9 @@ impl<'a> Infer<'a> {
         self.inputs.get(i).copied().flatten()
     }
 
-    fn require(&mut self, condition: Condition) {
-        let check = Check { node: String::new(), condition };
-        if !self.finds.checks.contains(&check) {
+    fn require(&mut self, what: &str, condition: Condition) {
+        if self.finds.checks.iter().all(|check| check.condition != condition) {
+            let check = Check { node: String::new(), rule: Rule::Node(what.to_owned()), condition };
             self.finds.checks.push(check);
         }
     }

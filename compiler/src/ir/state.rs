@@ -9,7 +9,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Symbol},
     dtype::DType,
-    plan::{self, Check, Condition, Operand, Place, Port, Step},
+    plan::{self, Check, Condition, Operand, Place, Port, Rule, Step},
     ty::TensorType,
 };
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ impl State<'_> {
         let (input, _) = ends(self.graph, held);
         let at = |diagnostic: Diagnostic| diagnostic.within(place(self.graph, input));
         let [found, next] = types(self.graph, held).map_err(at)?;
-        let most = |ty: &TensorType| self.bound(ty).map_err(at);
         // A variable keeps its size; another size is an error.
         let is_variable = self.graph.interface.learns;
-        let capacity = most(found)?.max(if is_variable { 0 } else { most(next)? });
+        let sizes = if is_variable { vec![found] } else { vec![found, next] };
+        let capacity = self.bound(&sizes).map_err(at)?;
         let name = &self.graph[input].name;
         let capacity = Dim::from(capacity);
         let place = Place::Arena { offset: 0, capacity };
@@ -37,32 +37,38 @@ impl State<'_> {
         Ok(port)
     }
 
-    /// Returns the upper bound of a state's number of elements.
-    fn bound(&self, ty: &TensorType) -> Result<usize> {
-        let most = self.upper(&ty.len()).and_then(|most| usize::try_from(most).ok());
-        most.ok_or_else(|| {
-            let message = format!("a state has memory of its own, but {ty} has no bound");
-            Diagnostic::new(Code::NeedsHeap, message).help(self.bounding(&ty.len()))
-        })
+    /// Returns the upper bound of a state's number of elements, which has these types.
+    fn bound(&self, types: &[&TensorType]) -> Result<usize> {
+        let most = |ty: &TensorType| usize::try_from(self.upper(&ty.len())?).ok();
+        let unbounded: Vec<&TensorType> =
+            types.iter().copied().filter(|ty| most(ty).is_none()).collect();
+        let Some(first) = unbounded.first() else {
+            return Ok(types.iter().copied().filter_map(most).max().unwrap_or(0));
+        };
+        let message = format!("a state has memory of its own, but {first} has no bound");
+        Err(Diagnostic::new(Code::NeedsHeap, message).help(self.bounding(&unbounded)))
     }
 
-    /// Returns the options that would bound a size.
-    fn bounding(&self, len: &Dim) -> String {
+    /// Returns the options that would bound the sizes of types.
+    fn bounding(&self, types: &[&TensorType]) -> String {
         let mut symbols = BTreeSet::new();
-        len.symbols(&mut symbols);
+        types.iter().for_each(|ty| ty.len().symbols(&mut symbols));
         let is_open = |symbol: &&Symbol| self.upper(&Dim::symbol(symbol)).is_none();
         let inputs = self.graph[self.graph.body].inputs.iter();
         let given: Vec<&Dim> = inputs
             .filter_map(|&input| self.graph[input].ty.as_tensor())
             .flat_map(|ty| &ty.shape)
             .collect();
-        match symbols.iter().find(is_open) {
-            Some(symbol) if given.contains(&&Dim::symbol(symbol)) => {
-                let label = self.plan.symbols.get(symbol).map_or("NAME", |size| &size.label);
-                format!("set `--dim {label}=N` or `--dim {label}=1..=N`")
-            }
-            _ => "only running tells the size: declare that of the output in the model".into(),
+        let open: Vec<&Symbol> = symbols.iter().filter(is_open).collect();
+        if open.is_empty() || open.iter().any(|symbol| !given.contains(&&Dim::symbol(symbol))) {
+            return "only running tells the size: declare that of the output in the model".into();
         }
+        let option = |symbol: &&Symbol| {
+            let label = self.plan.symbols.get(*symbol).map_or("NAME", |size| &size.label);
+            format!("`--dim {label}=N` or `--dim {label}=1..=N`")
+        };
+        let options: Vec<String> = open.iter().map(option).collect();
+        format!("set {}", options.join(", and "))
     }
 
     /// Returns the port of a state at the end of a run, and adds what passes it to the next run.
@@ -72,7 +78,7 @@ impl State<'_> {
         found: Port,
         steps: &mut Vec<Step>,
     ) -> Result<plan::State> {
-        let (_, output) = ends(self.graph, held);
+        let (input, output) = ends(self.graph, held);
         let Some(output) = output else {
             return Ok(plan::State { next: found.clone(), found, copy: None });
         };
@@ -81,7 +87,9 @@ impl State<'_> {
         for (old, new) in old.shape.iter().zip(&new.shape) {
             if old != new && old.as_symbol().is_none() {
                 let condition = Condition::Equal(new.clone(), old.clone());
-                steps.push(Step::Check(Check { node: name.clone(), condition }));
+                let state = place(self.graph, input);
+                let rule = Rule::Value(format!("the sizes of the {state} after and before a run"));
+                steps.push(Step::Check(Check { node: name.clone(), rule, condition }));
             }
         }
         let mut operand = self.operand(output)?;

@@ -207,7 +207,11 @@ impl Range {
         let Some(distance) = high.checked_sub(low) else { return Ok(None) };
         if let Some(most) = largest_exact(dtype) {
             for bound in [start, limit] {
-                cx.require_at_least(&most.into(), &bound, "the largest whole `float`")?;
+                cx.require_at_least(
+                    &most.into(),
+                    &bound,
+                    "a bound must not exceed the largest whole `float`",
+                )?;
             }
         }
         Ok(Some(distance.at_least(&0.into()).ceil_div(&delta.saturating_abs().into())))

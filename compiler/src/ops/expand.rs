@@ -139,7 +139,11 @@ impl Op for Tile {
         let shape = match cx.known(1) {
             Some(repeats) => {
                 for repeat in repeats {
-                    cx.require_at_least(repeat, &0.into(), "a number of repeats and 0")?;
+                    cx.require_at_least(
+                        repeat,
+                        &0.into(),
+                        "a number of repeats must not be negative",
+                    )?;
                 }
                 ty.shape.iter().zip(repeats).map(|(size, repeat)| size * repeat).collect()
             }

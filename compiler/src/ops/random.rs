@@ -296,7 +296,7 @@ impl Op for Multinomial {
             let message = format!("`sample_size` is {}", self.samples);
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
-        cx.require_at_least(&ty.shape[1], &1.into(), "the number of classes")?;
+        cx.require_at_least(&ty.shape[1], &1.into(), "the number of classes must be at least 1")?;
         Ok(vec![Type::tensor(self.dtype, [ty.shape[0].clone(), self.samples.into()])])
     }
 

@@ -3,7 +3,7 @@
 use super::{Entry, entry};
 use crate::{
     diag::{Code, Diagnostic, Result},
-    dim::{Atom, Dim},
+    dim::Dim,
     dtype::DType,
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId, Views},
     plan::{Arg, Kernel, Name, Operand, kernel},
@@ -113,11 +113,14 @@ static SIZES: Kernel<(Vec<Dim>, Name)> = kernel!(checked I64_ONLY T, reshape::re
 static ZERO_SIZES: Kernel<(Vec<Dim>, Name)> = kernel!(checked I64_ONLY T,
     reshape::reshape_sizes_allowing_zero, |f, a, p| f(a.sizes(), a.input(0), p.0, p.1));
 
+/// The reason why no size beside one of -1 may be 0.
+const NONZERO: &str = "the sizes beside one of -1 must not be zero";
+
 impl Reshape {
     /// Returns the output's shape, if the elements of input 1 are known.
     fn shape(&self, cx: &mut Infer<'_>, input: &[Dim], wanted: &[Dim]) -> Inferred<Vec<Dim>> {
+        let open = wanted.iter().position(|dim| dim.known() == Some(-1));
         let mut shape = Vec::new();
-        let mut open = None;
         for (axis, dim) in wanted.iter().enumerate() {
             shape.push(match dim.known() {
                 Some(0) if !self.allowzero => match input.get(axis) {
@@ -129,49 +132,79 @@ impl Reshape {
                         ));
                     }
                 },
-                Some(-1) if open.is_none() => {
-                    open = Some(axis);
-                    1.into()
-                }
+                Some(-1) if open == Some(axis) => 1.into(),
                 Some(n) if n < 0 => {
                     let message = format!("`shape` is {wanted:?}, but only one size may be -1");
                     return Err(cx.diagnostic(Code::ShapeMismatch, message));
                 }
                 _ => {
-                    cx.require_at_least(dim, &0.into(), "a size must not be negative")?;
+                    self.require_literal(cx, dim, input.get(axis), open)?;
                     dim.clone()
                 }
             });
         }
-        let (total, rest): (Dim, Dim) = (input.iter().product(), shape.iter().product());
-        if let Some(axis) = open {
-            shape[axis] = remaining_size(cx, &total, &rest)?;
-        }
-        cx.require_equal(
-            &total,
-            &shape.iter().product(),
-            "the numbers of elements before and after",
-        )?;
+        let total = |shape: &[Dim]| -> Dim { shape.iter().product() };
+        let what = "the numbers of elements before and after";
+        let Some(open) = open else {
+            cx.require_equal(&total(input), &total(&shape), what)?;
+            return Ok(shape);
+        };
+        // Copied axes are on both sides, and may be empty.
+        let rest = |shape: &[Dim]| -> Dim {
+            let axes = shape.iter().enumerate();
+            axes.filter(|(axis, _)| !self.copies(input, wanted, *axis))
+                .map(|(_, dim)| dim)
+                .product()
+        };
+        let (before, others) = (rest(input), rest(&shape));
+        shape[open] = if before == others { 1.into() } else { before.floor_div(&others) };
+        cx.require_equal(&before, &(others * &shape[open]), what)?;
         Ok(shape)
+    }
+
+    /// Returns whether the output has the size that the input has at this axis.
+    fn copies(&self, input: &[Dim], wanted: &[Dim], axis: usize) -> bool {
+        let (Some(size), Some(wanted)) = (input.get(axis), wanted.get(axis)) else { return false };
+        !self.allowzero && (wanted.known() == Some(0) || wanted == size)
+    }
+
+    /// Requires that a computed size is the one of the output: not negative, and not a 0 that
+    /// copies another size or makes the one of -1 ambiguous.
+    fn require_literal(
+        &self,
+        cx: &mut Infer<'_>,
+        wanted: &Dim,
+        copied: Option<&Dim>,
+        open: Option<usize>,
+    ) -> Inferred<()> {
+        let is_copy = !self.allowzero && copied == Some(wanted);
+        let may_be_zero = match open {
+            Some(_) => is_copy,
+            None => self.allowzero || copied.is_some_and(|size| is_zero_with(size, wanted)),
+        };
+        if may_be_zero {
+            return cx.require_at_least(wanted, &0.into(), "a size must not be negative");
+        }
+        let reason = match open {
+            Some(_) => NONZERO,
+            None => "a size of 0 would copy another size of the input",
+        };
+        cx.require_at_least(wanted, &1.into(), reason)
     }
 }
 
-/// Returns the size of the axis of size -1: `total / rest`, where `rest` is the product of the
-/// others.
-fn remaining_size(cx: &mut Infer<'_>, total: &Dim, rest: &Dim) -> Inferred<Dim> {
-    const NONZERO: &str = "the sizes beside one of -1 must not be zero";
-    if total == rest {
-        return Ok(1.into());
-    }
-    if rest.known().is_some() {
-        cx.require_at_least(rest, &1.into(), NONZERO)?;
-    }
-    let left = total.floor_div(rest);
-    // Common factors of both products may be 0, but not the remaining divisor.
-    if let Some(Atom::FloorDiv(_, by)) = left.as_atom() {
-        cx.require_at_least(by, &1.into(), NONZERO)?;
-    }
-    Ok(left)
+/// Returns whether a size is provably 0 if `other` is: both are products, and each factor of
+/// `other` is one of the size.
+fn is_zero_with(size: &Dim, other: &Dim) -> bool {
+    let product = |dim: &Dim| {
+        let mut terms = dim.terms();
+        let (factors, _) = terms.next()?;
+        terms.next().is_none().then(|| factors.to_vec())
+    };
+    let (Some(factors), Some(others)) = (product(size), product(other)) else {
+        return size.known() == Some(0);
+    };
+    others.iter().all(|factor| factors.contains(factor))
 }
 
 impl Op for Reshape {

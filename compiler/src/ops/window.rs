@@ -159,7 +159,7 @@ impl Window {
             return Err(cx.diagnostic(Code::BadAttribute, format!("`group` is {group}")));
         }
         for size in kernel {
-            cx.require_at_least(size, &1.into(), "a size of the kernels")?;
+            cx.require_at_least(size, &1.into(), "a size of the kernels must be at least 1")?;
         }
         for (size, of_window) in kernel.iter().zip(&self.sizes()) {
             cx.require_equal(size, of_window, "a size of the kernels and of `kernel_shape`")?;
@@ -264,7 +264,7 @@ impl Slide {
         cx.require_at_least(
             &self.max_extent,
             &extent,
-            "the padded image must not be smaller than a window",
+            "the padded image and a stride must not be smaller than a window",
         )
     }
 }
@@ -315,6 +315,16 @@ mod tests {
                 let lower = w.auto_pad == AutoPad::SameLower;
                 if lower { [windows, more, less] } else { [windows, less, more] }
             }
+        }
+    }
+
+    /// ONNX's formula rounds down. ONNX Runtime rounds toward zero in pools, and refuses `Conv`.
+    #[test]
+    fn an_image_that_is_smaller_than_a_window_has_none() {
+        for (image, kernel, stride) in [(2, 3, 2), (2, 3, 3), (1, 3, 3), (0, 3, 4), (2, 3, 1)] {
+            let window = window(AutoPad::NotSet, stride, [0, 0], 1);
+            let slide = window.slide(0, &image.into(), &kernel.into(), Rounding::Down);
+            assert_eq!(slide.windows.known(), Some(0), "{image} {kernel} {stride}");
         }
     }
 

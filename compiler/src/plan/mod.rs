@@ -58,7 +58,8 @@ pub(crate) use size_function::size_function;
 pub use size_function::{ComputedSize, SizeFunction};
 pub use state::State;
 pub use step::{
-    Block, Carried, Check, Common, Cond, Condition, If, Loop, Resized, Stacked, Step, TripCount,
+    Block, Carried, Check, Common, Cond, Condition, If, Loop, Resized, Rule, Stacked, Step,
+    TripCount,
 };
 pub use training::{Algorithm, Training};
 pub use weight::{Order, Weight};

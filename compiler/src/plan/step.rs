@@ -20,10 +20,21 @@ pub enum Step {
 /// A condition on sizes, checked at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// The name of the node that requires it.
+    /// The name of the node that requires it, or of the value if no node does.
     pub node: String,
+    /// The rule that the sizes follow, in words.
+    pub rule: Rule,
     /// The condition.
     pub condition: Condition,
+}
+
+/// The rule behind a check.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rule {
+    /// A rule of the node's operator. The words are those of the errors of type inference.
+    Node(String),
+    /// A rule for a value of the model.
+    Value(String),
 }
 
 /// A condition on two sizes.

@@ -45,6 +45,16 @@ impl<T: Plain> DynamicSlot<T> {
     }
 }
 
+/// The most elements of a tensor for which the scratch memory of kernels is computed.
+const MOST_ELEMENTS: u64 = 1 << 54;
+
+/// Returns the `scratch` memory of a kernel for these free sizes, or `usize::MAX` if no memory can
+/// hold a tensor of them: the arithmetic of the kernels would overflow.
+pub fn bounded(sizes: &[usize], scratch: impl FnOnce() -> usize) -> usize {
+    let elements = sizes.iter().fold(1, |all: u64, &size| all.saturating_mul(size.max(1) as u64));
+    if elements > MOST_ELEMENTS { usize::MAX } else { scratch() }
+}
+
 /// The location of each buffer of a [`DynamicArena`] in a run.
 #[derive(Clone, Default)]
 pub struct Layout {
@@ -218,6 +228,16 @@ mod tests {
         // The head, and `x` and `y` of the largest run.
         assert_eq!(arena.blocks.len(), 1 + 25 + 2);
         assert_eq!(DynamicArena::<1>::bytes_of(&buffers([100])), 28 * Block::BYTES);
+    }
+
+    #[test]
+    fn scratch_memory_is_bounded() {
+        assert_eq!(bounded(&[3, 0, 1 << 20], || 7), 7);
+        assert_eq!(bounded(&[usize::MAX, 0], || unreachable!("it would overflow")), usize::MAX);
+        let far = [1 << 30, 1 << 30];
+        assert_eq!(bounded(&far, || unreachable!("it would overflow")), usize::MAX);
+        let buffers = buffers([usize::MAX]);
+        assert_eq!(DynamicArena::<1>::bytes_of(&buffers), usize::MAX);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod weights;
 
 pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 #[cfg(feature = "alloc")]
-pub use dynamic::{DynamicArena, DynamicSlot, Layout};
+pub use dynamic::{DynamicArena, DynamicSlot, Layout, bounded};
 #[cfg(feature = "link-weights")]
 #[doc(hidden)]
 pub use include::find_weights;

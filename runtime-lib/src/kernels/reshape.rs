@@ -40,7 +40,8 @@ pub fn reshape_sizes(
             wanted => size(wanted)?,
         };
     }
-    infer_size(sizes, shape, from, node)
+    // Copied axes are on both sides, and may be empty.
+    infer_size(sizes, shape, from, node, |axis| shape.get(axis) == Some(&0))
 }
 
 /// [`reshape_sizes`] with `allowzero`: 0 is a size of zero.
@@ -60,22 +61,36 @@ pub fn reshape_sizes_allowing_zero(
     if shape.contains(&-1) && shape.contains(&0) {
         return Err(Error::Value("Reshape cannot find a size beside one of 0"));
     }
-    infer_size(sizes, shape, from, node)
+    infer_size(sizes, shape, from, node, |_| false)
 }
 
-/// Infers the size of the axis of -1.
-fn infer_size(sizes: &mut [usize], shape: &[i64], from: &[usize], node: &'static str) -> Result {
+/// The two sizes that `Reshape` compares, in words.
+const ELEMENTS: &str = "the numbers of elements before and after";
+
+/// Infers the size of the axis of -1, from the axes that are not copied.
+fn infer_size(
+    sizes: &mut [usize],
+    shape: &[i64],
+    from: &[usize],
+    node: &'static str,
+    is_copied: impl Fn(usize) -> bool,
+) -> Result {
     debug_assert_eq!(sizes.len(), shape.len(), "the result has as many axes as the shape says");
-    let elements: usize = from.iter().product();
     let mut unknown = shape.iter().enumerate().filter(|&(_, &wanted)| wanted == -1);
-    if let Some((axis, _)) = unknown.next() {
-        let known = sizes.iter().copied().fold(1, usize::saturating_mul);
-        sizes[axis] = elements.checked_div(known).unwrap_or(0);
-    }
+    let open = unknown.next();
     if unknown.next().is_some() {
         return Err(Error::Value("Reshape cannot find two sizes"));
     }
-    check_equal(node, elements, sizes.iter().copied().fold(1, usize::saturating_mul))
+    let total = |sizes: &[usize]| {
+        let kept = |axis: usize| open.is_none() || !is_copied(axis);
+        let counted = sizes.iter().enumerate().filter(|&(axis, _)| kept(axis));
+        counted.fold(1, |total: usize, (_, &size)| total.saturating_mul(size))
+    };
+    let elements = total(from);
+    if let Some((axis, _)) = open {
+        sizes[axis] = elements.checked_div(total(sizes)).unwrap_or(0);
+    }
+    check_equal(node, ELEMENTS, elements, total(sizes))
 }
 
 /// Computes the sizes of `Squeeze`: without the axes, or without all axes of size one.
@@ -145,7 +160,11 @@ mod tests {
         check(reshape, &[0, -1], &[2, 3, 4], Some([2, 12]));
         check(reshape, &[-1], &[], Some([1]));
         check(reshape, &[], &[1, 1], Some([]));
-        check(reshape, &[0, -1], &[0, 3], Some([0, 0]));
+        check(reshape, &[0, -1], &[0, 3], Some([0, 3]));
+        check(reshape, &[0, -1], &[3, 0], Some([3, 0]));
+        check(reshape, &[0, 4, -1], &[0, 6], None::<[usize; 3]>);
+        check(reshape, &[5, -1], &[0, 3], Some([5, 0]));
+        check(reshape, &[0, 5], &[0, 3], Some([0, 5]));
         check::<2>(reshape, &[-1, -1], &[4], None);
         check::<2>(reshape, &[3, -1], &[4], None);
         check::<2>(reshape, &[2, 0], &[2], None);
@@ -164,7 +183,10 @@ mod tests {
             reshape_sizes(&mut [0; 2], shape, from, "fold"),
             reshape_sizes_allowing_zero(&mut [0; 2], shape, from, "fold"),
         ] {
-            assert_eq!(found, Err(Error::Mismatch { node: "fold", left: 6, right: 8 }));
+            assert_eq!(
+                found,
+                Err(Error::Mismatch { node: "fold", rule: ELEMENTS, left: 6, right: 8 })
+            );
         }
     }
 

@@ -54,10 +54,13 @@ impl Method<'_> {
             let (name, element) = (&port.code, port.element());
             let end = at + port.len() * port.dtype.bytes() as i64;
             decode += &format!("let ({name}, _) = body[{at}..{end}].as_chunks();\n");
-            decode += &format!(
-                "let {name}: Vec<{element}> = \
-                {name}.iter().map(|&bytes| {element}::from_le_bytes(bytes)).collect();\n"
-            );
+            decode += &match port.is_scalar() {
+                true => format!("let {name} = {element}::from_le_bytes({name}[0]);\n"),
+                false => format!(
+                    "let {name}: Vec<{element}> = \
+                    {name}.iter().map(|&bytes| {element}::from_le_bytes(bytes)).collect();\n"
+                ),
+            };
             at = end;
         }
         let kinds = self.ports.inputs.iter().map(|port| ("input", port));
@@ -65,8 +68,11 @@ impl Method<'_> {
             let (name, element, shape) = (&port.name, port.element(), &port.shape);
             types += &format!("//! - {kind} `{}`: `{element}` {shape:?}\n", one_line(name));
         }
-        let encode = self.ports.outputs.iter().map(|port| {
-            format!("answer.extend({}.iter().flat_map(|x| x.to_le_bytes()));\n", port.code)
+        let encode = self.ports.outputs.iter().map(|port| match port.is_scalar() {
+            true => format!("answer.extend({}.to_le_bytes());\n", port.code),
+            false => {
+                format!("answer.extend({}.iter().flat_map(|x| x.to_le_bytes()));\n", port.code)
+            }
         });
         vec![
             ("types", types),
@@ -87,11 +93,15 @@ impl Method<'_> {
                 "/// The input `{}`.\nstatic INPUT_{i}: [{element}; {len}] = [{zero}; {len}];\n",
                 one_line(&port.name)
             );
-            arguments.push(format!("&INPUT_{i}"));
+            arguments.push(match port.is_scalar() {
+                true => format!("INPUT_{i}[0]"),
+                false => format!("&INPUT_{i}"),
+            });
         }
         for port in &self.ports.outputs {
             let (name, code, len) = (&port.name, &port.code, port.len().min(10));
-            prints += &format!("hprintln!(\"{{}}: {{:?}}\", {name:?}, &{code}[..{len}]);\n");
+            let shown = if port.is_scalar() { code.clone() } else { format!("&{code}[..{len}]") };
+            prints += &format!("hprintln!(\"{{}}: {{:?}}\", {name:?}, {shown});\n");
         }
         let call = format!("MODEL.{}({})", self.name, arguments.join(", "));
         let call = self.unwrap_in_core(&call);
@@ -111,12 +121,18 @@ impl Method<'_> {
             let (name, array, len) = (json!(port.name), typed_array(port), port.len());
             set += &format!("view({array}, wasm.input_{i}(), {len}).set(inputs[{name}]);\n");
             zeros.push(format!("{name}: new {array}({len})"));
-            arguments.push(format!("&*addr_of!(INPUT_{i})"));
+            arguments.push(match port.is_scalar() {
+                true => format!("INPUT_{i}[0]"),
+                false => format!("&*addr_of!(INPUT_{i})"),
+            });
         }
         for (i, port) in self.ports.outputs.iter().enumerate() {
             statics += &declare_static("OUTPUT", i, port);
             addresses += &address("output", i, port);
-            copies += &format!("OUTPUT_{i} = *{};\n", port.code);
+            copies += &match port.is_scalar() {
+                true => format!("OUTPUT_{i} = [{}];\n", port.code),
+                false => format!("OUTPUT_{i} = *{};\n", port.code),
+            };
             let (name, array, len) = (json!(port.name), typed_array(port), port.len());
             get += &format!("{name}: view({array}, wasm.output_{i}(), {len}).slice(),\n");
         }

@@ -187,18 +187,18 @@ fn training(options: &Options, compile: &onnxc::Options) -> Result<Training, Dia
 /// Returns the errors for inputs and outputs that cannot be copied from or to bytes.
 fn unfit_ports(plan: &Plan, ports: &Ports) -> Vec<Diagnostic> {
     let sizes = free_sizes(plan).into_iter().map(|name| format!("--dim {name}=N"));
-    let scalars = ports.all().filter(|port| port.unfit() == Some(Unfit::Scalar));
+    let unfit = ports.inputs.iter().filter(|port| port.unfit() == Some(Unfit::NoNumbers));
+    let scalars = unfit.filter(|port| port.is_scalar());
     let constants = scalars.map(|port| format!("--const {}=VALUE", port.name));
     let kinds = [
         (Unfit::FreeSizes, "have free sizes", sizes.collect()),
-        (Unfit::Scalar, "are scalars", constants.collect()),
-        (Unfit::NoNumbers, "are no arrays of numbers", Vec::new()),
+        (Unfit::NoNumbers, "are neither", constants.collect()),
     ];
     let error = |(kind, what, options): (Unfit, &str, Vec<String>)| {
         let named = ports.all().filter(|port| port.unfit() == Some(kind));
         let names: Vec<String> = named.map(|port| quoted(&port.name)).collect();
         let names = names.join(", ");
-        let needs = "this kind of package needs arrays of numbers with fixed sizes";
+        let needs = "this kind of package needs numbers and arrays of numbers with fixed sizes";
         let fix = match options.is_empty() {
             true => String::new(),
             false => format!("set `{}`, or ", options.join(" ")),

@@ -18,7 +18,6 @@ pub struct Port {
     pub dtype: DType,
     /// The size of each axis, with 1 for sizes that are free.
     pub shape: Vec<i64>,
-    pub is_input: bool,
 }
 
 /// Why a port cannot be copied from or to bytes.
@@ -26,9 +25,7 @@ pub struct Port {
 pub enum Unfit {
     /// An array of sizes that are known at run time.
     FreeSizes,
-    /// An input of one number, which the module takes by value.
-    Scalar,
-    /// An output of one number, no tensor, or one whose elements have no bytes in Rust.
+    /// No tensor, or one whose elements have no bytes in Rust.
     NoNumbers,
 }
 
@@ -47,7 +44,7 @@ impl Ports {
         }
         let inputs = plan.inputs.iter().zip(&signature.inputs).map(|(port, form)| {
             let code = names.unique(ident::snake(&port.name));
-            Port { is_input: true, ..Port::new(port, form, code) }
+            Port::new(port, form, code)
         });
         let is_single = signature.outputs.len() == 1;
         let outputs = plan.outputs.iter().zip(&signature.outputs).map(|(port, (field, form))| {
@@ -70,7 +67,7 @@ impl Port {
     fn new(port: &plan::Port, form: &Form, code: String) -> Port {
         let shape = port.shape().iter().map(|dim| dim.known().unwrap_or(1)).collect();
         let (name, form, dtype) = (port.name.clone(), form.clone(), port.dtype());
-        Port { name, code, form, dtype, shape, is_input: false }
+        Port { name, code, form, dtype, shape }
     }
 
     /// Returns the number of elements.
@@ -136,13 +133,17 @@ impl Port {
         let element = self.element();
         let is_number = element.starts_with('f') || is_integer(element);
         match self.form {
-            Form::Array(_) => (!is_number).then_some(Unfit::NoNumbers),
-            Form::Scalar if self.is_input => Some(Unfit::Scalar),
+            Form::Array(_) | Form::Scalar => (!is_number).then_some(Unfit::NoNumbers),
             Form::View(_) | Form::Heap(_) => Some(Unfit::FreeSizes),
-            Form::Scalar | Form::Sequence | Form::Map(_) | Form::Maps(..) | Form::Optional(_) => {
+            Form::Sequence | Form::Map(_) | Form::Maps(..) | Form::Optional(_) => {
                 Some(Unfit::NoNumbers)
             }
         }
+    }
+
+    /// Returns whether the module takes or returns one element by value.
+    pub fn is_scalar(&self) -> bool {
+        matches!(self.form, Form::Scalar)
     }
 
     fn no_tensor(&self) -> Diagnostic {

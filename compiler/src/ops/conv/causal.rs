@@ -51,7 +51,7 @@ impl Op for CausalConvWithState {
         };
         cx.require_equal(channels, filters, "the number of channels and of filters")?;
         cx.require_equal(one, &1.into(), "the number of channels of a filter and 1")?;
-        cx.require_at_least(kernel, &1.into(), "the size of the filters")?;
+        cx.require_at_least(kernel, &1.into(), "the size of the filters must be at least 1")?;
         check_bias(cx, 2, channels)?;
         let state = vec![batch.clone(), channels.clone(), kernel - 1];
         if cx.has(3) {

@@ -201,7 +201,7 @@ impl Op for ConvTranspose {
         check_bias(cx, 2, &(filters * self.group))?;
         let shape = self.shape(x, w);
         for out in &shape[2..] {
-            cx.require_at_least(out, &0.into(), "a size of the result")?;
+            cx.require_at_least(out, &0.into(), "a size of the result must not be negative")?;
         }
         check_residual(cx, self.fused, &shape)?;
         Ok(vec![Type::tensor(dtype, shape)])

@@ -28,16 +28,19 @@ pub struct Term {
     operand: Operand,
     /// The labels of its axes with their strides, in elements. The labels are distinct.
     axes: Vec<(Label, Dim)>,
+    /// The labels whose stride the run makes 0, if their axis has size 1 and is broadcast.
+    open: Vec<Label>,
 }
 
 impl Term {
     /// An operand of `shape`. Axes with the same label become one axis along their diagonal.
     pub fn new(operand: Operand, labels: &[Label], shape: &[Dim], sizes: &Sizes) -> Term {
-        let mut axes: Vec<(Label, Dim)> = Vec::new();
+        let (mut axes, mut open): (Vec<(Label, Dim)>, Vec<Label>) = Default::default();
         for ((label, dim), stride) in labels.iter().zip(shape).zip(geometry::strides(shape)) {
-            let stride = match (label, dim.known()) {
-                (_, Some(1)) => continue,
-                (Label::Ellipsis(_), None) if *dim != sizes[label] => {
+            let stride = match dim.known() {
+                Some(1) => continue,
+                None if *dim != sizes[label] => {
+                    open.push(*label);
                     stride * (Dim::from(1) - dim.equal(&1.into()))
                 }
                 _ => stride,
@@ -47,7 +50,7 @@ impl Term {
                 None => axes.push((*label, stride)),
             }
         }
-        Term { operand, axes }
+        Term { operand, axes, open }
     }
 
     fn has(&self, label: Label) -> bool {
@@ -258,7 +261,8 @@ impl Contraction<'_, '_> {
     }
 
     /// A term as a batch of matrices: the operand, its batch strides, and its row and column
-    /// strides. Copies the term if its rows or columns do not have a single stride.
+    /// strides. Copies the term if its rows or columns do not have a single stride, or if the
+    /// stride may be 0, which the kernels of products do not take for columns.
     fn matrix(
         &mut self,
         term: &Term,
@@ -267,7 +271,8 @@ impl Contraction<'_, '_> {
         columns: &[Label],
     ) -> Result<(Operand, Vec<Dim>, Layout)> {
         let strides = (self.merged_stride(term, rows), self.merged_stride(term, columns));
-        if let (Some(row), Some(column)) = strides {
+        let is_open = term.open.iter().any(|label| !batch.contains(label));
+        if let ((Some(row), Some(column)), false) = (strides, is_open) {
             let layout = Layout::Strides(row, column);
             return Ok((term.operand.clone(), term.strides(batch), layout));
         }
@@ -301,7 +306,8 @@ impl Contraction<'_, '_> {
     /// The contiguous term at `operand` with its axes in `order`.
     fn term(&self, operand: Operand, order: &[Label]) -> Term {
         let strides = geometry::strides(&self.sizes(order));
-        Term { operand, axes: order.iter().copied().zip(strides).collect() }
+        let axes = order.iter().copied().zip(strides).collect();
+        Term { operand, axes, open: Vec::new() }
     }
 }
 

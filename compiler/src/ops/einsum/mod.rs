@@ -13,7 +13,7 @@ use crate::{
     ty::{TensorType, Type},
 };
 use contract::Contraction;
-use equation::{Equation, Label, Labels, Sizes};
+use equation::{Equation, Labels, Sizes};
 use std::{rc::Rc, slice::from_ref};
 
 pub const OPS: &[Entry] = &[entry("Einsum", 12, |node| {
@@ -42,12 +42,7 @@ fn sizes(labels: &Labels, shapes: &[&[Dim]]) -> Option<Sizes> {
     for (term, shape) in labels.terms.iter().zip(shapes) {
         for (label, dim) in term.iter().zip(*shape) {
             let size = sizes.entry(*label).or_insert_with(|| 1.into());
-            *size = match (label, size.known(), dim.known()) {
-                (_, Some(1), _) => dim.clone(),
-                (_, _, Some(1)) => size.clone(),
-                (Label::Letter(_), None, _) if dim.known().is_none() => size.clone(),
-                _ => size.broadcast(dim)?,
-            };
+            *size = size.broadcast(dim)?;
         }
     }
     Some(sizes)
@@ -82,15 +77,7 @@ impl Op for Einsum {
         };
         for (term, shape) in labels.terms.iter().zip(shapes) {
             for (label, dim) in term.iter().zip(shape) {
-                match label {
-                    _ if dim.known() == Some(1) => {}
-                    Label::Letter(_) => {
-                        cx.require_equal(dim, &sizes[label], "the sizes of axes of one label")?;
-                    }
-                    Label::Ellipsis(_) => {
-                        cx.broadcast(&[from_ref(dim), from_ref(&sizes[label])])?;
-                    }
-                }
+                cx.broadcast(&[from_ref(dim), from_ref(&sizes[label])])?;
             }
         }
         Ok(vec![Type::tensor(dtype, labels.output.iter().map(|label| sizes[label].clone()))])

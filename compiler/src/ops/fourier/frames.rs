@@ -69,7 +69,7 @@ impl Stft {
             false => None,
         };
         let length = match cx.has(3) {
-            true => known_size(cx, 3, 1, "the length of a frame")?,
+            true => known_size(cx, 3, 1, "the length of a frame must be at least 1")?,
             false => Some(window.unwrap_or(len).clone()),
         };
         if let (Some(window), Some(n)) = (window, &length) {
@@ -77,8 +77,8 @@ impl Stft {
         }
         Ok(match (step, length) {
             (Some(step), Some(n)) => {
-                cx.require_at_least(&n, &1.into(), "the length of a frame")?;
-                cx.require_at_least(len, &n, "the length of the signal and of a frame")?;
+                cx.require_at_least(&n, &1.into(), "the length of a frame must be at least 1")?;
+                cx.require_at_least(len, &n, "the signal must not be shorter than a frame")?;
                 let count = (len - &n).floor_div(&step) + 1;
                 Frames { n, count }
             }
@@ -191,7 +191,7 @@ mod tests {
         let signal = || tensor(DType::F32, [1, 8, 1]);
         let (ints, none) = (|n| Given::Ints(vec![n]), || Given::Nothing);
         let stft = || Stft { onesided: true };
-        let expected = "the length of the signal and of a frame: 8 is less than 9";
+        let expected = "the signal must not be shorter than a frame: 8 is less than 9";
         check(stft(), &[signal(), ints(2), none(), ints(9)], 1, expected);
         let expected = "the step between frames: 0 is less than 1";
         check(stft(), &[signal(), ints(0), none(), ints(4)], 1, expected);

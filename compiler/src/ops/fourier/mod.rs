@@ -205,7 +205,7 @@ impl Op for Dft {
         let (signal, _) = signal(cx)?;
         let dtype = cx.ty(0)?.dtype;
         let length = match cx.has(1) {
-            true => known_size(cx, 1, 1, "the length of a transform")?,
+            true => known_size(cx, 1, 1, "the length of a transform must be at least 1")?,
             false => None,
         };
         let mut shape = match self.axis(cx, signal.len() + 1)? {
@@ -216,7 +216,11 @@ impl Op for Dft {
                     None if cx.has(1) => cx.fresh_sizes([None]).remove(0),
                     None => {
                         let n = self.default_length(&signal[axis]);
-                        cx.require_at_least(&n, &1.into(), "the length of a transform")?;
+                        cx.require_at_least(
+                            &n,
+                            &1.into(),
+                            "the length of a transform must be at least 1",
+                        )?;
                         n
                     }
                 };
@@ -375,7 +379,7 @@ mod tests {
             forward(),
             &[x(), Given::Ints(vec![0])],
             1,
-            "the length of a transform: 0 is less than 1",
+            "the length of a transform must be at least 1: 0 is less than 1",
         );
         let expected = "input 0 must have two axes or more, and a last axis of size 1 or 2";
         check(forward(), &[tensor(DType::F32, [4, 3])], 1, expected);
