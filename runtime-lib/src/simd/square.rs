@@ -28,8 +28,11 @@ pub(crate) fn transpose<S: Simd>(s: S, x: &[f32], apart: usize, y: &mut [f32], a
 ///
 /// The rows of `x` can be read, and those of `y` can be written. Each has `LANES` elements.
 #[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "the loops must be unrolled, or the rows are in memory"
+)]
 pub(crate) unsafe fn transpose_at<S: Simd>(s: S, x: *const f32, from: Rows, y: *mut f32, to: Rows) {
-    // Not iterators: the loops must be unrolled, or the rows are in memory.
     let mut rows = [s.splat(0.0); MAX_LANES];
     for i in 0..S::LANES {
         if i < from.count {
