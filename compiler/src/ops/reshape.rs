@@ -189,7 +189,12 @@ impl Reshape {
             Some(_) => NONZERO,
             None => "a size of 0 would copy another size of the input",
         };
-        cx.require_at_least(wanted, &1.into(), reason)
+        // The copy of a size of 0 is 0 as well.
+        let least = match (open, copied) {
+            (None, Some(size)) => Dim::from(1) - size.equal(&0.into()),
+            _ => 1.into(),
+        };
+        cx.require_at_least(wanted, &least, reason)
     }
 }
 
