@@ -28,10 +28,7 @@ pub(crate) fn transpose<S: Simd>(s: S, x: &[f32], apart: usize, y: &mut [f32], a
 ///
 /// The rows of `x` can be read, and those of `y` can be written. Each has `LANES` elements.
 #[inline(always)]
-#[expect(
-    clippy::needless_range_loop,
-    reason = "the loops must be unrolled, or the rows are in memory"
-)]
+#[expect(clippy::needless_range_loop, reason = "rows stay in registers where constants index them")]
 pub(crate) unsafe fn transpose_at<S: Simd>(s: S, x: *const f32, from: Rows, y: *mut f32, to: Rows) {
     let mut rows = [s.splat(0.0); MAX_LANES];
     for i in 0..S::LANES {
