@@ -68,7 +68,7 @@ impl FoldVectors for Mean {
     }
 }
 
-/// Returns whether all elements are finite numbers, of which none is NaN.
+/// Returns whether no element is NaN or infinite.
 #[inline(always)]
 pub(super) fn are_finite<S: Simd>(s: S, x: &[f32]) -> bool {
     let zero = s.splat(0.0);
