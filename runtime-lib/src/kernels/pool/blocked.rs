@@ -155,7 +155,9 @@ impl<'a, S: Simd, F: FoldVectors> Columns<'a, S, F> {
         }
         for first in (0..self.axis.out).step_by(self.at_once) {
             let outputs = first..self.axis.out.min(first + self.at_once);
+            // Windows may begin in the padding behind the image.
             let from = (first * self.axis.stride).saturating_sub(self.axis.pad);
+            let from = from.min(self.axis.size);
             let last = (outputs.end - 1) * self.axis.stride + self.axis.reach() + 1;
             let end = last.saturating_sub(self.axis.pad).min(self.axis.size);
             let columns = &mut memory[..end.saturating_sub(from)];
