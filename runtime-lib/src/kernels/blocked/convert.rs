@@ -12,6 +12,9 @@ const PIXELS: usize = 16;
 #[inline(never)]
 pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
     let (pixels, cost) = (geometry.pixels, y.len());
+    if pixels == 1 && geometry.channels > 0 {
+        return block_pixels(x, y, geometry);
+    }
     Share::of(y, pixels * BLOCK).hand_out(PIXELS * BLOCK, By::Rows, cost, |mut piece| {
         let first = piece.rows.start * PIXELS;
         for (i, index) in piece.planes.enumerate() {
@@ -26,8 +29,10 @@ pub fn block(x: &[f32], y: &mut [f32], geometry: Channels) {
 #[inline(never)]
 pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
     let (pixels, cost) = (geometry.pixels, y.len());
-    if pixels == 0 {
-        return;
+    match pixels {
+        0 => return,
+        1 if geometry.channels > 0 => return unblock_pixels(x, y, geometry),
+        _ => {}
     }
     Share::of(y, pixels).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
         let first = piece.rows.start * PIXELS;
@@ -37,6 +42,24 @@ pub fn unblock(x: &[f32], y: &mut [f32], geometry: Channels) {
             dispatch(Unblock { x, channels, first: start / pixels, y: &mut piece.y });
         }
     });
+}
+
+/// Converts images of one pixel, whose channels have the same order in both layouts.
+fn block_pixels(x: &[f32], y: &mut [f32], geometry: Channels) {
+    let images = y.chunks_exact_mut(geometry.blocks() * BLOCK);
+    for (y, x) in images.zip(x.chunks_exact(geometry.channels)) {
+        let (channels, missing) = y.split_at_mut(geometry.channels);
+        channels.copy_from_slice(x);
+        missing.fill(0.0);
+    }
+}
+
+/// Inverts [`block_pixels`].
+fn unblock_pixels(x: &[f32], y: &mut [f32], geometry: Channels) {
+    let images = x.chunks_exact(geometry.blocks() * BLOCK);
+    for (x, y) in images.zip(y.chunks_exact_mut(geometry.channels)) {
+        y.copy_from_slice(&x[..geometry.channels]);
+    }
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -49,7 +72,7 @@ mod tests {
     fn unblock_inverts_block() {
         each_level(|level| {
             for (batch, channels, pixels) in
-                [(1, 16, 16), (2, 5, 3), (1, 40, 33), (2, 19, 17), (1, 9, 1), (1, 3, 0)]
+                [(1, 16, 16), (2, 5, 3), (1, 40, 33), (2, 19, 17), (1, 9, 1), (3, 37, 1), (1, 3, 0), (1, 0, 1)]
             {
                 let geometry = Channels { batch, channels, pixels };
                 let x: Vec<f32> = (0..batch * channels * pixels).map(|i| i as f32).collect();
