@@ -68,7 +68,7 @@ impl<I: Id, T> Arena<I, T> {
     }
 
     /// Iterates over the items with their ids, in order of insertion.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
         self.items.iter().enumerate().map(|(i, item)| (I::new(i), item))
     }
 

@@ -1,6 +1,8 @@
 //! Graphs of some nodes of another graph.
 
-use super::{Graph, Hook, NewNode, Node, Rewrite, Rule, Todo, Uses, ValueId, rewrite::copy_node};
+use super::{
+    Graph, Hook, NewNode, Node, Rewrite, Rule, Todo, UseCounts, ValueId, rewrite::copy_node,
+};
 use crate::{diag::Diagnostics, tensor::Tensor, ty::Type};
 use std::collections::{BTreeSet, HashSet};
 
@@ -43,7 +45,7 @@ pub fn extract(
 ///
 /// Returns the diagnostics of copied nodes whose types cannot be inferred.
 pub fn alone(old: &Graph, node: &Node) -> Result<Graph, Diagnostics> {
-    let mut cx = Rewrite::with(old, Uses::none(old), &copy_node, &[]);
+    let mut cx = Rewrite::with(old, UseCounts::default(), &copy_node, &[]);
     let into = cx.new.body;
     let made = node.inputs.iter().flatten().filter(|&&id| old[id].constant.is_none());
     for maker in made.filter_map(|&id| old[id].producer) {

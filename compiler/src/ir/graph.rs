@@ -203,6 +203,11 @@ impl Graph {
         self.regions[region].outputs = outputs;
     }
 
+    /// Removes the nodes of a region from the `count`th on.
+    pub(super) fn keep_nodes(&mut self, region: RegionId, count: usize) {
+        self.regions[region].nodes.truncate(count);
+    }
+
     /// Renames a value.
     pub fn rename(&mut self, value: ValueId, name: &str) {
         self.values[value].name = name.to_owned();
@@ -324,7 +329,7 @@ impl Graph {
     }
 
     /// Returns all values, in order.
-    pub fn values(&self) -> impl Iterator<Item = (ValueId, &Value)> {
+    pub fn values(&self) -> impl ExactSizeIterator<Item = (ValueId, &Value)> {
         self.values.iter()
     }
 

@@ -10,6 +10,7 @@
 //! Nothing is edited in place. A pass reads one graph and writes the next, whose types are inferred
 //! as it is built, so no analysis becomes stale.
 
+mod apply;
 mod attribute;
 mod changes;
 mod copy;
@@ -41,6 +42,7 @@ mod verify;
 mod views;
 
 pub use crate::plan::Info;
+pub use apply::apply;
 pub use attribute::{Attribute, Attributes};
 pub(crate) use cse::of_constant;
 pub use edit::Edit;
@@ -58,6 +60,7 @@ pub use rewrite::{
     Hook, Next, Rewrite, Rewritten, Rule, Todo, copy_node, replace, rewrite, rewritten,
 };
 pub use rewrite_context::{Outputs, Site};
+use uses::UseCounts;
 pub use uses::Uses;
 pub use verify::verify;
 pub use views::{Views, home};

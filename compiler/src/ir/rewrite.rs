@@ -2,7 +2,7 @@
 //! place: dead nodes are not copied, and no analysis becomes stale.
 
 use super::{
-    Builds, Fitting, Graph, NewNode, Node, NodeId, Outputs, RegionId, Site, Uses, ValueId,
+    Builds, Fitting, Graph, NewNode, Node, NodeId, Outputs, RegionId, Site, UseCounts, ValueId,
     changes::{Changes, Unchanged},
     cse, fit,
     rewrite_context::{self, SiteUses},
@@ -52,7 +52,7 @@ pub struct Rewrite<'a> {
     /// Maps each value of the old graph to the new one.
     pub to: Map<ValueId, ValueId>,
     renames: Renames,
-    uses: Uses<'a>,
+    uses: UseCounts,
     rules: &'a [Rule<'a>],
     hook: Hook<'a>,
     changes: &'a dyn Changes,
@@ -72,17 +72,6 @@ pub struct Rewritten {
     /// Whether a rule or the hook has written any of it. If not, it is a copy of the live nodes,
     /// and another copy would be the same.
     pub is_changed: bool,
-}
-
-impl Rewritten {
-    /// Returns the graph without the nodes that rules have replaced, which count as uses.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error for invalid nodes of the new graph.
-    pub fn without_dead_nodes(self) -> Result<Graph, Diagnostics> {
-        if self.is_changed { rewrite(&self.graph, &copy_node, &[]) } else { Ok(self.graph) }
-    }
 }
 
 /// Copies the nodes that the outputs need, applying the hook and then each rule in turn.
@@ -200,12 +189,12 @@ impl<'a> Rewrite<'a> {
 
     /// Creates an empty copy of `old`.
     pub(super) fn new(old: &'a Graph, hook: Hook<'a>, rules: &'a [Rule<'a>]) -> Rewrite<'a> {
-        Rewrite::with(old, Uses::of(old), hook, rules)
+        Rewrite::with(old, UseCounts::of(old), hook, rules)
     }
 
     pub(super) fn with(
         old: &'a Graph,
-        uses: Uses<'a>,
+        uses: UseCounts,
         hook: Hook<'a>,
         rules: &'a [Rule<'a>],
     ) -> Rewrite<'a> {

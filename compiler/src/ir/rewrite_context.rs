@@ -1,6 +1,6 @@
 //! The context of a rewrite rule.
 
-use super::{Graph, NewNode, Node, Op, RegionId, Uses, ValueId};
+use super::{Graph, NewNode, Node, Op, RegionId, UseCounts, ValueId};
 use crate::{dim::Dim, ty::Type};
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ pub struct Site<'a> {
 /// The uses of a node's inputs in the old graph.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SiteUses<'a> {
-    pub of: Option<&'a Uses<'a>>,
+    pub of: Option<&'a UseCounts>,
     pub inputs: &'a [Option<ValueId>],
 }
 
@@ -30,7 +30,7 @@ impl Site<'_> {
     /// Returns the number of uses of the value of input `i`, by this node and by others.
     pub fn uses(&self, i: usize) -> usize {
         let id = self.uses.inputs.get(i).copied().flatten();
-        id.zip(self.uses.of).map_or(0, |(id, uses)| uses.count(id))
+        id.zip(self.uses.of).map_or(0, |(id, uses)| uses.get(id))
     }
 
     /// Returns the node of this region that computes `value`.

@@ -101,12 +101,33 @@ impl<T: Copy> Lists<T> {
     }
 }
 
-impl<'a> Uses<'a> {
-    /// Creates an empty table, for a graph whose uses do not matter.
-    pub(super) fn none(graph: &'a Graph) -> Uses<'a> {
-        Uses { nodes: Lists::of(Vec::new()), regions: Lists::of(Vec::new()), graph }
+/// The number of uses of each value, by nodes and as outputs of regions.
+#[derive(Default)]
+pub(super) struct UseCounts(Vec<u32>);
+
+impl UseCounts {
+    /// Counts the uses of every value of `graph`.
+    pub(super) fn of(graph: &Graph) -> UseCounts {
+        let mut counts = UseCounts(vec![0; graph.values().len()]);
+        counts.add(graph, graph.body);
+        counts
     }
 
+    fn add(&mut self, graph: &Graph, region: RegionId) {
+        for &id in &graph[region].nodes {
+            graph[id].inputs.iter().flatten().for_each(|input| self.0[input.index()] += 1);
+            graph[id].regions.iter().for_each(|&inner| self.add(graph, inner));
+        }
+        graph[region].outputs.iter().for_each(|output| self.0[output.index()] += 1);
+    }
+
+    /// Returns the number of uses of a value.
+    pub(super) fn get(&self, value: ValueId) -> usize {
+        self.0.get(value.index()).map_or(0, |&count| count as usize)
+    }
+}
+
+impl<'a> Uses<'a> {
     /// Collects the uses of every value of `graph`.
     pub fn of(graph: &'a Graph) -> Uses<'a> {
         let (mut nodes, mut regions) = (Vec::new(), Vec::new());

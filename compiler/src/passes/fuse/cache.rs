@@ -16,6 +16,11 @@ struct Appended {
     concat: NodeId,
 }
 
+/// Returns whether [`fuse_cache`] may find a cache.
+pub fn has_cache(graph: &Graph) -> bool {
+    graph.nodes().any(|(_, node)| caches(graph, node).is_some())
+}
+
 /// Replaces an `Attention` over two `Concat`s by one that appends to its cache. Other uses of the
 /// `Concat`s read `present_key` and `present_value` instead.
 pub fn fuse_cache(

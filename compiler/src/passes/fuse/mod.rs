@@ -15,7 +15,7 @@ pub use product::{Replaced, is, tensor};
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Node, Rule, Site, copy_node, rewrite, rewritten},
+    ir::{Graph, Node, Rule, Site, apply, rewritten},
     ops::{
         activation,
         binary::{ADD, MUL},
@@ -34,12 +34,13 @@ const RULES: &[Rule<'_>] = &[&affine::fold_affine, &fuse_gate, &fuse_activation,
 
 /// Runs the pass.
 pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
-    let moved = rewritten(&graph, &copy_node, &[&reshape::move_activation])?;
-    drop(graph);
-    let moved = moved.without_dead_nodes()?;
-    let fused = rewrite(&moved, &cache::fuse_cache, RULES)?;
+    let moved = apply(graph, &[&reshape::move_activation])?.without_dead_nodes()?;
+    let fused = match cache::has_cache(&moved) {
+        true => rewritten(&moved, &cache::fuse_cache, RULES)?,
+        false => apply(moved, RULES)?,
+    };
     // The second rewrite also drops the nodes that the first one fused.
-    rewrite(&fused, &copy_node, &[&transpose::fuse_transpose])
+    Ok(fused.then(&[&transpose::fuse_transpose])?.graph)
 }
 
 /// Fuses an activation into the product before it.

@@ -363,7 +363,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::F32, shape));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        let graph = spread(&graph, BLOCKED, RESTORE_NCHW).expect("the rules keep the graph valid");
+        let graph = spread(graph, BLOCKED, RESTORE_NCHW).expect("the rules keep the graph valid");
         let nodes = graph[graph.body].nodes.iter();
         nodes.map(|&id| graph[id].op.name()).collect::<Vec<_>>().join(" ")
     }

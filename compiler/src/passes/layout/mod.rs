@@ -12,7 +12,7 @@ mod shuffle;
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Rule, copy_node, rewritten},
+    ir::{Graph, Rule, apply},
 };
 
 /// The rules that spread NCHWc, in order.
@@ -43,17 +43,15 @@ const RESTORE_NCHW: &[Rule<'_>] = &[&blocked::restore];
 
 /// Stores images in the layouts that their kernels read fastest.
 pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
-    let blocked = spread(&graph, BLOCKED, RESTORE_NCHW)?;
-    drop(graph);
-    spread(&blocked, nhwc::RULES, nhwc::RESTORE)
+    let blocked = spread(graph, BLOCKED, RESTORE_NCHW)?;
+    spread(blocked, nhwc::RULES, nhwc::RESTORE)
 }
 
 /// Applies `rules`, and then `restore`, which undo what gained nothing.
-fn spread(graph: &Graph, rules: &[Rule<'_>], restore: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
-    let spread = rewritten(graph, &copy_node, rules)?;
+fn spread(graph: Graph, rules: &[Rule<'_>], restore: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
+    let spread = apply(graph, rules)?;
     if !spread.is_changed {
         return Ok(spread.graph);
     }
-    let needed = spread.without_dead_nodes()?;
-    rewritten(&needed, &copy_node, restore)?.without_dead_nodes()
+    apply(spread.without_dead_nodes()?, restore)?.without_dead_nodes()
 }

@@ -260,7 +260,7 @@ mod tests {
         let x = graph.input(graph.body, "x", Type::tensor(DType::I8, sizes));
         let y = build(&mut graph, x);
         graph.set_outputs(graph.body, vec![y]);
-        spread(&graph, RULES, RESTORE).expect("the rules keep the graph valid")
+        spread(graph, RULES, RESTORE).expect("the rules keep the graph valid")
     }
 
     fn names(graph: &Graph) -> String {

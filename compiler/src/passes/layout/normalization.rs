@@ -155,7 +155,7 @@ mod tests {
             .add(graph.body, "conv", op, &[x, weights])
             .expect("the inputs have the sizes of the operator");
         build(&mut graph, y, numbers);
-        let graph = spread(&graph, BLOCKED, &[]).expect("the rules keep the graph valid");
+        let graph = spread(graph, BLOCKED, &[]).expect("the rules keep the graph valid");
         let names = graph[graph.body].nodes.iter().map(|&id| graph[id].op.name());
         names.collect::<Vec<_>>().join(" ")
     }

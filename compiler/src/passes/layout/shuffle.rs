@@ -151,7 +151,7 @@ mod tests {
         let y = reshape(&mut graph, y, &[2, -1, 9, 9]);
         let y = then(&mut graph, y);
         graph.set_outputs(graph.body, vec![y]);
-        spread(&graph, BLOCKED, &[]).expect("the rules keep the graph valid")
+        spread(graph, BLOCKED, &[]).expect("the rules keep the graph valid")
     }
 
     fn ops(graph: &Graph) -> String {

@@ -34,7 +34,7 @@ mod sums;
 use super::{fuse::Replaced, simplify};
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Node, Rule, Site, copy_node, rewritten},
+    ir::{Graph, Node, Rule, Site, apply},
     ops::{
         blockwise::DequantizeBlocks,
         conv::integer::{ConvInteger, QLinearConv},
@@ -66,9 +66,7 @@ pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
     if !graph.nodes().any(|(_, node)| is_quantized(node)) {
         return Ok(graph);
     }
-    let quantized = rewritten(&graph, &copy_node, RULES)?;
-    drop(graph);
-    simplify::run_all(&quantized.without_dead_nodes()?)
+    simplify::run_all(&apply(graph, RULES)?.without_dead_nodes()?)
 }
 
 /// Replaces a `QuantizeLinear` and the float operator before it by an integer operator.

@@ -30,7 +30,7 @@ pub use normalization::{
 
 use crate::{
     diag::Diagnostics,
-    ir::{Graph, Rule, copy_node, rewritten},
+    ir::{Graph, Rule, apply},
 };
 
 /// The rules, in the order in which they are tried.
@@ -59,7 +59,5 @@ const RULES: &[Rule<'_>] = &[
 
 /// Runs the pass.
 pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
-    let recognized = rewritten(&graph, &copy_node, RULES)?;
-    drop(graph);
-    recognized.without_dead_nodes()
+    apply(graph, RULES)?.without_dead_nodes()
 }

@@ -71,9 +71,16 @@ mod tests {
     #[test]
     fn unblock_inverts_block() {
         each_level(|level| {
-            for (batch, channels, pixels) in
-                [(1, 16, 16), (2, 5, 3), (1, 40, 33), (2, 19, 17), (1, 9, 1), (3, 37, 1), (1, 3, 0), (1, 0, 1)]
-            {
+            for (batch, channels, pixels) in [
+                (1, 16, 16),
+                (2, 5, 3),
+                (1, 40, 33),
+                (2, 19, 17),
+                (1, 9, 1),
+                (3, 37, 1),
+                (1, 3, 0),
+                (1, 0, 1),
+            ] {
                 let geometry = Channels { batch, channels, pixels };
                 let x: Vec<f32> = (0..batch * channels * pixels).map(|i| i as f32).collect();
                 let blocks = channels.div_ceil(BLOCK);
