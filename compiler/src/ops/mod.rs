@@ -146,6 +146,7 @@ const FAMILIES: &[&[Entry]] = &[
     microsoft::grouped::OPS,
     microsoft::legacy::OPS,
     microsoft::matmul::OPS,
+    microsoft::multi_head::OPS,
     microsoft::norm::OPS,
     microsoft::position::OPS,
     microsoft::quantized::OPS,

@@ -16,7 +16,6 @@ use crate::{
 
 pub const OPS: &[Entry] = &[
     microsoft_function("Attention", self_attention),
-    microsoft_function("MultiHeadAttention", multi_head),
     microsoft_function("QAttention", quantized),
     microsoft_function("RotaryEmbedding", rotary),
 ];
@@ -35,6 +34,8 @@ pub(super) struct Attributes {
     causal: bool,
     pub(super) masked: f32,
     scale: Option<f32>,
+    /// Whether the node has the output for the masked scores, the fourth.
+    has_scores: bool,
 }
 
 impl Attributes {
@@ -44,38 +45,62 @@ impl Attributes {
             causal: node.flag("unidirectional", false)?,
             masked: node.float("mask_filter_value", MASKED)?,
             scale: node.maybe_float("scale")?,
+            has_scores: node.outputs > 3,
         })
     }
 
-    /// Writes the node that attends `q`, `k` and `v` and gives `y` and the caches.
+    /// Writes the nodes that attend `q`, `k` and `v` and give `y`, the caches and the scores.
     pub(super) fn attention(&self, mask: &str, past: bool) -> String {
         let heads = self.heads;
-        let mut attributes = self.of_scores();
+        let mut attributes = self.of_scores(self.causal);
         attributes.extend([format!("q_num_heads = {heads}"), format!("kv_num_heads = {heads}")]);
         let attributes = in_angles(&attributes);
         let mask = if mask.is_empty() { "\"\"" } else { mask };
         let past = if past { ", past_k, past_v" } else { "" };
-        format!("y, present_k, present_v = Attention {attributes} (q, k, v, {mask}{past})")
+        let (results, scores) = self.results("y, present_k, present_v");
+        format!("{results} = Attention {attributes} (q, k, v, {mask}{past}) {scores}")
     }
-}
 
-impl Attributes {
+    /// Writes the results of the node, and the nodes after it that give the scores.
+    fn results(&self, others: &str) -> (String, &'static str) {
+        match self.has_scores {
+            true => (format!("{others}, all_scores"), WRITE_SCORES),
+            false => (others.to_owned(), ""),
+        }
+    }
+
+    /// The names of the outputs, where those of the caches start with `cache`.
+    pub(super) fn outputs(&self, cache: &str) -> String {
+        let scores = if self.has_scores { ", scores" } else { "" };
+        format!("y, {cache}_k, {cache}_v{scores}")
+    }
+
     /// The attributes of ONNX's operator but for the numbers of heads.
-    fn of_scores(&self) -> Vec<String> {
-        let mut attributes = vec![format!("is_causal = {}", i32::from(self.causal))];
+    fn of_scores(&self, is_causal: bool) -> Vec<String> {
+        let mut attributes = vec![format!("is_causal = {}", i32::from(is_causal))];
         // A scale of 0 is none.
         attributes.extend(self.scale.filter(|&s| s != 0.0).map(|s| format!("scale = {s:?}")));
+        if self.has_scores {
+            attributes.push("qk_matmul_output_mode = 2".to_owned());
+        }
         attributes
     }
 
-    /// Writes the node that attends `q_row`, `k_used` and `v_used`, which have an axis for the
-    /// heads.
+    /// Writes the node that attends `q_row`, the last query, `k_used` and `v_used`, which have an
+    /// axis for the heads.
     pub(super) fn of_heads(&self, mask: &str) -> String {
         let mask = if mask.is_empty() { "\"\"" } else { mask };
-        let attributes = in_angles(&self.of_scores());
-        format!("y_heads = Attention {attributes} (q_row, k_used, v_used, {mask})")
+        let attributes = in_angles(&self.of_scores(false));
+        let others = if self.has_scores { "y_heads, unused_k, unused_v" } else { "y_heads" };
+        let (results, scores) = self.results(others);
+        format!("{results} = Attention {attributes} (q_row, k_used, v_used, {mask}) {scores}")
     }
 }
+
+/// The nodes that give the masked scores. Those of keys after the query are the lowest number.
+const WRITE_SCORES: &str = "lowest_float = Constant <value_float = -3.4028235e38> ()
+    lowest = CastLike (lowest_float, all_scores)
+    scores = Max (all_scores, lowest)";
 
 /// Writes the nodes that compute what is added to the scores, called `mask`, from the integers of
 /// input `i`, `given`, and from the input `bias`. Returns them with the name of the mask, which is
@@ -87,7 +112,8 @@ pub(super) fn mask(
     total: &str,
 ) -> Result<(String, &'static str)> {
     let bias = node.has(bias);
-    if !node.has(i) {
+    // One number for all keys of a row changes nothing.
+    if !node.has(i) || is_for_all_keys(node, i) {
         return Ok((String::new(), if bias { "bias_of_scores" } else { "" }));
     }
     let ty = node.ty(i).and_then(|ty| ty.as_tensor()).ok_or_else(|| {
@@ -96,12 +122,14 @@ pub(super) fn mask(
     })?;
     let batch = node.ty(0).and_then(|ty| Some(ty.as_tensor()?.shape.first()?.clone()));
     let is_free = |size: &Dim| size.known().is_none();
+    let is_times = |count: i64, rest: i64| {
+        batch.as_ref().is_some_and(|batch| ty.shape[0] == batch * count + Dim::from(rest))
+    };
     let is_kept = match ty.rank() {
-        1 if Some(&ty.shape[0]) == batch.as_ref() => {
-            "column = Unsqueeze (given, one) kept = Less (places, column)
-            axes = Constant <value_ints = [1, 2]> ()"
-        }
-        1 if batch.as_ref().is_some_and(|batch| ty.shape[0] == batch * 2) => {
+        1 if is_times(1, 0) => BEFORE_ENDS,
+        // The starts of queries and keys without padding, which follow, are for packed memory.
+        1 if is_times(3, 2) => LENGTHS_FIRST,
+        1 if is_times(2, 0) => {
             "ends, starts = Split <axis = 0, num_outputs = 2> (given)
             end = Unsqueeze (ends, one) start = Unsqueeze (starts, one)
             before = Less (places, end) from = GreaterOrEqual (places, start)
@@ -112,18 +140,19 @@ pub(super) fn mask(
             return Err(unknown_lengths(node, i));
         }
         2 => {
-            "kept = Cast <to = 9> (given)
+            "kept = Greater (given, none)
             axes = Constant <value_ints = [1, 2]> ()"
         }
         3 => {
-            "kept = Cast <to = 9> (given)
+            "kept = Greater (given, none)
             axes = Constant <value_ints = [1]> ()"
         }
         _ => {
             let what = format!("a mask of the shape of input {i}");
             return refuse(
                 &what,
-                "give lengths `[batch]`, or a mask `[batch, keys]` or `[batch, queries, keys]`",
+                "give lengths `[batch]`, ends and starts `[2 * batch]`, or a mask `[batch, keys]` \
+                or `[batch, queries, keys]`",
             );
         }
     };
@@ -134,6 +163,7 @@ pub(super) fn mask(
         {total}
         all_places = Range (first, total, next)
         places = CastLike (all_places, given)
+        none = CastLike (first, given)
         {is_kept}
         kept_of_heads = Unsqueeze (kept, axes)
         masked_float = Constant <value_float = {masked:?}> ()
@@ -143,6 +173,23 @@ pub(super) fn mask(
         {sum}"
     );
     Ok((nodes, "mask"))
+}
+
+/// The nodes that keep the keys before the lengths `given`.
+const BEFORE_ENDS: &str = "column = Unsqueeze (given, one) kept = Less (places, column)
+    axes = Constant <value_ints = [1, 2]> ()";
+
+/// As [`BEFORE_ENDS`], with more numbers behind the lengths.
+const LENGTHS_FIRST: &str = "front = Constant <value_ints = [0]> ()
+    row_count = Shape <start = 0, end = 1> (q)
+    lengths = Slice (given, front, row_count)
+    column = Unsqueeze (lengths, one) kept = Less (places, column)
+    axes = Constant <value_ints = [1, 2]> ()";
+
+/// Whether input `i` is a mask of rows with one number.
+fn is_for_all_keys(node: &Reader<'_>, i: usize) -> bool {
+    let shape = node.ty(i).and_then(|ty| Some(&ty.as_tensor()?.shape));
+    shape.is_some_and(|shape| shape.len() == 2 && shape[1].known() == Some(1))
 }
 
 /// The error for lengths of keys, input `i`, of another size than the batch.
@@ -201,11 +248,7 @@ fn of_projections(
     past: usize,
 ) -> Result<String> {
     let attributes = Attributes::read(node)?;
-    if node.flag("do_rotary", false)? {
-        return refuse("`do_rotary`", "apply `RotaryEmbedding` to queries and keys");
-    }
-    node.ignore("rotary_embedding_dim");
-    if node.flag("past_present_share_buffer", false)? {
+    if node.flag("past_present_share_buffer", false)? && node.has(past) {
         return refuse("`past_present_share_buffer`", "export the model without shared buffers");
     }
     let split = split(node.maybe_ints("qkv_hidden_sizes")?);
@@ -224,12 +267,18 @@ fn of_projections(
 }
 
 fn self_attention(node: &mut Reader<'_>) -> Result<String> {
+    if node.flag("do_rotary", false)? {
+        return refuse("`do_rotary`", "apply `RotaryEmbedding` to queries and keys");
+    }
+    node.ignore("rotary_embedding_dim");
     let sum = if node.has(2) { "all = Add (products, bias)" } else { "all = Identity (products)" };
     let inputs = "x, weights, bias, given, past, bias_of_scores, past_length";
     of_projections(node, inputs, &format!("products = MatMul (x, weights) {sum}"), (3, 5), 4)
 }
 
 fn quantized(node: &mut Reader<'_>) -> Result<String> {
+    // ONNX Runtime reads it and rotates nothing.
+    node.ignore("do_rotary");
     let inputs =
         "x, weights, bias, x_scale, weight_scale, given, x_zero, weight_zero, past, bias_of_scores";
     let projections = "integers = MatMulInteger (x, weights, x_zero, weight_zero)
@@ -238,66 +287,6 @@ fn quantized(node: &mut Reader<'_>) -> Result<String> {
         products = Mul (reals, factor)
         all = Add (products, bias)";
     of_projections(node, inputs, projections, (5, 9), 8)
-}
-
-/// The nodes that take `count` tensors from the axis 3 of a packed tensor.
-fn unpack(packed: &str, names: &[&str]) -> String {
-    let count = names.len();
-    let parts: Vec<String> = names.iter().map(|name| format!("{name}_part")).collect();
-    let flat = names.iter().map(|name| {
-        format!(
-            "{name}_heads = Squeeze ({name}_part, packed_axis)
-            {name}_flat = Reshape ({name}_heads, three_axes)"
-        )
-    });
-    let flat: Vec<String> = flat.collect();
-    format!(
-        "packed_axis = Constant <value_ints = [3]> ()
-        three_axes = Constant <value_ints = [0, 0, -1]> ()
-        {} = Split <axis = 3, num_outputs = {count}> ({packed}) {}",
-        parts.join(", "),
-        flat.join(" ")
-    )
-}
-
-fn multi_head(node: &mut Reader<'_>) -> Result<String> {
-    let attributes = Attributes::read(node)?;
-    if node.has(8) || node.has(9) {
-        return refuse("a shared buffer of past and present", "export the model without it");
-    }
-    if node.outputs > 3 {
-        return refuse("the output `qk`", "remove the output");
-    }
-    let unpacked = match (node.rank(0)?, node.has(1)) {
-        (5, false) => unpack("query", &["q", "k", "v"]),
-        (3, true) => match node.rank(1)? {
-            5 => format!("q_flat = Identity (query) {}", unpack("key", &["k", "v"])),
-            4 => "three_axes = Constant <value_ints = [0, 0, -1]> ()
-                q_flat = Identity (query)
-                k_rows = Transpose <perm = [0, 2, 1, 3]> (key)
-                v_rows = Transpose <perm = [0, 2, 1, 3]> (value)
-                k_flat = Reshape (k_rows, three_axes) v_flat = Reshape (v_rows, three_axes)"
-                .to_owned(),
-            _ => "q_flat = Identity (query) k_flat = Identity (key) v_flat = Identity (value)"
-                .to_owned(),
-        },
-        _ => {
-            return refuse(
-                "a query of this number of axes",
-                "give queries, keys and values of three axes, or a packed query of five",
-            );
-        }
-    };
-    let biased = if node.has(3) { add_biases(node)? } else { UNBIASED.to_owned() };
-    let has_past = node.has(6);
-    let total = count_keys(has_past.then_some("past_k"));
-    let (nodes, mask) = mask(node, (4, 5), attributes.masked, &total)?;
-    let attention = attributes.attention(mask, has_past);
-    Ok(format!(
-        "(query, key, value, bias, given, bias_of_scores, past_k, past_v)
-            => (y, present_k, present_v)
-        {{ {unpacked} {biased} {nodes} {attention} }}"
-    ))
 }
 
 /// The nodes that name queries, keys and values without a bias.

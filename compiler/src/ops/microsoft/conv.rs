@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     diag::{Code, Diagnostic, Result},
+    dim::Dim,
     ir::Reader,
     tensor::Tensor,
 };
@@ -76,14 +77,17 @@ fn max_pool_with_mask(node: &mut Reader<'_>) -> Result<String> {
     let axes = node.rank(0)?.saturating_sub(2);
     let kernel = node.maybe_ints("kernel_shape")?.unwrap_or_default();
     let strides = node.maybe_ints("strides")?.unwrap_or_else(|| vec![1; axes]);
-    let pads = node.maybe_ints("pads")?.unwrap_or_else(|| vec![0; 2 * axes]);
     node.ignore("storage_order");
-    let auto_pad = node.string("auto_pad", "NOTSET")?;
-    if !matches!(auto_pad.as_str(), "NOTSET" | "VALID") {
-        let message = format!("`auto_pad` {auto_pad} is not supported");
-        return Err(Diagnostic::new(Code::Unsupported, message).help("give `pads`"));
-    }
     let positive = kernel.iter().chain(&strides).all(|&size| size > 0);
+    let given = node.maybe_ints("pads")?.unwrap_or_else(|| vec![0; 2 * axes]);
+    let auto_pad = node.string("auto_pad", "NOTSET")?;
+    let pads = match auto_pad.as_str() {
+        "SAME_UPPER" | "SAME_LOWER" if positive => {
+            same_pads(node, [&kernel, &strides], auto_pad == "SAME_LOWER")?
+        }
+        "VALID" => vec![0; 2 * axes],
+        _ => given,
+    };
     let lens = [kernel.len(), strides.len(), pads.len() / 2];
     if axes == 0 || lens != [axes; 3] || !positive {
         let message = format!("the window does not fit an input of {} axes", axes + 2);
@@ -142,6 +146,23 @@ fn max_pool_with_mask(node: &mut Reader<'_>) -> Result<String> {
         nodes = nodes.join(" "),
         candidates = candidates.join(", "),
     ))
+}
+
+/// Returns the pads with which there is a window for each stride of the image, the larger half at the
+/// start of each axis if `lower`.
+fn same_pads(node: &Reader<'_>, [kernel, strides]: [&[i64]; 2], lower: bool) -> Result<Vec<i64>> {
+    let shape = node.ty(0).and_then(|ty| Some(ty.as_tensor()?.shape.get(2..)?.to_vec()));
+    let sizes = shape.and_then(|shape| shape.iter().map(Dim::known).collect::<Option<Vec<_>>>());
+    let sizes = sizes.ok_or_else(|| {
+        let message = "the sizes of the image must be known for `auto_pad`";
+        Diagnostic::new(Code::UnknownShape, message).help("fix them with `--dim`, or give `pads`")
+    })?;
+    let totals = sizes.iter().zip(kernel).zip(strides).map(|((&size, kernel), stride)| {
+        ((size - 1).div_euclid(*stride) * stride - size + kernel).max(0)
+    });
+    let (less, more): (Vec<i64>, Vec<i64>) =
+        totals.map(|total| (total / 2, total - total / 2)).unzip();
+    Ok(if lower { [more, less].concat() } else { [less, more].concat() })
 }
 
 /// The nodes that make the first element of each image of `mask` 1, which gives `m`.

@@ -9,22 +9,20 @@ use crate::{diag::Result, ir::Reader};
 pub const OPS: &[Entry] =
     &[microsoft_function("DecoderMaskedMultiHeadAttention", decoder_attention)];
 
-/// The places of the mask and of the bias of the scores among the inputs.
-const MASKS: (usize, usize) = (3, 4);
+/// The places of the mask, of the bias of the scores, and of the beams whose caches the positions
+/// are read from, among the inputs.
+const OF_DECODER: [usize; 3] = [3, 4, 9];
 
 /// The cache of keys among the inputs.
 const PAST: usize = 5;
 
-/// The beams whose caches the positions are read from, among the inputs.
-const INDIRECTION: usize = 9;
-
 fn decoder_attention(node: &mut Reader<'_>) -> Result<String> {
     let attributes = Attributes::read(node)?;
     let is_shared = node.flag("past_present_share_buffer", false)?;
-    if node.flag("output_qk", false)? || node.outputs > 3 {
-        return refuse("the output `qk`", "remove the output");
-    }
-    if node.has(INDIRECTION) && !(is_shared && node.has(PAST)) {
+    // The output itself tells.
+    node.ignore("output_qk");
+    let [i, bias, beams] = OF_DECODER;
+    if node.has(beams) && !(is_shared && node.has(PAST)) {
         return refuse("`cache_indirection` without a shared buffer", "share the buffer");
     }
     let is_cross = node.has(1) && node.rank(1)? == 4;
@@ -43,26 +41,32 @@ fn decoder_attention(node: &mut Reader<'_>) -> Result<String> {
     };
     let biased = if node.has(10) { add_biases(node)? } else { UNBIASED.to_owned() };
     let attention = match node.has(PAST) {
-        true if is_shared => attend_in_buffer(node, &attributes)?,
+        true if is_shared => attend_in_buffer(node, &attributes, OF_DECODER)?,
         has_past => {
             let total = count_keys(has_past.then_some("past_k"));
-            let (nodes, mask) = mask(node, MASKS, attributes.masked, &total)?;
+            let (nodes, mask) = mask(node, (i, bias), attributes.masked, &total)?;
             format!("{nodes} {}", attributes.attention(mask, has_past))
         }
     };
     Ok(format!(
         "(query, key, value, given, bias_of_scores, past_k, past_v, past_length, beams, indirection,
-            bias) => (y, present_k, present_v)
-        {{ {unpacked} {biased} {attention} }}"
+            bias) => ({outputs})
+        {{ {unpacked} {biased} {attention} }}",
+        outputs = attributes.outputs("present"),
     ))
 }
 
 /// Writes an attention whose caches are buffers with more positions than are used: the new key and
-/// value go to the position `past_length`.
-fn attend_in_buffer(node: &Reader<'_>, attributes: &Attributes) -> Result<String> {
+/// value go to the position `past_length`. The mask, the bias of the scores, and the beams are these
+/// inputs.
+pub(super) fn attend_in_buffer(
+    node: &Reader<'_>,
+    attributes: &Attributes,
+    [i, bias, beams]: [usize; 3],
+) -> Result<String> {
     let heads = attributes.heads;
     let update = |name: &str| {
-        let used = match node.has(INDIRECTION) {
+        let used = match node.has(beams) {
             true => format!(
                 "of_beams_{name} = GatherElements <axis = 0> (past_{name}, rows)
                 all_{name} = Where (is_new, {name}_row, of_beams_{name})"
@@ -78,7 +82,7 @@ fn attend_in_buffer(node: &Reader<'_>, attributes: &Attributes) -> Result<String
         )
     };
     let total = "total = Squeeze (to_total)";
-    let (nodes, mask) = mask(node, MASKS, attributes.masked, total)?;
+    let (nodes, mask) = mask(node, (i, bias), attributes.masked, total)?;
     let (nodes, mask) = if nodes.is_empty() { (total.to_owned(), mask) } else { (nodes, mask) };
     let attention = attributes.of_heads(mask);
     Ok(format!(
@@ -104,7 +108,7 @@ fn attend_in_buffer(node: &Reader<'_>, attributes: &Attributes) -> Result<String
         y_rows = Transpose <perm = [0, 2, 1, 3]> (y_heads)
         row_shape = Constant <value_ints = [0, 0, -1]> ()
         y = Reshape (y_rows, row_shape)",
-        rows = if node.has(INDIRECTION) { ROWS_OF_BEAMS } else { "" },
+        rows = if node.has(beams) { ROWS_OF_BEAMS } else { "" },
         k = update("k"),
         v = update("v"),
     ))

@@ -14,6 +14,7 @@ pub(crate) mod experts;
 pub(crate) mod grouped;
 pub(crate) mod legacy;
 pub(crate) mod matmul;
+pub(crate) mod multi_head;
 pub(crate) mod norm;
 pub(crate) mod position;
 pub(crate) mod quantized;

@@ -53,6 +53,14 @@ pub(super) struct Operands<'a, T> {
     pub c: Option<&'a [T]>,
 }
 
+impl<T> Operands<'_, T> {
+    /// Returns whether a sequence includes a step.
+    fn includes(&self, step: usize, at: usize) -> bool {
+        let len = self.lens.map(|lens| usize::try_from(lens[at]).unwrap_or(0));
+        len.is_none_or(|len| step < len)
+    }
+}
+
 /// The outputs of a recurrent network.
 pub(super) struct Outputs<'a, T> {
     pub y: Option<&'a mut [T]>,
@@ -341,14 +349,32 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
     fn step(&mut self, step: usize, first: usize, n: usize) {
         let Sequence { batch, .. } = self.sizes.sequence;
         let groups = self.sizes.groups;
+        if self.cell.quantizes_states() {
+            self.quantize(first + step);
+        }
         for phase in 0..groups.len() {
             self.multiply_states(phase, step, n);
             for at in 0..batch {
-                if phase + 1 < groups.len() || self.is_running(first + step, at) {
+                if phase + 1 < groups.len() || self.operands.includes(first + step, at) {
                     self.phase(phase, at, self.input(step, at, n));
                 }
             }
         }
+    }
+
+    /// Quantizes the states before a step into `next`. As in ONNX Runtime, they have one scale, and
+    /// those of sequences that had ended before the last step are zeros.
+    fn quantize(&mut self, step: usize) {
+        let Sequence { hidden, .. } = self.sizes.sequence;
+        self.next.copy_from_slice(self.h);
+        if step > 0 && !self.sizes.sequence.is_reverse(self.way) {
+            for (at, states) in self.next.chunks_exact_mut(hidden).enumerate() {
+                if !self.operands.includes(step - 1, at) {
+                    states.fill(Number::ZERO);
+                }
+            }
+        }
+        quantize_states(self.next);
     }
 
     /// Multiplies the states, or the operand that a phase computed, by the weights of a group of
@@ -363,11 +389,8 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
             (true, Order::BatchFirst) => (&self.inputs[self.input(step, 0, n)..], n * width),
         };
         let shape = Shape { m, n: groups[phase] * k, k, y_row: width, addend_row };
-        let quantizes = phase == 0 && self.cell.quantizes_states();
-        if quantizes {
-            quantize_states(self.h, self.next);
-        }
-        let states = if phase == 0 && !quantizes { &*self.h } else { &*self.next };
+        let is_state = phase == 0 && !self.cell.quantizes_states();
+        let states = if is_state { &*self.h } else { &*self.next };
         let (addend, gates) = (&addend[first..], &mut self.gates[first..]);
         let before = Gates { groups: &groups[..phase], ..self.sizes.recurrent() };
         let packed = before.packed_direction::<f32>();
@@ -404,12 +427,6 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
         self.cell.phase(phase, row);
     }
 
-    /// Returns whether a sequence includes a step.
-    fn is_running(&self, step: usize, at: usize) -> bool {
-        let len = self.operands.lens.map(|lens| usize::try_from(lens[at]).unwrap_or(0));
-        len.is_none_or(|len| step < len)
-    }
-
     /// Writes the states after a step; zeros for sequences that have ended.
     fn write_step(&self, step: usize, y: &mut [T]) {
         let Sequence { steps, batch, hidden, order, .. } = self.sizes.sequence;
@@ -420,7 +437,7 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
                 Order::BatchFirst => (at * steps + step) * ways + self.way,
             };
             let y = &mut y[to * hidden..][..hidden];
-            if self.is_running(step, at) {
+            if self.operands.includes(step, at) {
                 y.iter_mut().zip(h).for_each(|(y, &h)| *y = T::narrow(h));
             } else {
                 y.fill(T::ZERO);
@@ -429,18 +446,18 @@ impl<'a, T: Float, C: Cell<T>> Pass<'a, T, C> {
     }
 }
 
-/// Writes the states as 8 bits represent them, of a scale and a zero point for all, as
+/// Changes the states to what 8 bits represent, of a scale and a zero point for all, as
 /// `DynamicQuantizeLinear` does.
-fn quantize_states<W: Float>(states: &[W], to: &mut [W]) {
+fn quantize_states<W: Float>(states: &mut [W]) {
     const HIGH: f32 = 255.0;
     let reals = states.iter().map(|state| state.to_f64() as f32);
     let (least, most) = reals.fold((0.0f32, 0.0f32), |(a, b), x| (a.min(x), b.max(x)));
     let range = if most == least { 1.0 } else { most - least };
     let scale = range / HIGH;
     let zero = Float::round((-least / scale).clamp(0.0, HIGH));
-    for (to, state) in to.iter_mut().zip(states) {
+    for state in states {
         let whole = Float::round(state.to_f64() as f32 / scale) + zero;
-        *to = W::from_f64(f64::from((whole.clamp(0.0, HIGH) - zero) * scale));
+        *state = W::from_f64(f64::from((whole.clamp(0.0, HIGH) - zero) * scale));
     }
 }
 

@@ -3,6 +3,7 @@ a reference."""
 
 import numpy as np
 
+from ..oracle import by_runtime
 from ..registry import operator
 from ..types import BOOL, F32, F64, I8, I32, I64, U8, U16, U32, wide
 
@@ -49,7 +50,7 @@ def bias_add(d):
 def bias_dropout(d):
     shape = d.shape(least=1, empty=0)
     inputs = [floats(d, shape), floats(d, shape[-1:])]
-    inputs += [d.maybe(floats(d, shape)), d.maybe(np.array(0.3, F32))]
+    inputs += [d.maybe(floats(d, shape)), d.maybe(np.array(0.3, F32)), d.maybe(np.array(False))]
 
     def reference(x, bias, residual, *_):
         y = x + bias + (0 if residual is None else residual)
@@ -152,7 +153,9 @@ def embed_layer_normalization(d):
         mask,
         positions,
     ]
-    attributes = d.attributes(epsilon=d.maybe(d.float(1e-5, 1e-2)))
+    attributes = d.attributes(
+        epsilon=d.maybe(d.float(1e-5, 1e-2)), mask_index_type=d.maybe(d.int(0, 1), 0.3)
+    )
     # ONNX Runtime wants the sizes of the tables, and a second output.
     return d.case(inputs, outputs=d.int(2, 3), constant=[2, 3, 4, 5, 6], attributes=attributes)
 
@@ -290,7 +293,14 @@ def window(d, size):
     attributes = {"kernel_shape": kernel}
     if d.chance(0.5):
         attributes["strides"] = [d.int(1, 2) for _ in kernel]
-    if d.chance(0.5):
+    kind = d.one_of(["NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
+    # ONNX Runtime refuses convolutions with both, and computes other sizes of pools.
+    if d.chance(0.3) and not kind.startswith("SAME"):
+        attributes |= d.attributes(
+            dilations=[d.int(1, 2) if 2 * (k - 1) < side else 1 for k, side in zip(kernel, size)]
+        )
+    attributes |= d.attributes(auto_pad=d.maybe(kind) if kind == "NOTSET" else kind)
+    if kind == "NOTSET" and d.chance(0.5):
         attributes["pads"] = [d.int(0, side - 1) for side in kernel * 2]
     return kernel, attributes
 
@@ -305,7 +315,13 @@ def fused_conv(d):
         floats(d, [filters, channels // group, *kernel]),
         d.maybe(floats(d, [filters])),
     ]
-    return d.case(inputs, attributes=attributes | {"group": group} | activation(d, listed=True))
+    attributes |= {"group": group} | activation(d, listed=True)
+    case = d.case(inputs, attributes=attributes)
+    if d.chance(0.4):
+        # What is added has the shape of the result.
+        case.inputs = inputs + [None] * (3 - len(inputs))
+        case.inputs.append(floats(d, by_runtime(case, case.model())[0].shape))
+    return case
 
 
 @ours("NhwcMaxPool")
@@ -314,35 +330,53 @@ def nhwc_max_pool(d):
     _, attributes = window(d, size)
     dtype = d.one_of([I8, U8])
     x = d.integers(dtype, [d.int(1, 2), *size, d.int(1, 4)], -128, 255)
+    if attributes.get("auto_pad") != "VALID":
+        attributes |= d.attributes(ceil_mode=d.maybe(d.int(0, 1)))
     return d.case([x], attributes=attributes)
 
 
 @ours("NhwcConv")
 def nhwc_conv(d):
-    channels, filters = d.int(1, 3), d.int(1, 3)
-    size = [d.int(1, 5), d.int(1, 5)]
+    """Compared with ONNX Runtime's convolution of channels that come first."""
+    group, size = d.one_of([1, 1, 2]), [d.int(3, 6) for _ in range(d.int(1, 3))]
+    kernel, attributes = window(d, size)
+    channels, filters = group * d.int(1, 3), group * d.int(1, 3)
+    attributes |= d.attributes(group=group if group > 1 else d.maybe(1))
     inputs = [
         floats(d, [d.int(1, 2), *size, channels]),
-        floats(d, [filters, channels, 1, 1]),
+        floats(d, [filters, channels // group, *kernel]),
         d.maybe(floats(d, [filters])),
     ]
 
-    def reference(x, w, b=None):
-        return x @ w[:, :, 0, 0].T + (0 if b is None else b)
+    def reference(x, *others):
+        first = d.case([np.moveaxis(x, -1, 1), *others], attributes=attributes, symbolic=False)
+        first.domain, first.op, first.opsets = "", "Conv", {"": 22}
+        return np.moveaxis(by_runtime(first, first.model())[0], 1, -1)
 
-    return d.case(inputs, wide(reference))
+    return d.case(inputs, reference, attributes=attributes)
 
 
 @ours("ConvTransposeWithDynamicPads")
 def conv_transpose_with_dynamic_pads(d):
-    channels, filters, kernel = d.int(1, 3), d.int(1, 3), [d.int(2, 3), d.int(2, 3)]
+    group = d.one_of([1, 1, 2])
+    channels, filters, kernel = group * d.int(1, 3), d.int(1, 3), [d.int(2, 3), d.int(2, 3)]
+    strides = d.maybe([d.int(1, 2), d.int(1, 2)])
+    auto = d.maybe(d.one_of(["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]), 0.3)
     inputs = [
         floats(d, [d.int(1, 2), channels, d.int(2, 4), d.int(2, 4)]),
         floats(d, [channels, filters, *kernel]),
         d.ints([d.int(0, 1) for _ in range(4)]),
-        d.maybe(floats(d, [filters])),
+        d.maybe(floats(d, [group * filters])),
     ]
-    attributes = d.attributes(strides=[d.int(1, 2), d.int(1, 2)])
+    attributes = d.attributes(
+        strides=strides,
+        group=group if group > 1 else d.maybe(1),
+        # ONNX Runtime refuses both.
+        dilations=d.maybe([d.int(1, 2), d.int(1, 2)], 0.3) if auto in (None, "NOTSET") else None,
+        kernel_shape=d.maybe(kernel),
+        output_padding=d.maybe([d.int(0, stride - 1) for stride in strides]) if strides else None,
+        auto_pad=auto,
+    )
     return d.case(inputs, constant=[2], attributes=attributes)
 
 
@@ -353,11 +387,25 @@ def scale(d):
     return np.array(d.float(0.05, 0.5), F32)
 
 
-def quantized(d, dtype, shape):
+def quantized(d, dtype, shape, needs_zero=True):
     """A tensor, its scale and its zero point."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     zero = d.integers(dtype, [], low // 4, high // 4)
+    zero = zero if needs_zero else d.maybe(zero, 0.8)
     return [d.integers(dtype, shape, low, high), scale(d), zero]
+
+
+def omit_zeros(d, case, places):
+    """Sometimes omits zero points that are 0, without which ONNX Runtime does not run the case."""
+    omitted = [place for place in places if d.chance(0.1)]
+    if omitted:
+        for place in omitted:
+            case.inputs[place] = np.zeros_like(case.inputs[place])
+        expected = tuple(by_runtime(case, case.model()))
+        for place in omitted:
+            case.inputs[place] = None
+        case.reference = lambda *_: expected
+    return case
 
 
 def byte(d):
@@ -373,7 +421,7 @@ def quantized_binary(d):
     dtype, shape = byte(d), d.shape(least=1, empty=0)
     inputs = quantized(d, dtype, shape) + quantized(d, dtype, d.broadcast(shape))
     inputs += quantized(d, dtype, [])[1:]
-    return d.case(inputs, tolerance=ONE_OFF)
+    return omit_zeros(d, d.case(inputs, tolerance=ONE_OFF), [2, 5, 7])
 
 
 @ours("QLinearSigmoid", "QLinearLeakyRelu")
@@ -381,7 +429,7 @@ def quantized_unary(d):
     dtype = byte(d)
     inputs = quantized(d, dtype, d.shape(least=1, empty=0)) + quantized(d, dtype, [])[1:]
     attributes = d.attributes(alpha=d.maybe(d.float(0.01, 0.5)))
-    return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
+    return omit_zeros(d, d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes), [2, 4])
 
 
 @ours("QLinearSoftmax")
@@ -392,7 +440,7 @@ def quantized_softmax(d):
     axis = d.axis(len(shape)) if opset == 13 else d.int(0, len(shape) - 1)
     zero = np.array(-128 if dtype == I8 else 0, dtype)
     inputs = [
-        *quantized(d, dtype, shape),
+        *quantized(d, dtype, shape, False),
         np.array(d.one_of([1 / 256, 0.003921569, 0.0051]), F32),
         zero,
     ]
@@ -428,8 +476,9 @@ def quantized_average_pool(d):
     shape = [d.int(1, 2), *size, d.int(1, 3)] if last else [d.int(1, 2), d.int(1, 3), *size]
     inputs = quantized(d, dtype, shape) + quantized(d, dtype, [])[1:]
     attributes |= {"channels_last": int(last), "count_include_pad": d.int(0, 1)}
-    attributes |= d.attributes(ceil_mode=d.maybe(1))
-    return d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes)
+    if attributes.get("auto_pad") != "VALID":
+        attributes |= d.attributes(ceil_mode=d.maybe(1))
+    return omit_zeros(d, d.case(inputs, tolerance=ONE_OFF, constant=[1, 2, 3, 4], attributes=attributes), [2, 4])
 
 
 @ours("QLinearGlobalAveragePool")
@@ -446,9 +495,10 @@ def quantized_global_average_pool(d):
 def quantized_reduce_mean(d):
     dtype, shape = byte(d), d.shape(least=1, empty=0)
     axes, keep = sorted(d.some(range(len(shape)), 1)), d.int(0, 1)
-    inputs = quantized(d, dtype, shape) + quantized(d, dtype, [])[1:]
+    inputs = quantized(d, dtype, shape, False) + quantized(d, dtype, [], False)[1:]
 
-    def reference(x, x_scale, x_zero, y_scale, y_zero):
+    def reference(x, x_scale, x_zero, y_scale, y_zero=None):
+        x_zero, y_zero = (0 if zero is None else zero for zero in (x_zero, y_zero))
         real = (x.astype(F64) - x_zero) * x_scale
         mean = real.mean(axis=tuple(axes), keepdims=bool(keep))
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -462,22 +512,31 @@ def quantized_reduce_mean(d):
 def max_pool_with_mask(d):
     size = [d.int(3, 6) for _ in range(d.int(1, 3))]
     _, attributes = window(d, size)
-    attributes.pop("auto_pad", None)
+    attributes |= d.attributes(storage_order=d.maybe(0))
     images, channels = d.int(1, 2), d.int(1, 3)
     mask = (d.tensor(F32, [1, 1, *size], 0, 1, extremes=0) > 0.3).astype(I32)
-    return d.case([floats(d, [images, channels, *size]), mask], attributes=attributes)
+    # The pads follow from the sizes.
+    symbolic = not attributes.get("auto_pad", "").startswith("SAME")
+    inputs = [floats(d, [images, channels, *size]), mask]
+    return d.case(inputs, attributes=attributes, symbolic=symbolic)
 
 
 @ours("QLinearConv")
 def quantized_conv(d):
     size, last = [d.int(3, 6), d.int(3, 6)], d.int(0, 1)
     kernel, attributes = window(d, size)
-    channels, filters = d.int(1, 4), d.int(1, 4)
-    shape = [1, *size, channels] if last else [1, channels, *size]
-    w = [d.integers(I8, [filters, channels, *kernel], -99, 99), scale(d), np.array(0, I8)]
+    group = d.one_of([1, 1, 2])
+    channels, filters = group * d.int(1, 4), group * d.int(1, 4)
+    shape = [d.int(1, 2), *size, channels] if last else [d.int(1, 2), channels, *size]
+    scales = d.tensor(F32, [filters] if d.chance(0.4) else [], 0.05, 0.5, extremes=0)
+    w = [
+        d.integers(I8, [filters, channels // group, *kernel], -99, 99),
+        scales,
+        np.zeros(scales.shape, I8),
+    ]
     inputs = quantized(d, U8, shape) + w
     inputs += quantized(d, U8, [])[1:] + [d.maybe(d.integers(I32, [filters], -999, 999))]
-    attributes["channels_last"] = last
+    attributes |= {"channels_last": last, "group": group}
     constant = [1, 2, 3, 4, 5, 6, 7]
     return d.case(inputs, tolerance=ONE_OFF, constant=constant, attributes=attributes)
 
@@ -495,6 +554,8 @@ def linear(d):
         x = floats(d, shape, -9, 9)
     else:
         x = d.integers(dtype, shape, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if dtype == U8 or d.op == "DequantizeLinear":
+        zeros = d.maybe(zeros, 0.8)
     return d.case([x, scales, zeros], attributes=d.attributes(axis=axis))
 
 

@@ -1,10 +1,15 @@
 """Attention operators of ONNX Runtime, compared with it."""
 
 import numpy as np
+from onnx import TensorProto, helper
 
 from ..oracle import by_runtime
 from ..types import F32, F64, I8, I32, I64, U8
 from .microsoft import floats, ours, softmax
+
+
+# The type of an output that the inputs do not determine.
+TYPE_OF_SCORES = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
 
 
 def mask_of(d, kinds, batch, queries, keys):
@@ -16,6 +21,13 @@ def mask_of(d, kinds, batch, queries, keys):
         starts = d.integers(I32, [batch], 0, keys - 1)
         ends = np.minimum(starts + d.integers(I32, [batch], 1, keys), keys).astype(I32)
         return np.concatenate([ends, starts])
+    if kind == "offsets":
+        # Lengths, and where the queries and the keys of each row start without padding.
+        lengths = d.integers(I32, [batch], 1, keys)
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        return np.concatenate([lengths, starts, starts]).astype(I32)
+    if kind == "one":
+        return d.integers(I32, [d.one_of([1, batch]), 1], 0, 1)
     if kind is None:
         return None
     mask = d.integers(I32, [batch, keys] if kind == "keys" else [batch, queries, keys], 0, 1)
@@ -34,22 +46,26 @@ def attention(d):
     heads, size = d.int(1, 3), d.int(1, 4)
     hidden = heads * size
     quantized = d.op == "QAttention"
-    unidirectional = d.chance(0.3)
-    past = d.int(1, 3) if d.chance(0.3) else 0
+    # Values of another size than queries and keys.
+    values = heads * d.int(1, 4) if not quantized and d.chance(0.3) else hidden
+    past = d.int(1, 3) if values == hidden and d.chance(0.3) else 0
     total = length + past
-    kinds = ["lengths", "ranges"] if quantized else ["lengths", "ranges", "keys", "queries"]
-    # With a cache, the places of the keys are not those that lengths count.
-    kinds = [None, "keys"] if past else [None, *kinds]
-    mask = None if unidirectional else mask_of(d, kinds, batch, length, total)
+    mask = mask_of(
+        d, [None, "lengths", "ranges", "offsets", "one", "keys", "queries"], batch, length, total
+    )
     cache = floats(d, [2, batch, heads, past, size]) if past else None
     attributes = d.attributes(
         num_heads=heads,
-        unidirectional=int(unidirectional),
-        scale=d.maybe(d.float(0.2, 1), 0.3),
+        unidirectional=d.maybe(d.int(0, 1)),
+        scale=d.maybe(d.one_of([0.0, d.float(0.2, 1)]), 0.3),
         mask_filter_value=d.maybe(-1000.0, 0.2),
+        qkv_hidden_sizes=[hidden, hidden, values] if values != hidden else None,
+        past_present_share_buffer=None if past else d.maybe(1, 0.2),
+        # ONNX Runtime ignores it.
+        do_rotary=d.maybe(d.int(0, 1), 0.3) if quantized else None,
     )
-    bias = floats(d, [3 * hidden])
-    outputs = 2 if past else 1
+    bias = floats(d, [2 * hidden + values])
+    outputs = 2 if past or values == hidden and d.chance(0.3) else 1
     if quantized:
         weight = d.integers(d.one_of([I8, U8]), [width, 3 * hidden], -60, 60)
         inputs = [
@@ -67,7 +83,8 @@ def attention(d):
     else:
         inputs = [
             floats(d, [batch, length, width]),
-            floats(d, [width, 3 * hidden]),
+            floats(d, [width, 2 * hidden + values]),
+            # Without it, ONNX Runtime crashes.
             bias,
             mask,
             cache,
@@ -89,14 +106,16 @@ def multi_head_attention(d):
     batch, queries, keys = d.int(1, 3), d.int(1, 4), d.int(1, 5)
     heads, size = d.int(1, 3), d.int(1, 4)
     hidden = heads * size
-    form = d.one_of(["separate", "packed", "packed_kv", "cached", "cross"])
-    if form in ("packed", "cached"):
+    form = d.one_of(["separate", "packed", "packed_kv", "cached", "shared", "cross"])
+    if form in ("packed", "cached", "shared"):
         keys = queries
-    past = d.int(1, 3) if form == "cached" else 0
+    past = d.int(1, 3) if form in ("cached", "shared") else 0
     total = keys + past
     query = floats(d, [batch, queries, hidden])
-    key, value = floats(d, [batch, keys, hidden]), floats(d, [batch, keys, hidden])
-    bias = d.maybe(floats(d, [3 * hidden]), 0.5)
+    # Values of another size than queries and keys.
+    wide_size = d.int(1, 4) if form == "separate" else size
+    key, value = floats(d, [batch, keys, hidden]), floats(d, [batch, keys, heads * wide_size])
+    bias = d.maybe(floats(d, [2 * hidden + heads * wide_size]), 0.5)
     if form == "packed":
         query, key, value = floats(d, [batch, keys, heads, 3, size]), None, None
         bias = None
@@ -105,23 +124,34 @@ def multi_head_attention(d):
     if form == "cross":
         key = floats(d, [batch, heads, keys, size])
         value = floats(d, [batch, heads, keys, size])
-    kinds = [None, "keys", "queries"] if form in ("separate", "cached") else [None, "keys"]
-    unidirectional = form in ("separate", "cached") and keys == queries and d.chance(0.3)
-    mask = None if unidirectional else mask_of(d, kinds, batch, queries, total)
+    runs = form not in ("packed", "packed_kv")
+    # With masks of the other kinds, ONNX Runtime ignores beams.
+    kinds = ["lengths", "offsets", "queries"] if runs and form != "shared" else []
+    mask = mask_of(d, [None, "keys", *kinds], batch, queries, total)
+    # With more keys than queries, ONNX Runtime lets the last query alone see all keys.
+    unidirectional = runs and keys <= queries and d.chance(0.3)
+    # Positions of the cache that are not used.
+    unused = keys + d.int(0, 2) if form == "shared" else 0
+    beams = d.one_of([size for size in (1, 2, 3) if batch % size == 0])
+    beams = d.integers(I32, [batch // beams, beams, past + unused], 0, beams - 1)
     inputs = [
         query,
         key,
         value,
         bias,
         mask,
-        d.maybe(scores_bias(d, batch, heads, queries, total), 0.3),
-        floats(d, [batch, heads, past, size]) if past else None,
-        floats(d, [batch, heads, past, size]) if past else None,
+        # With beams, ONNX Runtime reads the first row for each row of the batch.
+        d.maybe(scores_bias(d, 1 if unused else batch, heads, queries, total), 0.3),
+        floats(d, [batch, heads, past + unused, size]) if past else None,
+        floats(d, [batch, heads, past + unused, wide_size]) if past else None,
+        d.ints([past], I32) if unused else None,
+        d.maybe(beams) if unused else None,
     ]
     attributes = d.attributes(
         num_heads=heads,
         unidirectional=int(unidirectional),
         scale=d.maybe(d.float(0.2, 1), 0.3),
+        mask_filter_value=d.maybe(-1000.0, 0.2) if runs else None,
     )
     scale = attributes.get("scale", size**-0.5)
 
@@ -142,8 +172,9 @@ def multi_head_attention(d):
 
     return d.case(
         inputs,
-        reference if form in ("packed", "packed_kv") else None,
-        outputs=3 if past else 1,
+        None if runs else reference,
+        outputs=d.int(3 if past else 1, 4) if runs else 1,
+        output_types={3: TYPE_OF_SCORES},
         attributes=attributes,
         tolerance=(1e-3, 1e-4),
         symbolic=False,
@@ -154,16 +185,22 @@ def multi_head_attention(d):
 def rotary_embedding(d):
     batch, heads, length, longest = d.int(1, 2), d.int(1, 3), d.int(1, 4), 8
     size = 8 * d.int(1, 2)
-    rows = d.chance(0.5)
-    x = floats(d, [batch, length, heads * size] if rows else [batch, heads, length, size])
+    rotated = d.maybe(4 * d.int(1, size // 4), 0.3)
+    x = floats(d, [batch, length, heads * size] if d.chance(0.5) else [batch, heads, length, size])
     positions = (
         d.integers(I64, [1], 0, longest - length)
         if d.chance(0.5)
         else d.integers(I64, [batch, length], 0, longest - 1)
     )
-    angles = d.rng.uniform(-3, 3, (longest, size // 2))
+    angles = d.rng.uniform(-3, 3, (longest, (rotated or size) // 2))
     inputs = [x, positions, np.cos(angles).astype(F32), np.sin(angles).astype(F32)]
-    attributes = d.attributes(interleaved=d.maybe(d.int(0, 1)))
+    attributes = d.attributes(
+        interleaved=d.maybe(d.int(0, 1)),
+        rotary_embedding_dim=rotated or d.maybe(0),
+        num_heads=heads if rotated else d.maybe(heads),
+        scale=d.maybe(1.0, 0.3),
+        is_packed_batching=d.maybe(0),
+    )
     return d.case(inputs, attributes=attributes, constant=[2, 3], symbolic=False)
 
 

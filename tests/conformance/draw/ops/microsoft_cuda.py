@@ -48,9 +48,20 @@ def fused_matmul_activation(d):
         axis = d.axis(len(batch) + 2)
         chosen, parameters = {"activation": "Softmax", "activation_axis": axis}, []
         function = lambda x: softmax(x, axis)
-    attributes = d.attributes(transA=trans_a, transB=trans_b, alpha=d.maybe(d.float(0.5, 2)))
+    moved_a, moved_b = (int(bool(batch) and d.chance(0.3)) for _ in range(2))
+    # The batch is between rows and columns.
+    inputs = [np.moveaxis(x, 0, 1) if m else x for x, m in zip(inputs, (moved_a, moved_b))]
+    attributes = d.attributes(
+        transA=trans_a,
+        transB=trans_b,
+        transBatchA=moved_a or d.maybe(0),
+        transBatchB=moved_b or d.maybe(0),
+        alpha=d.maybe(d.float(0.5, 2)),
+    )
 
     def reference(a, b):
+        a = np.moveaxis(a, 1, 0) if moved_a else a
+        b = np.moveaxis(b, 1, 0) if moved_b else b
         a = np.swapaxes(a, -1, -2) if trans_a else a
         b = np.swapaxes(b, -1, -2) if trans_b else b
         return function(attributes.get("alpha", 1.0) * (a @ b), *parameters)

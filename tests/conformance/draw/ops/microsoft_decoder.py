@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..types import F32, F64, I32
+from .microsoft_attention import TYPE_OF_SCORES
 from .microsoft import floats, ours, softmax
 
 
@@ -35,14 +36,16 @@ def decoder_masked_multi_head_attention(d):
         if kind == "packed"
         else [row(), row(), row()]
     )
-    scores = d.maybe(floats(d, [d.one_of([1, batch]), d.one_of([1, heads]), 1, past + 1]))
+    # With beams, ONNX Runtime reads the first row of scores for each row of the batch.
+    scores = d.maybe(floats(d, [1, d.one_of([1, heads]), 1, past + 1]))
     inputs = [*query, mask(past + 1), scores, cache(), cache(), np.array([past], I32)]
     beams = d.one_of([size for size in (1, 2, 3) if batch % size == 0])
     shape = [batch // beams, beams, past + unused]
     indirection = d.integers(I32, shape, 0, beams - 1)
     indirection = d.maybe(indirection) if beams == 1 else indirection
     inputs += [np.array([beams], I32), indirection, bias]
-    attributes["past_present_share_buffer"] = 1
+    outputs = d.int(3, 4)
+    attributes |= {"past_present_share_buffer": 1, "output_qk": outputs - 3}
 
     def reference(query, _key, _value, given, scores, past_k, past_v, *rest):
         """ONNX Runtime fails on a packed query."""
@@ -64,7 +67,14 @@ def decoder_masked_multi_head_attention(d):
             masked = attributes.get("mask_filter_value", -10000.0)
             sums = sums + np.where(given == 1, 0, masked)[:, None, None]
         y = (softmax(sums) @ v).reshape(batch, 1, width)
-        return tuple(x.astype(F32) for x in (y, present_k, present_v))
+        return tuple(x.astype(F32) for x in (y, present_k, present_v, sums))[:outputs]
 
     judge = reference if kind == "packed" else None
-    return d.case(inputs, judge, outputs=3, attributes=attributes, symbolic=False)
+    return d.case(
+        inputs,
+        judge,
+        outputs=outputs,
+        attributes=attributes,
+        symbolic=False,
+        output_types={3: TYPE_OF_SCORES},
+    )
