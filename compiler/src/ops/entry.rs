@@ -73,7 +73,7 @@ pub const fn ml_nodes(name: &'static str, since: i64, read: Nodes) -> Entry {
     Entry { domain: Domain::Ml, name, since, reading: Reading::Nodes(read) }
 }
 
-/// An operator that ONNX Runtime adds to ONNX's main operator set, as a function.
+/// An operator of ONNX's main operator set as a function, or one that ONNX Runtime adds to it.
 pub const fn function(name: &'static str, since: i64, write: Function) -> Entry {
     Entry { domain: Domain::Onnx, name, since, reading: Reading::Function(write) }
 }

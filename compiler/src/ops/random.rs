@@ -3,13 +3,15 @@
 //! Every node draws from a separate stream. The node's seed determines it, or the model's seed and
 //! the node's name. Each execution of the node, in a loop or in another run, draws new numbers.
 
-use super::{Entry, body, cast::CastMode, constant::CONSTANT_OF_SHAPE, entry, reshape::Identity};
+use super::{
+    Entry, body, cast::CastMode, constant::CONSTANT_OF_SHAPE, entry, function, reshape::Identity,
+};
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
     dtype::{BOOL_ONLY, DROPOUT_TYPES, DType, FLOATS, INDICES, NUMERIC_AND_BOOL},
-    ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, Views},
-    plan::{Draw, Kernel, Literal, NoParams, Operand, kernel},
+    ir::{Attributes, Infer, Inferred, Lower, Op, Reader, Views},
+    plan::{Draw, Kernel, Literal, NoParams, kernel},
     tensor::Tensor,
     ty::Type,
 };
@@ -23,22 +25,15 @@ pub const OPS: &[Entry] = &[
             seed: node.maybe_float("seed")?,
         }))
     }),
-    entry("Dropout", 1, |node| {
-        let (ratio, is_test) = (node.float("ratio", 0.5)?, node.flag("is_test", false)?);
-        if !is_test {
-            node.add_input("ratio", 1, Tensor::from_floats(&[ratio]));
-            node.add_input("training_mode", 2, Tensor::from_bool(true));
-        }
-        read_dropout(node, None, Mask::Number)
-    }),
+    function("Dropout", 1, write_first_dropout),
     body("Dropout", 7, INACTIVE_DROPOUT),
     entry("Dropout", 10, |node| {
         node.ignore("ratio");
-        read_dropout(node, None, Mask::Truth)
+        read_dropout(node, None)
     }),
     entry("Dropout", 12, |node| {
         let seed = node.maybe_int("seed")?;
-        read_dropout(node, seed, Mask::Truth)
+        read_dropout(node, seed)
     }),
     entry("Multinomial", 7, |node| {
         Ok(Rc::new(Multinomial {
@@ -61,6 +56,22 @@ const INACTIVE_DROPOUT: &str = "<ratio: float = 0.5> (data) => (output, mask) {
     typed = CastLike(one, data)
     mask = Expand(typed, sizes)
 }";
+
+/// Writes `Dropout` of the versions before 7, whose mask has the type of the data.
+fn write_first_dropout(node: &mut Reader<'_>) -> Result<String> {
+    let (ratio, is_test) = (node.float("ratio", 0.5)?, node.flag("is_test", false)?);
+    if is_test {
+        return Ok(INACTIVE_DROPOUT.to_owned());
+    }
+    Ok(format!(
+        "(data) => (output, mask) {{
+            ratio = Constant <value_float = {ratio:?}> ()
+            one = Constant <value_int = 1> () trains = Cast <to = 9> (one)
+            output, kept = Dropout (data, ratio, trains)
+            mask = CastLike (kept, data)
+        }}"
+    ))
+}
 
 /// Converts a seed that ONNX stores as a `float`.
 fn float_seed(seed: Option<f32>) -> Option<u64> {
@@ -313,22 +324,10 @@ impl Op for Multinomial {
 pub struct Dropout {
     /// The seed, if the model has one.
     pub seed: Option<i64>,
-    /// The element type of the mask.
-    pub mask: Mask,
 }
 
-/// The element type of a mask.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Mask {
-    /// `bool`.
-    Truth,
-    /// 0 and 1 in the input's type, as before version 10.
-    Number,
-}
-
-fn read_dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<Rc<dyn Op>> {
+fn read_dropout(node: &mut Reader<'_>, seed: Option<i64>) -> Result<Rc<dyn Op>> {
     node.drop_unread_outputs();
-    let mask = if node.outputs < 2 { Mask::Truth } else { mask };
     let training = node.constant_input(2).and_then(Tensor::ints);
     if training.is_some_and(|training| training == [0]) {
         node.inputs.truncate(1);
@@ -342,7 +341,7 @@ fn read_dropout(node: &mut Reader<'_>, seed: Option<i64>, mask: Mask) -> Result<
     } else if node.inputs[1].is_none() {
         node.add_input("ratio", 1, Tensor::from_floats(&[0.5]));
     }
-    Ok(Rc::new(Dropout { seed, mask }))
+    Ok(Rc::new(Dropout { seed }))
 }
 
 static DROPOUT: Kernel = kernel!(REALS T, random::dropout::<T>,
@@ -351,8 +350,8 @@ static DROPOUT_MASK: Kernel<(Draw,)> = kernel!(BOOL_ONLY T, random::dropout_mask
     |f, a, p| f(a.input(0), a.input(1), a.output(0), a.stream(p.0)));
 
 impl Dropout {
-    /// Lowers training: drops elements, and returns the mask.
-    fn train(&self, cx: &mut Lower<'_>) -> Result<Operand> {
+    /// Lowers training: drops elements, and writes the mask.
+    fn train(&self, cx: &mut Lower<'_>) -> Result {
         let (ty, training) = (cx.ty(0)?, cx.input(2)?);
         let mut ratio = cx.input(1)?;
         if cx.ty(1)?.dtype != DType::F64 {
@@ -361,16 +360,15 @@ impl Dropout {
             ratio = wide;
         }
         let mask = match cx.optional_output(1)? {
-            Some(mask) if self.mask == Mask::Truth => mask,
-            _ => cx.scratch(DType::Bool, ty.len()),
+            Some(mask) => mask,
+            None => cx.scratch(DType::Bool, ty.len()),
         };
         let inputs = vec![ratio.clone().into(), training.clone().into()];
         let draw = cx.draw(self.seed.map(i64::cast_unsigned));
         cx.call_on(&DROPOUT_MASK, DType::Bool, inputs, vec![mask.clone().into()], (draw,))?;
         let (x, y) = (cx.input(0)?.into(), cx.output(0)?.into());
         let inputs = vec![x, mask.clone().into(), ratio.into(), training.into()];
-        cx.call_on(&DROPOUT, ty.dtype, inputs, vec![y], NoParams)?;
-        Ok(mask)
+        cx.call_on(&DROPOUT, ty.dtype, inputs, vec![y], NoParams)
     }
 }
 
@@ -379,18 +377,9 @@ impl Op for Dropout {
         "Dropout"
     }
 
-    // No later version has a mask of numbers.
-    fn domain(&self) -> Domain {
-        if self.mask == Mask::Truth { Domain::Onnx } else { Domain::Internal }
-    }
-
     fn attributes(&self, a: &mut Attributes) {
         if let Some(seed) = self.seed {
             a.int("seed", seed);
-        }
-        // No ONNX version has this attribute. It marks the mask of an old version.
-        if self.mask == Mask::Number {
-            a.string("mask", "number");
         }
     }
 
@@ -409,8 +398,7 @@ impl Op for Dropout {
             cx.of(1, DROPOUT_TYPES)?;
             cx.of(2, BOOL_ONLY)?;
         }
-        let mask = if self.mask == Mask::Truth { DType::Bool } else { ty.dtype };
-        let mask = Type::tensor(mask, &ty.shape);
+        let mask = Type::tensor(DType::Bool, &ty.shape);
         Ok(vec![ty.into(), mask])
     }
 
@@ -421,21 +409,11 @@ impl Op for Dropout {
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let trains = cx.has(2);
-        let drawn = if trains { Some(self.train(cx)?) } else { None };
-        let Some(mask) = cx.optional_output(1)? else { return Ok(()) };
-        let dtype = cx.output_ty(1)?.dtype;
-        match drawn {
-            None => {
-                let one = match self.mask {
-                    Mask::Truth => Tensor::from_bool(true),
-                    Mask::Number => Tensor::from_number(dtype, 1.0)?,
-                };
-                let one = (Literal::first(&one),);
-                cx.call_on(&CONSTANT_OF_SHAPE, dtype, Vec::new(), vec![mask.into()], one)
-            }
-            Some(_) if self.mask == Mask::Truth => Ok(()),
-            Some(drawn) => CastMode::DEFAULT.call(cx, DType::Bool, drawn, dtype, mask),
+        if cx.has(2) {
+            return self.train(cx);
         }
+        let Some(mask) = cx.optional_output(1)? else { return Ok(()) };
+        let one = (Literal::first(&Tensor::from_bool(true)),);
+        cx.call_on(&CONSTANT_OF_SHAPE, DType::Bool, Vec::new(), vec![mask.into()], one)
     }
 }

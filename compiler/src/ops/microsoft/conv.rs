@@ -181,12 +181,16 @@ const UNMASK_FIRST: &str = "
     sizes = Shape (mask)
     m = Reshape (unmasked, sizes)";
 
-/// `ConvTranspose` whose pads are an input, which must be a constant. `auto_pad` replaces them.
+/// `ConvTranspose` whose pads are an input, which must be a constant. `SAME_UPPER` and `SAME_LOWER`
+/// replace them; with `VALID`, ONNX Runtime takes them.
 fn transpose_with_pads(node: &mut Reader<'_>) -> Result<String> {
     let auto_pad = node.string("auto_pad", "NOTSET")?;
     let mut attributes = pass_attributes(node, TRANSPOSE)?;
-    attributes.push(format!("auto_pad = {auto_pad:?}"));
-    if node.has(2) && auto_pad == "NOTSET" {
+    let takes_pads = matches!(auto_pad.as_str(), "NOTSET" | "VALID");
+    if !takes_pads {
+        attributes.push(format!("auto_pad = {auto_pad:?}"));
+    }
+    if node.has(2) && takes_pads {
         let pads = node.constant_input(2).and_then(Tensor::ints).ok_or_else(|| {
             let message = "input 2, `Pads`, is computed by the model";
             Diagnostic::new(Code::Unsupported, message).help("make it a constant")

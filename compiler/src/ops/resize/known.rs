@@ -127,7 +127,7 @@ impl Line {
             return Some(1);
         }
         let by_halves = matches!(rounding, Rounding::PreferFloor | Rounding::PreferCeil);
-        let down = matches!(rounding, Rounding::Floor | Rounding::Simple);
+        let down = rounding == Rounding::Floor;
         let repeats = match op.coordinates {
             Coordinates::HalfPixel
             | Coordinates::HalfPixelSymmetric

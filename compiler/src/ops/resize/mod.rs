@@ -7,12 +7,12 @@ mod lower;
 
 pub use attributes::{Mode, Resize};
 
-use super::{Entry, entry};
+use super::{Entry, entry, function};
 use crate::{
     diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
     dtype::{ANY_IR4, DType, NUMERIC},
-    ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Reader},
+    ir::{Attributes, Gradient, Infer, Inferred, Lower, Op, Reader},
     tensor::Tensor,
     ty::Type,
 };
@@ -23,11 +23,7 @@ use onnxc_runtime::kernels::resize::{
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
-    entry("Resize", 10, |node| {
-        node.inputs.insert(1, None);
-        let rounding = first_version_rounding(node);
-        read_first_version(node, rounding)
-    }),
+    function("Resize", 10, write_first),
     entry("Resize", 11, |node| Ok(Rc::new(Resize::read(node)?))),
     entry("Upsample", 1, |node| {
         let mut scale = |name: &str| {
@@ -39,24 +35,24 @@ pub const OPS: &[Entry] = &[
         };
         let scales = [1.0, 1.0, scale("height_scale")?, scale("width_scale")?];
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        read_first_version(node, Rounding::Floor)
+        read_upsample(node)
     }),
     entry("Upsample", 7, |node| {
         let scales = node.maybe_floats("scales")?.unwrap_or_default();
         node.add_input("scales", SCALES, Tensor::from_floats(&scales));
-        read_first_version(node, Rounding::Floor)
+        read_upsample(node)
     }),
     entry("Upsample", 9, |node| {
         node.inputs.insert(1, None);
-        read_first_version(node, Rounding::Floor)
+        read_upsample(node)
     }),
 ];
 
-/// Reads the first versions of the operators, which divide each coordinate by the scale. `Upsample`
-/// shrinks no axis.
-fn read_first_version(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dyn Op>> {
+/// Reads the versions of `Upsample`, which divide each coordinate by the scale and round down. They
+/// shrink no axis.
+fn read_upsample(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let modes = [
-        ("nearest", Mode::Nearest(rounding)),
+        ("nearest", Mode::Nearest(Rounding::Floor)),
         ("linear", Mode::Filter(LINEAR)),
         ("bilinear", Mode::Filter(LINEAR)),
     ];
@@ -69,16 +65,33 @@ fn read_first_version(node: &mut Reader<'_>, rounding: Rounding) -> Result<Rc<dy
     }))
 }
 
-/// Returns the rounding of the first `Resize`: down along an axis that grows, else up. Newer
-/// versions have a name for it if it is the same along all axes.
-fn first_version_rounding(node: &Reader<'_>) -> Rounding {
-    let scales = node.constant_input(SCALES).and_then(Tensor::floats);
+/// Writes the first `Resize`, which divides each coordinate by the scale. The nearest element is
+/// before it along an axis that grows, and else behind it. Newer versions round alike along all
+/// axes: unless the scales are known to be on one side of 1, one node grows and another shrinks.
+fn write_first(node: &mut Reader<'_>) -> Result<String> {
+    let resize = |attributes: &str, x: &str, scales: &str, y: &str| {
+        format!(
+            "{y} = Resize <coordinate_transformation_mode = \"asymmetric\", {attributes}>
+                ({x}, \"\", {scales})"
+        )
+    };
+    let mode = node.string("mode", "nearest")?;
+    let nearest = |mode: &str| format!("mode = \"nearest\", nearest_mode = {mode:?}");
+    let scales = node.constant_input(1).and_then(Tensor::floats);
     let all = |fits: fn(&f64) -> bool| scales.as_ref().is_some_and(|all| all.iter().all(fits));
-    match () {
-        () if all(|&scale| scale >= 1.0) => Rounding::Floor,
-        () if all(|&scale| scale <= 1.0) => Rounding::Ceil,
-        () => Rounding::Simple,
-    }
+    let nodes = match () {
+        () if mode != "nearest" => resize(&format!("mode = {mode:?}"), "x", "scales", "y"),
+        () if all(|&scale| scale >= 1.0) => resize(&nearest("floor"), "x", "scales", "y"),
+        () if all(|&scale| scale <= 1.0) => resize(&nearest("ceil"), "x", "scales", "y"),
+        () => format!(
+            "one = Constant <value_float = 1.0> ()
+            growing = Max (scales, one) shrinking = Min (scales, one)
+            {} {}",
+            resize(&nearest("floor"), "x", "growing", "grown"),
+            resize(&nearest("ceil"), "grown", "shrinking", "y")
+        ),
+    };
+    Ok(format!("(x, scales) => (y) {{ {nodes} }}"))
 }
 
 const LINEAR: Filter =
@@ -106,7 +119,7 @@ const FITS: [(&str, Option<Fit>); 3] = [
     ("not_smaller", Some(Fit::NotSmaller)),
 ];
 
-/// Returns the name of a value; empty if no newer version has it.
+/// Returns the name of a value.
 fn name_of<T: PartialEq>(choices: &[(&'static str, T)], choice: &T) -> &'static str {
     choices.iter().find(|(_, other)| other == choice).map_or("", |(name, _)| name)
 }
@@ -236,14 +249,6 @@ fn scale_dim(from: &Dim, scale: f32) -> onnxc_runtime::Result<Option<Dim>> {
 impl Op for Resize {
     fn name(&self) -> &'static str {
         "Resize"
-    }
-
-    // No newer version rounds like the first.
-    fn domain(&self) -> Domain {
-        match self.mode {
-            Mode::Nearest(Rounding::Simple) => Domain::Internal,
-            Mode::Nearest(_) | Mode::Filter(_) => Domain::Onnx,
-        }
     }
 
     fn attributes(&self, a: &mut Attributes) {

@@ -36,9 +36,6 @@ pub enum Rounding {
     PreferFloor,
     /// Rounds to nearest, halves up.
     PreferCeil,
-    /// Rounds down if the axis grows, and up if it shrinks, as the first versions of the operator
-    /// do.
-    Simple,
 }
 
 /// A resized axis and the original one.
@@ -191,8 +188,7 @@ pub fn nearest_table(
         let before = Float::floor(x);
         let nearest = match rounding {
             Rounding::Floor => before,
-            Rounding::Simple if mapping.scale >= 1.0 => before,
-            Rounding::Ceil | Rounding::Simple => Float::ceil(x),
+            Rounding::Ceil => Float::ceil(x),
             Rounding::PreferFloor => before + f64::from(u8::from(x - before > 0.5)),
             Rounding::PreferCeil => before + f64::from(u8::from(x - before >= 0.5)),
         };
@@ -270,7 +266,7 @@ mod tests {
         let cropped = Line { to: 6, coordinates: Coordinates::TfCropAndResize, ..LINE };
         assert_eq!(nearest(cropped, Rounding::Floor)[..6], [0, 1, 2, 3, -1, -1]);
         let shrunk = Line { to: 2, coordinates: Coordinates::Asymmetric, from: 3, ..LINE };
-        assert_eq!(nearest(shrunk, Rounding::Simple)[..2], [0, 2]);
+        assert_eq!(nearest(shrunk, Rounding::Ceil)[..2], [0, 2]);
         assert_eq!(nearest(Line { from: 0, to: 2, ..LINE }, Rounding::Floor)[..2], [-1, -1]);
     }
 

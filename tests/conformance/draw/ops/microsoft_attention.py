@@ -283,7 +283,9 @@ def group_query_attention(d):
         v_quant_type=kind,
         kv_cache_bit_width=bits if kind else None,
         qk_output=scored,
+        qk_norm_epsilon=d.maybe(d.float(1e-3, 1e-1)) if norms else None,
     )
+    epsilon = attributes.get("qk_norm_epsilon", 1e-6)
 
     def reference(q, k, v, past_k, past_v, last, total, cos, sin, positions, *others):
         """With normalized queries and keys, which ONNX Runtime does not have on a CPU."""
@@ -293,7 +295,7 @@ def group_query_attention(d):
 
         def normalize(x, weight):
             x = x.reshape(batch, new, -1, size).astype(F64)
-            x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
+            x = x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * weight
             return x.reshape(batch, new, -1).astype(F32)
 
         plain = [normalize(q, weights[0]), normalize(k, weights[1]), v, *inputs[3:14], None, None]
@@ -359,8 +361,10 @@ def sparse_attention(d):
         kv_num_heads=kv_heads,
         sparse_block_size=block,
         do_rotary=int(rotary),
+        rotary_interleaved=d.maybe(d.int(0, 1)),
         scale=d.maybe(d.float(0.2, 1), 0.3),
     )
+    alternates = bool(attributes.get("rotary_interleaved"))
 
     def reference(q, k, v, past_k, past_v, *_):
         if k is None:
@@ -369,8 +373,16 @@ def sparse_attention(d):
         q, k, v = split(q), split(k), split(v)
         if rotary:
             cos, sin = np.cos(angles[before:]), np.sin(angles[before:])
-            halves = lambda x: np.split(x, 2, axis=-1)
-            turn = lambda a, b: np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+            def halves(x):
+                return (x[..., ::2], x[..., 1::2]) if alternates else np.split(x, 2, axis=-1)
+
+            def turn(a, b):
+                parts = [a * cos - b * sin, b * cos + a * sin]
+                if alternates:
+                    return np.stack(parts, -1).reshape(*a.shape[:-1], -1)
+                return np.concatenate(parts, -1)
+
             q, k = turn(*halves(q)), turn(*halves(k))
         keys, values = past_k.copy(), past_v.copy()
         keys[:, :, before:total], values[:, :, before:total] = k, v
