@@ -283,6 +283,28 @@ fn expanded_operators_of_onnx_runtime_are_what_it_accepts() {
 }
 
 #[test]
+fn first_versions_are_written_as_newer_operators() {
+    let found = optimized(
+        r#"<ir_version: 3, opset_import: ["" : 6]>
+        g (float[2] x) => (float[2] y, float[2] mask) { y, mask = Dropout <ratio = 0.25> (x) }"#,
+    );
+    assert!(found.contains("= Dropout") && found.contains("mask = Cast"), "{found}");
+    let resize = |given: &str, constants: &str| {
+        optimized(&format!(
+            r#"<ir_version: 5, opset_import: ["" : 10]>
+            g (float[2, 6] x{given}) => (y) {constants} {{ y = Resize <mode = "nearest"> (x, s) }}"#
+        ))
+    };
+    // Along an axis that grows, the nearest element is before a place; along others, behind it.
+    let found = resize("", "<float[2] s = {2, 0.5}>");
+    assert!(found.contains("\"floor\"") && found.contains("\"ceil\""), "{found}");
+    let found = resize(", float[2] s", "");
+    assert!(found.contains("\"floor\"") && found.contains("\"ceil\""), "{found}");
+    let found = resize("", "<float[2] s = {2, 3}>");
+    assert!(found.contains("\"floor\"") && !found.contains("\"ceil\""), "{found}");
+}
+
+#[test]
 fn operators_of_onnx_runtime_that_onnx_cannot_express_stay_whole() {
     let found = optimized(
         r#"<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>

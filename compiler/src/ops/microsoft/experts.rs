@@ -21,15 +21,17 @@ pub const OPS: &[Entry] =
 const ROUTER_WEIGHTS: usize = 14;
 
 fn write_experts(node: &mut Reader<'_>) -> Result<String> {
-    if node.has(6) || node.has(7) {
-        return Err(refuse("`fc3_experts_weights`", "fuse them with `fc1_experts_weights`"));
-    }
-    let experts = Experts::read(node, 2)?;
+    let experts = Experts::read(node, 2, 6)?;
     let routing = if experts.normalizes { Routing::Chosen } else { Routing::All };
-    let first = Projection { number: 1, weights: Weights::Float, has_bias: node.has(3) };
-    let second = Projection { number: 2, weights: Weights::Float, has_bias: node.has(5) };
-    let nodes = experts.write(routing, &[first, second]);
-    Ok(format!("(x, logits, w1, b1, w2, b2) => (y) {{ {nodes} }}"))
+    let numbers = if node.has(6) { 1..=3 } else { 1..=2 };
+    let projections: Vec<Projection> = numbers
+        .map(|number| {
+            let has_bias = node.has(2 * number + 1);
+            Projection { number, weights: Weights::Float, has_bias }
+        })
+        .collect();
+    let nodes = experts.write(routing, &projections);
+    Ok(format!("(x, logits, w1, b1, w2, b2, w3, b3) => (y) {{ {nodes} }}"))
 }
 
 fn write_quantized(node: &mut Reader<'_>) -> Result<String> {
@@ -42,17 +44,16 @@ fn write_quantized(node: &mut Reader<'_>) -> Result<String> {
         let help = "save the model with the weights in ONNX Runtime's portable layout";
         return Err(refuse("`weights_prepacked` = 1", help));
     }
-    if [8, 9, 10, 13].iter().any(|&i| node.has(i)) {
-        return Err(refuse("`fc3_experts_weights`", "fuse them with `fc1_experts_weights`"));
-    }
-    let experts = Experts::read(node, 2)?;
+    let experts = Experts::read(node, 2, 8)?;
     let bits = node.int("expert_weight_bits", 4)?;
     let block = node.int("block_size", 0)?;
     let level = node.int("accuracy_level", 0)?;
-    node.ignore("fc3_expert_weight_bits");
     let mut projections = Vec::new();
-    for (number, at, zeros) in [(1, 2, 11), (2, 5, 12)] {
+    for (number, at, zeros) in [(1, 2, 11), (2, 5, 12), (3, 8, 13)] {
         let bits = node.int(&format!("fc{number}_expert_weight_bits"), bits)?;
+        if !node.has(at) {
+            continue;
+        }
         let bits = match bits {
             2 | 4 | 8 => bits as usize,
             _ => {
@@ -134,7 +135,8 @@ enum Weights {
     },
 }
 
-/// One of an expert's two products.
+/// One of an expert's products: the first, whose results an activation gets, the last, which gives
+/// the expert's results, and third the factors of the activation's results, if there are some.
 struct Projection {
     number: usize,
     weights: Weights,
@@ -226,36 +228,65 @@ impl Projection {
     }
 }
 
+/// Where the factors of the activation's results are.
+#[derive(Clone, Copy, PartialEq)]
+enum Gating {
+    /// There are none.
+    None,
+    /// The rows of the first product alternate.
+    Interleaved,
+    /// They are the second half of the rows of the first product.
+    Halves,
+    /// They are the third product.
+    Third,
+}
+
+impl Gating {
+    fn read(node: &mut Reader<'_>, activation: &str, has_third: bool) -> Result<Gating> {
+        let fusion = node.int("swiglu_fusion", 0)?;
+        match (activation, fusion, has_third) {
+            ("swiglu", 1, false) => Ok(Gating::Interleaved),
+            ("swiglu", 2, false) => Ok(Gating::Halves),
+            ("swiglu", 0, true) => Ok(Gating::Third),
+            ("swiglu", ..) => {
+                let third = if has_third { "with" } else { "without" };
+                let what = format!("`swiglu_fusion` = {fusion} {third} `fc3_experts_weights`");
+                let help = "give the linear parts either in the first weights, with \
+                    `swiglu_fusion` = 1 or 2, or in the third";
+                Err(refuse(&what, help))
+            }
+            (.., true) => Ok(Gating::Third),
+            (.., false) => Ok(Gating::None),
+        }
+    }
+}
+
 /// The attributes that both operators have.
 struct Experts {
     count: usize,
     k: i64,
     normalizes: bool,
     activation: String,
-    /// Whether gates and linear parts alternate, rather than follow one another.
-    interleaved: bool,
+    gating: Gating,
     alpha: f32,
     beta: f32,
     limit: Option<f32>,
 }
 
 impl Experts {
-    /// Reads the attributes; the first weights are input `weights`.
-    fn read(node: &mut Reader<'_>, weights: usize) -> Result<Experts> {
+    /// Reads the attributes; the first weights are input `weights`, the third ones `third`.
+    fn read(node: &mut Reader<'_>, weights: usize, third: usize) -> Result<Experts> {
         // A CPU has no other routing.
         node.ignore("use_sparse_mixer");
         let activation = node.string("activation_type", "relu")?;
-        let fusion = node.int("swiglu_fusion", 0)?;
         let known = ["relu", "gelu", "silu", "swiglu", "identity"];
         if !known.contains(&activation.as_str()) {
             let message = format!("`activation_type` is {activation:?}");
             let note = format!("allowed: {}", known.join(", "));
             return Err(Diagnostic::new(Code::BadAttribute, message).note(note));
         }
-        if activation == "swiglu" && !(1..=2).contains(&fusion) {
-            let what = format!("`swiglu_fusion` = {fusion}");
-            return Err(refuse(&what, "fuse the gates with the linear parts in the first weights"));
-        }
+        let has_third = node.has(third);
+        let gating = Gating::read(node, &activation, has_third)?;
         let [count, ..] = sizes(node, weights)?;
         let k = node.int("k", 1)?;
         if !usize::try_from(k).is_ok_and(|k| (1..=count).contains(&k)) {
@@ -267,7 +298,7 @@ impl Experts {
             k,
             normalizes: node.flag("normalize_routing_weights", false)?,
             activation,
-            interleaved: fusion == 1,
+            gating,
             alpha: node.float("activation_alpha", 1.0)?,
             beta: node.float("activation_beta", 0.0)?,
             limit: node.maybe_float("swiglu_limit")?,
@@ -300,17 +331,18 @@ impl Experts {
         let activation = self.write_activation(e);
         let products: Vec<String> = projections
             .iter()
-            .zip([["rows", "h"], ["a", "o"]])
+            .zip([["rows", "h"], ["a", "o"], ["rows", "u"]])
             .map(|(projection, [from, to])| {
                 projection.write(e, &format!("{from}_{e}"), &format!("{to}_{e}"))
             })
             .collect();
         let [first, second] = [&products[0], &products[1]];
+        let third = products.get(2).map_or("", String::as_str);
         format!(
             "e{e} = Constant <value_int = {e}> () share_{e} = Gather <axis = 1> (shares, e{e})
             at_row_{e} = NonZero (share_{e}) at_{e} = Transpose <perm = [1, 0]> (at_row_{e})
             tokens_{e} = Squeeze (at_{e}, one) rows_{e} = Gather <axis = 0> (rows, tokens_{e})
-            {first}
+            {first} {third}
             {activation}
             {second}
             factors_{e} = Gather <axis = 0> (share_{e}, tokens_{e})
@@ -320,29 +352,35 @@ impl Experts {
         )
     }
 
-    /// Writes the nodes that compute `a_{e}` from `h_{e}`.
+    /// Writes the nodes that compute `a_{e}` from `h_{e}`, and from `u_{e}` if there is a third
+    /// product.
     fn write_activation(&self, e: usize) -> String {
-        match self.activation.as_str() {
-            "relu" => format!("a_{e} = Relu (h_{e})"),
-            "gelu" => format!("a_{e} = Gelu <approximate = \"tanh\"> (h_{e})"),
-            "silu" => format!("sigmoid_{e} = Sigmoid (h_{e}) a_{e} = Mul (h_{e}, sigmoid_{e})"),
-            "swiglu" => self.write_swiglu(e),
-            _ => format!("a_{e} = Identity (h_{e})"),
+        let to = if self.gating == Gating::Third { "active" } else { "a" };
+        let active = match self.activation.as_str() {
+            "swiglu" => return self.write_swiglu(e),
+            "relu" => format!("{to}_{e} = Relu (h_{e})"),
+            "gelu" => format!("{to}_{e} = Gelu <approximate = \"tanh\"> (h_{e})"),
+            "silu" => format!("sigmoid_{e} = Sigmoid (h_{e}) {to}_{e} = Mul (h_{e}, sigmoid_{e})"),
+            _ => format!("{to}_{e} = Identity (h_{e})"),
+        };
+        match self.gating {
+            Gating::Third => format!("{active} a_{e} = Mul (active_{e}, u_{e})"),
+            _ => active,
         }
     }
 
     /// Writes the nodes of `g · sigmoid(alpha · g) · (l + beta)`.
     fn write_swiglu(&self, e: usize) -> String {
-        let parts = if self.interleaved {
-            format!(
+        let parts = match self.gating {
+            Gating::Third => format!("g_{e} = Identity (h_{e}) l_{e} = Identity (u_{e})"),
+            Gating::Interleaved => format!(
                 "step_{e} = Constant <value_ints = [2]> ()
                 all_{e} = Constant <value_ints = [{}]> ()
                 g_{e} = Slice (h_{e}, none, all_{e}, one, step_{e})
                 l_{e} = Slice (h_{e}, one, all_{e}, one, step_{e})",
                 i64::MAX
-            )
-        } else {
-            format!("g_{e}, l_{e} = Split <axis = 1, num_outputs = 2> (h_{e})")
+            ),
+            _ => format!("g_{e}, l_{e} = Split <axis = 1, num_outputs = 2> (h_{e})"),
         };
         let number = |name: &str, value: f32| {
             format!(

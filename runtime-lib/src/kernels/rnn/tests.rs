@@ -371,13 +371,15 @@ fn a_length_must_fit() {
 type LstmKernel =
     fn(LstmOperands<'_, f32>, LstmOutputs<'_, f32>, &mut [f32], super::Lstm) -> crate::Result;
 
-#[test]
-fn states_are_quantized_for_their_product() {
-    const STEPS: usize = 2;
-    let wave = |n: usize, by: f32| (0..n).map(|i| (i as f32 * by).sin()).collect::<Vec<f32>>();
-    let (x, w, r) = (wave(STEPS * 2, 1.7), wave(12, 2.3), wave(36, 0.9));
-    let sequence = |steps| Sequence {
-        steps,
+/// Runs an LSTM of two sequences with three units, and returns the last states.
+fn run_lstm(
+    kernel: LstmKernel,
+    x: &[f32],
+    [h, c]: [&[f32]; 2],
+    sequence_lens: Option<&[i32]>,
+) -> [Vec<f32>; 2] {
+    let sequence = Sequence {
+        steps: x.len() / 2,
         batch: 2,
         inputs: 1,
         hidden: 3,
@@ -387,24 +389,46 @@ fn states_are_quantized_for_their_product() {
         weights: GateLayout::Plain,
     };
     let activations = [[Activation::Sigmoid, Activation::Tanh, Activation::Tanh]; 2];
-    let geometry =
-        |steps| super::Lstm { sequence: sequence(steps), activations, input_forget: false };
-    let run = |kernel: LstmKernel, steps, x: &[f32], [h, c]: [&[f32]; 2]| {
-        let (g, mut y_h, mut y_c) = (geometry(steps), vec![9.0; 6], vec![9.0; 6]);
-        let (b, sequence_lens, p) = (None, None, None);
-        let (initial_h, initial_c) = (Some(h), Some(c));
-        let operands = LstmOperands { x, w: &w, r: &r, b, sequence_lens, initial_h, initial_c, p };
-        let outputs = LstmOutputs { y: None, y_h: Some(&mut y_h), y_c: Some(&mut y_c) };
-        kernel(operands, outputs, &mut vec![9.0; lstm_scratch(&g)], g).expect("lengths are absent");
-        [y_h, y_c]
-    };
-    let zero = [0.0; 6];
-    let [h, c] = run(lstm_f32, 1, &x[..2], [&zero, &zero]);
+    let geometry = super::Lstm { sequence, activations, input_forget: false };
+    let (w, r) = (wave(12, 2.3), wave(36, 0.9));
+    let (mut y_h, mut y_c) = (vec![9.0; 6], vec![9.0; 6]);
+    let (initial_h, initial_c) = (Some(h), Some(c));
+    let (b, p) = (None, None);
+    let operands = LstmOperands { x, w: &w, r: &r, b, sequence_lens, initial_h, initial_c, p };
+    let outputs = LstmOutputs { y: None, y_h: Some(&mut y_h), y_c: Some(&mut y_c) };
+    kernel(operands, outputs, &mut vec![9.0; lstm_scratch(&geometry)], geometry)
+        .expect("the lengths fit");
+    [y_h, y_c]
+}
+
+fn wave(n: usize, by: f32) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 * by).sin()).collect()
+}
+
+#[test]
+fn states_are_quantized_for_their_product() {
+    let (x, zero) = (wave(4, 1.7), [0.0; 6]);
+    let [h, c] = run_lstm(lstm_f32, &x[..2], [&zero, &zero], None);
     let (mut q, mut scale, mut origin) = ([0; 6], [0.0], [0]);
     crate::kernels::quantize::dynamic_quantize_linear(&h, &mut q, &mut scale, &mut origin);
     let quantized = q.map(|q| (f32::from(q) - f32::from(origin[0])) * scale[0]);
-    let expected = run(lstm_f32, 1, &x[2..], [&quantized, &c]);
-    let found = run(lstm_of_quantized_states_f32, STEPS, &x, [&zero, &zero]);
+    let expected = run_lstm(lstm_f32, &x[2..], [&quantized, &c], None);
+    let found = run_lstm(lstm_of_quantized_states_f32, &x, [&zero, &zero], None);
     assert_eq!(found, expected);
-    assert_ne!(found, run(lstm_f32, STEPS, &x, [&zero, &zero]));
+    assert_ne!(found, run_lstm(lstm_f32, &x, [&zero, &zero], None));
+}
+
+#[test]
+fn states_of_sequences_that_ended_are_quantized_as_zeros() {
+    let (x, zero) = (wave(6, 1.7), [0.0; 6]);
+    let run = |x: &[f32], states, lens| run_lstm(lstm_of_quantized_states_f32, x, states, lens);
+    let [h, c] = run(&x[..4], [&zero, &zero], Some(&[1, 2]));
+    let [all, _] = run(&x, [&zero, &zero], Some(&[1, 3]));
+    let ended = [&[0.0; 3], &h[3..]].concat();
+    let [last, _] = run(&x[4..], [&ended, &c], None);
+    assert_eq!(all[3..], last[3..]);
+    // The first sequence keeps its state.
+    assert_eq!(all[..3], h[..3]);
+    let [with_ended, _] = run(&x[4..], [&h, &c], None);
+    assert_ne!(all[3..], with_ended[3..]);
 }
