@@ -148,8 +148,8 @@ fn max_pool_with_mask(node: &mut Reader<'_>) -> Result<String> {
     ))
 }
 
-/// Returns the pads with which there is a window for each stride of the image, the larger half at the
-/// start of each axis if `lower`.
+/// Returns the pads with which there is a window for each stride of the image, the larger half at
+/// the start of each axis if `lower`.
 fn same_pads(node: &Reader<'_>, [kernel, strides]: [&[i64]; 2], lower: bool) -> Result<Vec<i64>> {
     let shape = node.ty(0).and_then(|ty| Some(ty.as_tensor()?.shape.get(2..)?.to_vec()));
     let sizes = shape.and_then(|shape| shape.iter().map(Dim::known).collect::<Option<Vec<_>>>());

@@ -56,9 +56,9 @@ fn decoder_attention(node: &mut Reader<'_>) -> Result<String> {
     ))
 }
 
-/// Writes an attention whose caches are buffers with more positions than are used: the new key and
-/// value go to the position `past_length`. The mask, the bias of the scores, and the beams are these
-/// inputs.
+/// Writes an attention of one query whose caches are buffers with more positions than are used: the
+/// new key and value go to the position `past_length`. The inputs are those of the mask, the bias
+/// of the scores, and the beams.
 pub(super) fn attend_in_buffer(
     node: &Reader<'_>,
     attributes: &Attributes,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..types import F32, F64, I32
-from .microsoft_attention import TYPE_OF_SCORES
 from .microsoft import floats, ours, softmax
+from .microsoft_attention import TYPE_OF_SCORES
 
 
 @ours("DecoderMaskedMultiHeadAttention")

@@ -46,8 +46,9 @@ def with_first(d, attributes, inputs, constant):
     fused = attributes | {"activation_type": "swiglu", "swiglu_fusion": 1}
     if attributes["activation_type"] == "silu":
         fused |= {"activation_alpha": 1.0, "activation_beta": 0.0}
+    attributes, running = d.attributes(**fused), range(len(inputs))
     case = d.case(
-        inputs, attributes=d.attributes(**fused), constant=constant, running=range(99), symbolic=False
+        inputs, attributes=attributes, constant=constant, running=running, symbolic=False
     )
     return by_runtime(case, case.model())[0]
 
