@@ -86,6 +86,15 @@ impl<'a, T: SimdElem> Addend<'a, T> {
         Addend { data: self.data.get(i * self.row + j * self.col..).unwrap_or(&[]), ..self }
     }
 
+    /// Returns element (i, j), or 0 if there is none.
+    #[inline(always)]
+    fn at(&self, i: usize, j: usize) -> T {
+        if self.data.is_empty() {
+            return T::ZERO;
+        }
+        self.scale.mul(self.data[i * self.row + j * self.col])
+    }
+
     /// Returns the element of row `i` if all columns are the same, otherwise 0.
     #[inline(always)]
     fn for_row(&self, i: usize) -> T {
@@ -126,6 +135,36 @@ impl<T: SimdElem> Epilogue<'_, T> {
     pub fn for_row(&self, i: usize) -> T {
         let [first, second] = &self.addends;
         first.for_row(i).add(second.for_row(i))
+    }
+
+    /// Returns the sum of the addends' elements (i, j).
+    #[inline(always)]
+    pub fn at(&self, i: usize, j: usize) -> T {
+        let [first, second] = &self.addends;
+        first.at(i, j).add(second.at(i, j))
+    }
+
+    /// Returns whether all elements of a column start from the same number.
+    #[inline(always)]
+    pub fn is_same_for_columns(&self) -> bool {
+        let [first, second] = &self.addends;
+        let same = |addend: &Addend<'_, T>| addend.row == 0 || addend.data.is_empty();
+        !self.accumulate && same(first) && same(second)
+    }
+
+    /// Finishes and stores vectors of sums, which start from the elements of `starts`.
+    #[inline(always)]
+    pub fn finish_sums<S: Simd>(&self, s: S, sums: &[T::Vector<S>], starts: &[T], to: &mut [T]) {
+        let lanes = S::LANES / T::WIDTH;
+        let alpha = T::splat(s, self.alpha);
+        let vectors = starts.chunks_exact(lanes).zip(to.chunks_exact_mut(lanes));
+        for (&sum, (start, to)) in sums.iter().zip(vectors) {
+            let mut sum = T::mul_add(s, alpha, sum, T::load_head(s, start));
+            if let Some((low, high)) = self.clamp {
+                sum = T::clamp(s, sum, low, high);
+            }
+            T::store_head(s, sum, to);
+        }
     }
 
     /// Finishes and stores rows of `V` vectors, starting at row `first`. `y` is the result from

@@ -10,6 +10,7 @@ use super::gemm_tile::{Distance, GemmBlock, Starts};
 use super::gemv::{Gemv, GemvOperands, Stored};
 use super::pack::{Operand, Wide, pack_left, pack_right};
 use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
+use super::thin::{self, Thin};
 use super::tiny::{self, Tiny};
 use crate::simd::MAX_LANES;
 use crate::simd::bf16_pair::PAIR;
@@ -158,6 +159,43 @@ impl<T: GemmElem> Product<'_, T> {
         is_tiny
     }
 
+    /// Computes a product with few columns; returns `false` for other products. The choice does not
+    /// depend on the number of rows, some of which a thread computes.
+    fn run_thin(&self, y: &mut [T], to: Target, scratch: &mut [T]) -> bool {
+        let Product { m, n, .. } = *self;
+        let Operand::Matrix(a) = self.a else { return false };
+        let (data, row) = match self.b {
+            Operand::Matrix(Matrix { row: 1, .. }) => (&[][..], 1),
+            Operand::Matrix(b) if b.col == 1 => (b.data, b.row),
+            // In a single panel, whose blocks follow each other.
+            Operand::Panels(data) | Operand::Blocks(data) if n <= panel_cols::<T>() => {
+                (data, panel_cols::<T>())
+            }
+            _ => return false,
+        };
+        let is_thin = a.col == 1 && thin::fits(n, self.k) && to.pitch == usize::MAX;
+        if !is_thin {
+            return false;
+        }
+        let depth = self.depth();
+        for k in (0..self.k).step_by(depth) {
+            let ks = (k, depth.min(self.k - k));
+            let b = match self.b {
+                Operand::Matrix(b) if b.row == 1 => Matrix { data: &b.data[k..], ..b },
+                _ => {
+                    let (columns, _) = split_aligned(scratch, n * ks.1);
+                    thin::transpose(&data[k * row..], row, n, columns);
+                    Matrix { data: columns, row: 1, col: ks.1 }
+                }
+            };
+            let a = Matrix { data: &a.data[k..], ..a };
+            let epilogue = self.epilogue(0, ks);
+            let y = &mut *y;
+            T::multiply_thin(&mut Thin { m, n, k: ks.1, a, b, y, y_row_stride: to.row, epilogue });
+        }
+        true
+    }
+
     /// Computes the product, on several threads where that pays: each computes some of the rows.
     /// One row is computed like several.
     pub fn run_matrix(self, y: &mut [T], to: Target, scratch: &mut [T]) {
@@ -214,6 +252,9 @@ impl<T: GemmElem> Product<'_, T> {
     fn run_blocks(self, y: &mut [T], to: Target, scratch: &mut [T]) {
         #[cfg(x86_avx512)]
         if self.run_pair_rows(y, to) {
+            return self.finish(y, to, (self.m, (0, self.n)));
+        }
+        if self.run_thin(y, to, scratch) {
             return self.finish(y, to, (self.m, (0, self.n)));
         }
         let cols = panel_cols::<T>();

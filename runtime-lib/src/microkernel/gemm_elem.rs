@@ -5,6 +5,7 @@ use super::gemv::Gemv;
 use super::pack::{PackColumns, PackRows, Widen, pack_columns, pack_rows};
 use super::panels::Part;
 use super::simd_elem::SimdElem;
+use super::thin::Thin;
 use super::tiny::Tiny;
 use crate::simd::dispatch;
 
@@ -24,6 +25,8 @@ pub(crate) trait GemmElem: SimdElem {
     fn multiply_row(product: Gemv<'_, Self>);
     /// Multiplies small matrices.
     fn multiply_tiny(product: &mut Tiny<'_, Self>);
+    /// Multiplies matrices with few columns.
+    fn multiply_thin(product: &mut Thin<'_, Self>);
 }
 
 impl GemmElem for f32 {
@@ -59,6 +62,11 @@ impl GemmElem for f32 {
 
     #[inline(never)]
     fn multiply_tiny(product: &mut Tiny<'_, f32>) {
+        dispatch(product);
+    }
+
+    #[inline(never)]
+    fn multiply_thin(product: &mut Thin<'_, f32>) {
         dispatch(product);
     }
 }
@@ -97,6 +105,11 @@ impl GemmElem for f64 {
 
     #[inline(never)]
     fn multiply_tiny(product: &mut Tiny<'_, f64>) {
+        dispatch(product);
+    }
+
+    #[inline(never)]
+    fn multiply_thin(product: &mut Thin<'_, f64>) {
         dispatch(product);
     }
 }

@@ -35,6 +35,7 @@ mod prefetch_schedule;
 mod simd_elem;
 mod span;
 mod stripes;
+mod thin;
 mod tile_run;
 mod tiny;
 mod widths;

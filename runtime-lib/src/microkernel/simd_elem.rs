@@ -1,5 +1,6 @@
 //! Element types with vectors at every SIMD level.
 
+use super::thin::{COLUMNS, MAX_TILE};
 use crate::loops::epilogue::{Activation, cap_rows};
 use crate::simd::{self, MAX_LANES, Simd};
 use crate::threads::Own;
@@ -41,6 +42,14 @@ pub(crate) trait SimdElem: Float<Wide = Self> + Own {
     fn load_head<S: Simd>(s: S, from: &[Self]) -> Self::Vector<S>;
     /// Stores the first lanes, up to the length of the slice.
     fn store_head<S: Simd>(s: S, x: Self::Vector<S>, to: &mut [Self]);
+    /// Loads the last `n` elements of a slice, fewer than a vector. The other lanes are zeros.
+    fn load_last<S: Simd>(s: S, from: &[Self], n: usize) -> Self::Vector<S>;
+    /// Returns the sums of the lanes of each vector, row by row. The first vectors of the result
+    /// hold them, and at least one is full.
+    fn sum_rows<S: Simd, const R: usize>(
+        s: S,
+        rows: &[[Self::Vector<S>; COLUMNS]; R],
+    ) -> [Self::Vector<S>; COLUMNS];
 
     /// Returns the products of `x` and a panel, without vectors.
     fn panel_sums(x: &[Self], panel: &[Self]) -> [Self; MAX_LANES];
@@ -53,6 +62,13 @@ pub(crate) trait SimdElem: Float<Wide = Self> + Own {
     fn activate(f: Activation, y: &mut [Self], rows: usize, cols: usize, stride: usize);
     /// Clamps `rows` by `cols` elements with the row stride `stride`.
     fn clamp_rows(bounds: (Self, Self), y: &mut [Self], rows: usize, cols: usize, stride: usize);
+}
+
+/// Returns the sums of neighboring lanes, those of `a` first.
+#[inline(always)]
+fn add_neighbors<S: Simd>(s: S, a: S::F32, b: S::F32) -> S::F32 {
+    let [evens, odds] = s.evens_and_odds(a, b);
+    s.add(evens, odds)
 }
 
 impl SimdElem for f32 {
@@ -99,6 +115,45 @@ impl SimdElem for f32 {
     #[inline(always)]
     fn store_head<S: Simd>(s: S, x: S::F32, to: &mut [f32]) {
         s.store_head(x, to);
+    }
+
+    #[inline(always)]
+    fn load_last<S: Simd>(s: S, from: &[f32], n: usize) -> S::F32 {
+        const ALL: f32 = f32::from_bits(u32::MAX);
+        const MASKS: [f32; 2 * MAX_LANES] = {
+            let mut masks = [0.0; 2 * MAX_LANES];
+            let mut i = MAX_LANES;
+            while i < 2 * MAX_LANES {
+                masks[i] = ALL;
+                i += 1;
+            }
+            masks
+        };
+        if from.len() < S::LANES {
+            return s.load_head(&from[from.len() - n..]);
+        }
+        // A vector that ends with the slice, without the lanes before the last `n` elements.
+        let mask = s.load(&MASKS[MAX_LANES - S::LANES + n..]);
+        let all = s.load(&from[from.len() - S::LANES..]);
+        s.with_bits(s.and_i32(s.bits(all), s.bits(mask)))
+    }
+
+    #[inline(always)]
+    fn sum_rows<S: Simd, const R: usize>(s: S, rows: &[[S::F32; COLUMNS]; R]) -> [S::F32; COLUMNS] {
+        let mut sums = [s.splat(0.0); COLUMNS];
+        for (sum, &[a, b, c, d]) in sums.iter_mut().zip(rows) {
+            *sum = add_neighbors(s, add_neighbors(s, a, b), add_neighbors(s, c, d));
+        }
+        // Four lanes are sums of a row; those of several rows fill a wider vector.
+        let (mut count, mut width) = (R, COLUMNS);
+        while width < S::LANES && count > 1 {
+            count /= 2;
+            width *= 2;
+            for i in 0..count {
+                sums[i] = add_neighbors(s, sums[2 * i], sums[2 * i + 1]);
+            }
+        }
+        sums
     }
 
     #[inline(always)]
@@ -175,6 +230,26 @@ impl SimdElem for f64 {
     #[inline(always)]
     fn store_head<S: Simd>(s: S, x: S::F64, to: &mut [f64]) {
         s.store_head_f64(x, to);
+    }
+
+    #[inline(always)]
+    fn load_last<S: Simd>(s: S, from: &[f64], n: usize) -> S::F64 {
+        s.load_head_f64(&from[from.len() - n..])
+    }
+
+    #[inline(always)]
+    fn sum_rows<S: Simd, const R: usize>(s: S, rows: &[[S::F64; COLUMNS]; R]) -> [S::F64; COLUMNS] {
+        let mut numbers = [0.0; MAX_TILE];
+        for (row, to) in rows.iter().zip(numbers.chunks_exact_mut(COLUMNS)) {
+            for (&sum, to) in row.iter().zip(to) {
+                *to = s.sum_f64(sum);
+            }
+        }
+        let mut sums = [s.splat_f64(0.0); COLUMNS];
+        for (sum, numbers) in sums.iter_mut().zip(numbers.chunks_exact(S::LANES / 2)) {
+            *sum = s.load_head_f64(numbers);
+        }
+        sums
     }
 
     #[inline(always)]

@@ -58,7 +58,9 @@ const IMAGE: Conv<'static> = Conv {
 #[test]
 fn products_are_the_same_for_any_number_of_threads() {
     let f = Activation::Sigmoid;
-    for [m, n, k] in [[301, 130, 90], [1, 3000, 700], [3000, 1, 700], [97, 16, 4000]] {
+    for [m, n, k] in
+        [[301, 130, 90], [1, 3000, 700], [3000, 1, 700], [97, 16, 4000], [3001, 5, 700]]
+    {
         let (a, b) = (Layout::Strides(k, 1), Layout::Strides(n, 1));
         let g = Gemm { m, n, k, a, b, c: [0, 1], y_row: n, alpha: 1.0, beta: 1.0 };
         let [a, b, c] = [m * k, k * n, n].map(numbers);

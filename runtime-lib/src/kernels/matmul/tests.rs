@@ -160,6 +160,40 @@ fn rows_that_fill_a_few_vectors_and_columns_of_a_few() {
 }
 
 #[test]
+fn products_with_few_columns() {
+    let biases = [None, Some([0, 1]), Some([1, 0]), Some([0, 0])];
+    for k in [15, 16, 17, 31, 37, 64, 100, 390, 1030] {
+        for (n, m) in (1..=13).zip([2, 9, 4, 5, 7, 8, 6, 3].into_iter().cycle()) {
+            for b in [Plain, Transposed, Packed] {
+                let c = if n % 5 == 0 { Some([n, 1]) } else { biases[(n + k) % 4] };
+                let f = if n % 2 == 0 { RELU } else { Activation::Tanh };
+                check_both(Case { m, n, k, a: Plain, b, c, f });
+            }
+        }
+    }
+}
+
+#[test]
+fn an_infinite_element_counts_once() {
+    // Vectors of the last columns overlap those before.
+    let (m, n, k) = (5, 3, 39);
+    let (a, b) = (Layout::Strides(k, 1), Layout::Strides(n, 1));
+    let geometry = Gemm { m, n, k, a, b, c: [0, 0], y_row: n, alpha: 1.0, beta: 1.0 };
+    each_level(|level| {
+        for at in 0..k {
+            let (mut a, b) = (vec![1.0; m * k], vec![1.0; k * n]);
+            a[2 * k + at] = f32::INFINITY;
+            let (mut y, mut scratch) = (vec![0.0; m * n], vec![f32::NAN; gemm_scratch(&geometry)]);
+            gemm_f32(&a, &b, None, &mut y, &mut scratch, geometry, Activation::Identity);
+            for (i, &y) in y.iter().enumerate() {
+                let truth = if i / n == 2 { f32::INFINITY } else { k as f32 };
+                assert_eq!(y, truth, "{level:?} {at}: {i}");
+            }
+        }
+    });
+}
+
+#[test]
 fn small_products_of_every_size_and_order() {
     for m in 0..6 {
         for n in 0..6 {
