@@ -34,10 +34,16 @@ fn gather_single<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T], len: 
         return Ok(());
     }
     for (o, y) in y.chunks_exact_mut(indices.len()).enumerate() {
-        let x = &x[o * len..][..len];
-        for (y, &at) in y.iter_mut().zip(indices) {
-            *y = x[index(at, len)?].clone();
-        }
+        gather_row(&x[o * len..][..len], indices, y)?;
+    }
+    Ok(())
+}
+
+/// Copies the element of `x` at each index.
+#[inline(always)]
+fn gather_row<T: Elem, I: Integer>(x: &[T], indices: &[I], y: &mut [T]) -> Result {
+    for (y, &at) in y.iter_mut().zip(indices) {
+        *y = x[index(at, x.len())?].clone();
     }
     Ok(())
 }
@@ -54,7 +60,18 @@ pub fn gather_elements<T: Elem, I: Integer>(
     y: &mut [T],
     geometry: Elements<'_>,
 ) -> Result {
-    geometry.each(indices, |at, i| y[i] = x[at].clone())
+    let Elements { len, step, .. } = geometry;
+    geometry.each_row(indices, |row| {
+        let y = &mut y[row.first..][..row.indices.len()];
+        if row.distance == 0 && step == 1 {
+            // The row chooses from neighbors, so that the check of an index is that of the slice.
+            return gather_row(&x[row.start..][..len], row.indices, y);
+        }
+        for (j, (y, &wanted)) in y.iter_mut().zip(row.indices).enumerate() {
+            *y = x[row.start + j * row.distance + index(wanted, len)? * step].clone();
+        }
+        Ok(())
+    })
 }
 
 /// `GatherND`: copies the slices at the points.
@@ -110,6 +127,31 @@ mod tests {
         assert_eq!(gather_nd(&[1, 2], &[2i64, 0], &mut [0], geometry), error);
         let geometry = Axis { outer: 0, len: 0, inner: 1 };
         assert_eq!(gather::<u8, i64>(&[], &[], &mut [], geometry), Ok(()));
+    }
+
+    #[test]
+    fn elements_are_picked_along_any_axis_up_to_the_first_error() {
+        let (sizes, strides) = ([3, 4, 5], [20, 5, 1]);
+        let x: [u8; 60] = from_fn(|i| i as u8);
+        for axis in 0..3 {
+            let len = sizes[axis];
+            let indices: [i64; 60] = from_fn(|i| (i * 7 % (2 * len)) as i64 - len as i64);
+            let mut others = strides;
+            others[axis] = 0;
+            let step = strides[axis];
+            let geometry = Elements { sizes: &sizes, strides: &others, len, step };
+            let mut y = [99; 60];
+            assert_eq!(gather_elements(&x, &indices, &mut y, geometry), Ok(()));
+            for (i, &y) in y.iter().enumerate() {
+                let place = (indices[i] + len as i64) as usize % len;
+                let at = i - i / step % len * step + place * step;
+                assert_eq!(y, x[at], "axis {axis}, index {i}");
+            }
+            let mut wrong = indices;
+            (wrong[23], wrong[24], wrong[51]) = (len as i64, i64::MIN, i64::MAX);
+            let error = Err(Error::Index { index: len as i64, size: len });
+            assert_eq!(gather_elements(&x, &wrong, &mut y, geometry), error);
+        }
     }
 
     #[test]

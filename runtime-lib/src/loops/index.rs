@@ -12,12 +12,13 @@ use crate::{Integer, Number};
 /// Returns an error for an index out of range.
 #[inline(always)]
 pub(crate) fn index<I: Integer>(index: I, size: usize) -> Result<usize> {
-    let signed = index.to_i64();
-    let place = match usize::try_from(signed) {
-        Ok(place) => (place < size).then_some(place),
-        Err(_) => usize::try_from(signed.unsigned_abs()).ok().and_then(|n| size.checked_sub(n)),
-    };
-    place.ok_or(Error::Index { index: signed, size })
+    let index = index.to_i64();
+    // Without a branch for the sign. A negative result is a large unsigned number.
+    let place = index.wrapping_add((index >> (i64::BITS - 1)) & signed(size)).cast_unsigned();
+    match usize::try_from(place) {
+        Ok(place) if place < size => Ok(place),
+        _ => Err(Error::Index { index, size }),
+    }
 }
 
 /// Converts a size.
@@ -81,35 +82,64 @@ pub(crate) fn signed(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
+/// Indices that follow each other, and the elements of the tensor that they choose from.
+pub(crate) struct ElementRow<'a, I> {
+    /// The offset of the first index.
+    pub first: usize,
+    /// The indices.
+    pub indices: &'a [I],
+    /// The offset of the tensor's element that index 0 chooses for the first one.
+    pub start: usize,
+    /// The distance of those of two neighboring indices, in elements.
+    pub distance: usize,
+}
+
 impl Elements<'_> {
     /// Calls `visit` with the offset that each index refers to, and the offset of the index.
     ///
     /// # Errors
     ///
-    /// Returns an error for an index out of range.
+    /// Returns the first error for an index out of range.
     #[inline(always)]
     pub(crate) fn each<I: Integer>(
         self,
         indices: &[I],
         mut visit: impl FnMut(usize, usize),
     ) -> Result {
-        let Elements { sizes, strides, len, step } = self;
+        self.each_row(indices, |row| {
+            for (j, &wanted) in row.indices.iter().enumerate() {
+                let place = index(wanted, self.len)? * self.step;
+                visit(row.start + j * row.distance + place, row.first + j);
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `visit` with every row of indices, up to an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of `visit`.
+    #[inline(always)]
+    pub(crate) fn each_row<I: Integer>(
+        self,
+        indices: &[I],
+        mut visit: impl FnMut(ElementRow<'_, I>) -> Result,
+    ) -> Result {
+        let Elements { sizes, strides, .. } = self;
         debug_assert_eq!(indices.len(), sizes.iter().product(), "the indices have the sizes");
         if indices.is_empty() {
             return Ok(());
         }
         let row = Row::of(sizes, [strides]);
+        let distance = row.steps[0].cast_unsigned();
         let (mut result, mut first) = (Ok(()), 0);
-        walk(&sizes[..row.rank], [strides], [0], &mut |[at]| {
-            for (j, &wanted) in indices[first..][..row.len].iter().enumerate() {
-                match index(wanted, len) {
-                    Ok(place) => {
-                        visit(at + j * row.steps[0].cast_unsigned() + place * step, first + j);
-                    }
-                    Err(error) => result = Err(error),
-                }
+        walk(&sizes[..row.rank], [strides], [0], &mut |[start]| {
+            if result.is_ok() {
+                let indices = &indices[first..][..row.len];
+                result = visit(ElementRow { first, indices, start, distance });
+                first += row.len;
             }
-            first += row.len;
         });
         result
     }
