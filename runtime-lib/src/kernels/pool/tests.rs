@@ -120,6 +120,27 @@ fn windows_of_every_kind() {
 }
 
 #[test]
+fn windows_of_three_and_five_rows_and_columns() {
+    for width in [4, 5, 7, 8, 13, 15, 16, 17, 19, 33, 57] {
+        for kernel in [3, 5] {
+            for stride in [1, 2] {
+                let out = |size: usize| (size + kernel / 2 * 2 - kernel) / stride + 1;
+                check(Pool {
+                    planes: 3,
+                    size: &[9, width],
+                    out: &[out(9), out(width)],
+                    kernel: &[kernel; 2],
+                    strides: &[stride; 2],
+                    dilations: &[1; 2],
+                    pads: &[kernel / 2; 2],
+                    ends: &[kernel / 2; 2],
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn pooling_supports_zero_one_and_three_axes() {
     for (size, kernel, stride) in
         [(200, 3, 2), (150, 2, 1), (701, 2, 2), (700, 300, 3), (90, 90, 1)]

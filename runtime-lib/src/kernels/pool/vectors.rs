@@ -7,7 +7,7 @@ use super::fold::{Counted, Fold, Largest, LargestNumber, Mean};
 use crate::kernels::conv::{Axis, TapRun};
 use crate::loops::fold::fold_at;
 use crate::loops::window::Taps;
-use crate::simd::{Simd, WithSimd};
+use crate::simd::{MAX_LANES, Simd, WithSimd};
 use core::ops::Range;
 
 /// A fold whose state is one element, so that it can be a vector. Every method must be
@@ -90,6 +90,20 @@ pub(super) const CHECKED_TAPS: usize = 16;
 const PLACES: usize = 128;
 /// Columns of folded rows that are stored together.
 const COLUMNS: usize = 512;
+
+/// A number of taps that is known only at run time.
+const ANY: usize = 0;
+
+/// The index of each lane.
+const LANE_INDICES: [f32; MAX_LANES] = {
+    let mut indices = [0.0; MAX_LANES];
+    let mut i = 1;
+    while i < MAX_LANES {
+        indices[i] = indices[i - 1] + 1.0;
+        i += 1;
+    }
+    indices
+};
 
 /// Folds every window of at most two axes if neighbors are one or two columns apart. Returns
 /// whether it did.
@@ -238,13 +252,22 @@ impl<F: FoldVectors> Windows<'_, F> {
                 let row = |i: usize| band * rows + i;
                 let lines = scratch.columns.chunks_exact_mut(part.pitch);
                 for (i, line) in lines.enumerate().take(y.len() / w.out) {
-                    self.gather(s, x, &h.tap_run(&inside, row(i), row(i) + 1), &part, line);
+                    let taps = h.tap_run(&inside, row(i), row(i) + 1);
+                    match taps.taps.len() {
+                        3 => self.gather::<S, 3>(s, x, &taps, &part, line),
+                        5 => self.gather::<S, 5>(s, x, &taps, &part, line),
+                        _ => self.gather::<S, ANY>(s, x, &taps, &part, line),
+                    }
                 }
                 let lines = scratch.columns.chunks_exact(part.pitch);
-                for (i, (line, y)) in lines.zip(y.chunks_exact_mut(w.out)).enumerate() {
-                    let high = self.high(row(i), &inside);
-                    let y = &mut y[part.first..][..part.count];
-                    self.join::<S, STRIDE>(s, line, (high, &scratch.counts), y);
+                for (i, line) in lines.enumerate().take(y.len() / w.out) {
+                    let counts = (self.high(row(i), &inside), &scratch.counts);
+                    let y = &mut y[i * w.out + part.first..];
+                    match w.kernel {
+                        3 => self.join::<S, STRIDE, 3>(s, line, counts, part.count, y),
+                        5 => self.join::<S, STRIDE, 5>(s, line, counts, part.count, y),
+                        _ => self.join::<S, STRIDE, ANY>(s, line, counts, part.count, y),
+                    }
                 }
             }
         }
@@ -338,8 +361,8 @@ impl<F: FoldVectors> Windows<'_, F> {
         let fold = self.fold;
         for i in (0..y.len()).step_by(S::LANES) {
             let i = again::<S>(i, y.len());
-            let first = self.column(s, x, rows, part.from + 2 * i);
-            let second = self.column(s, x, rows, part.from + 2 * i + S::LANES);
+            let first = self.column::<S, ANY>(s, x, rows, part.from + 2 * i);
+            let second = self.column::<S, ANY>(s, x, rows, part.from + 2 * i + S::LANES);
             let [evens, odds] = s.evens_and_odds(first, second);
             let state = fold.take_vector(s, evens, odds);
             let counts = s.mul(s.splat(high), s.load(&counts[i..]));
@@ -347,13 +370,28 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// Folds rows of the image at one vector of columns.
+    /// Folds rows of the image at one vector of columns. There are `N` rows, or [`ANY`] number.
     #[inline(always)]
-    fn column<S: Simd>(&self, s: S, x: &[f32], rows: &TapRun, from: usize) -> S::F32 {
+    fn column<S: Simd, const N: usize>(
+        &self,
+        s: S,
+        x: &[f32],
+        rows: &TapRun,
+        from: usize,
+    ) -> S::F32 {
         let Windows { h, w, fold, .. } = *self;
         let (first, step) = (rows.from * w.size + from, h.dilation * w.size);
+        let count = if N == ANY { rows.taps.len() } else { N };
         let mut state = s.splat(fold.start());
-        for row in 0..rows.taps.len() {
+        // One check for all rows, except at the end of the last plane.
+        let span = count.saturating_sub(1) * step + S::LANES;
+        if let Some(x) = x.get(first..first + span) {
+            for row in x.windows(S::LANES).step_by(step.max(1)).take(count) {
+                state = fold.take_vector(s, state, s.load(row));
+            }
+            return state;
+        }
+        for row in 0..count {
             state = fold.take_vector(s, state, load(s, x, first + row * step));
         }
         state
@@ -361,26 +399,46 @@ impl<F: FoldVectors> Windows<'_, F> {
 
     /// Folds the rows of the windows of a row of outputs.
     #[inline(always)]
-    fn gather<S: Simd>(&self, s: S, x: &[f32], rows: &TapRun, part: &Part, line: &mut [f32]) {
-        let line = &mut line[part.skip..][..part.seen];
+    fn gather<S: Simd, const N: usize>(
+        &self,
+        s: S,
+        x: &[f32],
+        rows: &TapRun,
+        part: &Part,
+        line: &mut [f32],
+    ) {
+        let line = &mut line[part.skip..];
+        if part.seen < S::LANES && line.len() >= S::LANES {
+            // A whole vector, whose lanes behind the image stay empty.
+            let inside = s.lt(s.load(&LANE_INDICES), s.splat(part.seen as f32));
+            let state = self.column::<S, N>(s, x, rows, part.from);
+            return s.store(s.select(inside, state, s.splat(self.fold.start())), line);
+        }
+        let line = &mut line[..part.seen];
         for i in (0..part.seen).step_by(S::LANES) {
             let i = again::<S>(i, part.seen);
-            store(s, self.column(s, x, rows, part.from + i), &mut line[i..]);
+            store(s, self.column::<S, N>(s, x, rows, part.from + i), &mut line[i..]);
         }
     }
 
-    /// Computes the results from the folded columns of a row of outputs.
+    /// Computes the results from the folded columns of a row of `count` outputs, with which `y`
+    /// begins. Windows have `N` columns, or [`ANY`] number.
     #[inline(always)]
-    fn join<S: Simd, const STRIDE: usize>(
+    fn join<S: Simd, const STRIDE: usize, const N: usize>(
         &self,
         s: S,
         line: &[f32],
         (high, counts): (f32, &[f32; PLACES]),
+        count: usize,
         y: &mut [f32],
     ) {
-        let (fold, Axis { kernel, dilation, .. }) = (self.fold, self.w);
-        for i in (0..y.len()).step_by(S::LANES) {
-            let i = again::<S>(i, y.len());
+        let (fold, Axis { dilation, out, .. }) = (self.fold, self.w);
+        let kernel = if N == ANY { self.w.kernel } else { N };
+        // The next row overwrites what a whole vector stores of it.
+        let is_short = count == out && count < S::LANES && y.len() >= S::LANES;
+        let y = &mut y[..if is_short { S::LANES } else { count }];
+        for i in (0..count).step_by(S::LANES) {
+            let i = again::<S>(i, count);
             let mut state = s.splat(fold.start());
             let mut tap = 0;
             while tap < kernel {
@@ -414,8 +472,10 @@ fn again<S: Simd>(i: usize, n: usize) -> usize {
 /// Loads a vector.
 #[inline(always)]
 fn load<S: Simd>(s: S, x: &[f32], at: usize) -> S::F32 {
-    let x = x.get(at..).unwrap_or(&[]);
-    if x.len() >= S::LANES { s.load(x) } else { s.load_head(x) }
+    match x.get(at..at + S::LANES) {
+        Some(x) => s.load(x),
+        None => s.load_head(x.get(at..).unwrap_or(&[])),
+    }
 }
 
 #[inline(always)]
