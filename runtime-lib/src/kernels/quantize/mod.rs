@@ -4,6 +4,7 @@
 //! Elements are processed in blocks: one loop converts a type to `f32`, another one converts `f32`
 //! to a type, so that there is a loop for each type and not for each pair of types.
 
+mod bytes;
 mod quantum;
 mod small;
 
@@ -12,9 +13,12 @@ pub use small::{small_dequantize, small_quantize};
 
 use crate::element::sticky_f32;
 use crate::loops::fold::{Fold, Max, Min};
+use crate::simd::int8::{HAS_BYTES, dispatch_bytes};
 use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
 use crate::threads::{self, MaybeSync};
 use crate::{Exact, Float, Float8, Number, Real};
+use bytes::ToBytes;
+use core::marker::PhantomData;
 use core::ops::Range;
 
 /// The elements that share a scale, in a tensor of `outer · len · inner` elements: those of `block`
@@ -105,7 +109,17 @@ pub fn quantize_linear<T: Float + Real, Y: WholeQuantum>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    quantized((x, scale), zero, y, geometry, |block, y| dispatch(ToWhole { block, y }));
+    quantized((x, scale), zero, y, geometry, |(x, scale), zero, y| {
+        if let (Some(x), Some(scale)) = (T::as_f32(x), T::as_f32(scale))
+            && let Some(y) = Y::bytes_mut(y)
+            && HAS_BYTES
+        {
+            return dispatch_bytes(ToBytes { x, scale, zero, y, of: PhantomData::<Y> });
+        }
+        let mut block = [0.0; BLOCK];
+        let x = divide(x, scale, &mut block);
+        dispatch(ToWhole { block: Quotients { x, zero }, y });
+    });
 }
 
 /// Computes `y = x / scale + zero`, rounded to the nearest finite number of the type.
@@ -116,7 +130,7 @@ pub fn quantize_linear_real<T: Float + Real, Y: Quantum>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::nearest));
+    quantized_real((x, scale), zero, y, geometry, Y::nearest);
 }
 
 /// Computes [`quantize_linear_real`] without saturation: numbers that are too large become
@@ -128,7 +142,7 @@ pub fn quantize_linear_unsaturated<T: Float + Real, Y: Quantum + Float8>(
     y: &mut [Y],
     geometry: Scales,
 ) {
-    quantized((x, scale), zero, y, geometry, |block, y| to_real(block, y, Y::unsaturated));
+    quantized_real((x, scale), zero, y, geometry, Y::unsaturated);
 }
 
 /// Some quotients, and the zero point of each.
@@ -137,19 +151,32 @@ struct Quotients<'a> {
     zero: &'a [f32],
 }
 
+fn quantized_real<T: Float + Real, Y: Quantum>(
+    operands: (&[T], &[T]),
+    zero: Option<&[Y]>,
+    y: &mut [Y],
+    geometry: Scales,
+    nearest: fn(Exact) -> Y,
+) {
+    quantized(operands, zero, y, geometry, |(x, scale), zero, y| {
+        let mut block = [0.0; BLOCK];
+        let x = divide(x, scale, &mut block);
+        to_real(Quotients { x, zero }, y, nearest);
+    });
+}
+
+/// Calls `part` with blocks of elements and their scales, their zero points, and their results.
 fn quantized<T: Float + Real, Y: Quantum>(
     (x, scale): (&[T], &[T]),
     zero: Option<&[Y]>,
     y: &mut [Y],
     geometry: Scales,
-    store: impl Fn(Quotients<'_>, &mut [Y]) + MaybeSync,
+    part: impl Fn((&[T], &[T]), &[f32], &mut [Y]) + MaybeSync,
 ) {
     geometry.share(y, |first, y, geometry| {
-        let (x, mut block) = (&x[first..], [0.0; BLOCK]);
+        let x = &x[first..];
         each_block(scale, zero, geometry, &mut |here, scale, zero| {
-            let quotients = &mut block[..here.len()];
-            divide(&x[here.clone()], scale, quotients);
-            store(Quotients { x: quotients, zero }, &mut y[here]);
+            part((&x[here.clone()], scale), zero, &mut y[here]);
         });
     });
 }
@@ -197,11 +224,13 @@ fn spread<A: Copy, B: Copy>(
     }
 }
 
-/// Writes the quotients, rounded to the type or to numbers that round to the same result in any
+/// Returns the quotients, rounded to the type or to numbers that round to the same result in any
 /// type here.
 #[inline(never)]
-fn divide<T: Float + Real>(x: &[T], scale: &[T], q: &mut [f32]) {
-    dispatch(Divide { x, scale, q });
+fn divide<'q, T: Float + Real>(x: &[T], scale: &[T], block: &'q mut [f32; BLOCK]) -> &'q mut [f32] {
+    let q = &mut block[..x.len()];
+    dispatch(Divide { x, scale, q: &mut *q });
+    q
 }
 
 struct Divide<'a, T> {
@@ -416,6 +445,7 @@ mod tests {
     fn every_element_has_the_scale_of_its_block() {
         crate::simd::each_level(|_| {
             check::<f32, u8>(|i| 1.5 + i as f64 / 8.0);
+            check::<f32, i8>(|i| 2.5 - (i % 16) as f64 / 8.0);
             check::<f32, i16>(|i| 2.0 - (i % 16) as f64 / 16.0);
         });
         check::<f64, I4>(|i| 40.0 + i as f64);
@@ -438,6 +468,35 @@ mod tests {
         assert_eq!(y, [-1, -1, 1, 1, 3, 3, 127, -128, -128]);
         quantize_linear(&x, &[2.0], Some(&[U4::new(7)]), &mut z, one(9));
         assert_eq!(z.map(U4::get), [5, 5, 7, 7, 9, 9, 15, 0, 0]);
+    }
+
+    #[test]
+    fn bytes_are_numbers_rounded_and_limited_for_any_length() {
+        crate::simd::each_level(|level| {
+            for len in [1, 5, 16, 31, 32, 63, 64, 65, 127, 200, 300] {
+                let x: Vec<f32> = (0..len)
+                    .map(|i| match i % 11 {
+                        3 => f32::NAN,
+                        5 => f32::INFINITY,
+                        7 => -1e30,
+                        _ => (i * 29 % 401) as f32 - 200.0,
+                    })
+                    .collect();
+                for zero in [0u8, 3, 200, 255] {
+                    let (scale, signed) = ([2.0], zero.wrapping_sub(128).cast_signed());
+                    let (mut y, mut z) = (vec![9u8; len], vec![9i8; len]);
+                    quantize_linear(&x, &scale, Some(&[zero]), &mut y, one(len));
+                    quantize_linear(&x, &scale, Some(&[signed]), &mut z, one(len));
+                    for (i, &x) in x.iter().enumerate() {
+                        let sum = libm::rintf(x / 2.0).max(f32::MIN) + f32::from(zero);
+                        let expected = if x.is_nan() { 0 } else { sum.clamp(0.0, 255.0) as u8 };
+                        assert_eq!(y[i], expected, "{level:?} {x} {zero}");
+                        let expected = expected.wrapping_sub(128).cast_signed();
+                        assert_eq!(z[i], expected, "{level:?} {x} {zero}");
+                    }
+                }
+            }
+        });
     }
 
     #[test]

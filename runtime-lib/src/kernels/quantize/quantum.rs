@@ -1,5 +1,6 @@
 //! The types that tensors are quantized to.
 
+use crate::simd::int8::Byte;
 use crate::{
     F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, I2, I4, Real, U2, U4,
 };
@@ -20,6 +21,12 @@ pub trait WholeQuantum: Quantum {
 
     /// Converts an integer from [`Self::LOW`] to [`Self::HIGH`].
     fn whole(x: f32) -> Self;
+
+    /// Returns the bits of the numbers, if each is a byte.
+    #[inline(always)]
+    fn bytes_mut(_: &mut [Self]) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 /// 1.5 · 2²³, where consecutive `f32` are 1 apart: its sum with an integer below 2²² in magnitude
@@ -27,7 +34,7 @@ pub trait WholeQuantum: Quantum {
 const NO_FRACTION: f32 = 1.5 * (1 << (f32::MANTISSA_DIGITS - 1)) as f32;
 
 macro_rules! whole {
-    ($($T:ident)*) => {$(
+    ($($T:ident: $bytes_mut:expr;)*) => {$(
         impl Quantum for $T {
             #[inline(always)]
             fn single(self) -> f32 {
@@ -43,11 +50,26 @@ macro_rules! whole {
             fn whole(x: f32) -> $T {
                 (x + NO_FRACTION).to_bits() as $T
             }
+
+            #[inline(always)]
+            fn bytes_mut(y: &mut [$T]) -> Option<&mut [u8]> {
+                $bytes_mut(y)
+            }
         }
     )*};
 }
 
-whole!(i8 u8 i16 u16);
+whole! { i8: bits_mut; u8: bits_mut; i16: none; u16: none; }
+
+#[inline(always)]
+fn bits_mut<T: Byte>(y: &mut [T]) -> Option<&mut [u8]> {
+    Some(T::bits_mut(y))
+}
+
+#[inline(always)]
+fn none<T>(_: &mut [T]) -> Option<&mut [u8]> {
+    None
+}
 
 macro_rules! small_whole {
     ($($T:ident: $Byte:ident;)*) => {$(

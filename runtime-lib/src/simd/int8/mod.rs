@@ -273,6 +273,10 @@ pub(crate) fn are_steady(factors: &[f32]) -> bool {
 /// 2²⁴: `f32` represents all integers below it.
 const EXACT: f32 = 16_777_216.0;
 
+/// Whether [`dispatch_bytes`] has vectors where [`dispatch`](super::dispatch) has them.
+pub const HAS_BYTES: bool =
+    cfg!(any(x86_avx2, all(target_arch = "wasm32", target_feature = "simd128")));
+
 /// Runs `op` at the best level that the processor has for bytes, up to `level`.
 #[inline(always)]
 pub fn dispatch_bytes<O: WithBytes>(op: O) {
