@@ -129,7 +129,8 @@ impl<T: SimdElem> Thin<'_, T> {
                 *factor = unsafe { T::load_at(s, column.as_ptr().add(at)) };
             }
             for (sums, row) in sums.iter_mut().zip(&rows) {
-                // SAFETY: as above, for the row.
+                // SAFETY: `at` is a multiple of a vector below `k - rest`, and the row has `k`
+                // elements.
                 let x = unsafe { T::load_at(s, row.as_ptr().add(at)) };
                 for (sum, &factor) in sums.iter_mut().zip(&factors) {
                     *sum = T::mul_add(s, x, factor, *sum);
