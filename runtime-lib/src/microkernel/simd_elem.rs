@@ -1,10 +1,12 @@
 //! Element types with vectors at every SIMD level.
 
-use super::thin::{COLUMNS, MAX_TILE};
 use crate::loops::epilogue::{Activation, cap_rows};
 use crate::simd::{self, MAX_LANES, Simd};
 use crate::threads::Own;
 use crate::{Float, Number};
+
+/// The number of vectors of a row that are summed together.
+pub(super) const SUMMED: usize = 4;
 
 /// `f32` or `f64`, with its vectors.
 pub(crate) trait SimdElem: Float<Wide = Self> + Own {
@@ -48,8 +50,8 @@ pub(crate) trait SimdElem: Float<Wide = Self> + Own {
     /// hold them, and at least one is full.
     fn sum_rows<S: Simd, const R: usize>(
         s: S,
-        rows: &[[Self::Vector<S>; COLUMNS]; R],
-    ) -> [Self::Vector<S>; COLUMNS];
+        rows: &[[Self::Vector<S>; SUMMED]; R],
+    ) -> [Self::Vector<S>; SUMMED];
 
     /// Returns the products of `x` and a panel, without vectors.
     fn panel_sums(x: &[Self], panel: &[Self]) -> [Self; MAX_LANES];
@@ -139,13 +141,13 @@ impl SimdElem for f32 {
     }
 
     #[inline(always)]
-    fn sum_rows<S: Simd, const R: usize>(s: S, rows: &[[S::F32; COLUMNS]; R]) -> [S::F32; COLUMNS] {
-        let mut sums = [s.splat(0.0); COLUMNS];
+    fn sum_rows<S: Simd, const R: usize>(s: S, rows: &[[S::F32; SUMMED]; R]) -> [S::F32; SUMMED] {
+        let mut sums = [s.splat(0.0); SUMMED];
         for (sum, &[a, b, c, d]) in sums.iter_mut().zip(rows) {
             *sum = add_neighbors(s, add_neighbors(s, a, b), add_neighbors(s, c, d));
         }
         // Four lanes are sums of a row; those of several rows fill a wider vector.
-        let (mut count, mut width) = (R, COLUMNS);
+        let (mut count, mut width) = (R, SUMMED);
         while width < S::LANES && count > 1 {
             count /= 2;
             width *= 2;
@@ -238,14 +240,14 @@ impl SimdElem for f64 {
     }
 
     #[inline(always)]
-    fn sum_rows<S: Simd, const R: usize>(s: S, rows: &[[S::F64; COLUMNS]; R]) -> [S::F64; COLUMNS] {
-        let mut numbers = [0.0; MAX_TILE];
-        for (row, to) in rows.iter().zip(numbers.chunks_exact_mut(COLUMNS)) {
+    fn sum_rows<S: Simd, const R: usize>(s: S, rows: &[[S::F64; SUMMED]; R]) -> [S::F64; SUMMED] {
+        let mut numbers = [0.0; MAX_LANES];
+        for (row, to) in rows.iter().zip(numbers.chunks_exact_mut(SUMMED)) {
             for (&sum, to) in row.iter().zip(to) {
                 *to = s.sum_f64(sum);
             }
         }
-        let mut sums = [s.splat_f64(0.0); COLUMNS];
+        let mut sums = [s.splat_f64(0.0); SUMMED];
         for (sum, numbers) in sums.iter_mut().zip(numbers.chunks_exact(S::LANES / 2)) {
             *sum = s.load_head_f64(numbers);
         }

@@ -4,7 +4,7 @@
 
 use super::epilogue::Epilogue;
 use super::panels::Matrix;
-use super::simd_elem::SimdElem;
+use super::simd_elem::{SUMMED, SimdElem};
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd};
 
 /// The largest number of columns. A packed left operand, for which there is scratch memory, has at
@@ -13,9 +13,9 @@ const MAX_N: usize = 12;
 /// The smallest depth: a vector of any level.
 const MIN_K: usize = MAX_LANES;
 /// The columns of a tile.
-pub(super) const COLUMNS: usize = 4;
+const COLUMNS: usize = SUMMED;
 /// The largest number of elements of a tile.
-pub(super) const MAX_TILE: usize = 4 * COLUMNS;
+const MAX_TILE: usize = 4 * COLUMNS;
 
 /// The GEMM `y = epilogue(a · b)`, for sizes that [`fits`] allows.
 pub(crate) struct Thin<'a, T> {
@@ -53,7 +53,7 @@ impl<T: SimdElem> WithSimd for &mut Thin<'_, T> {
     }
 }
 
-/// What is added to the scaled sums of a tile.
+/// The numbers that are added to the scaled sums of a tile.
 type Starts<T> = [T; MAX_TILE];
 
 impl<T: SimdElem> Thin<'_, T> {
@@ -85,7 +85,7 @@ impl<T: SimdElem> Thin<'_, T> {
         }
     }
 
-    /// Computes what is added to the scaled sums of a tile. Missing rows repeat the last one.
+    /// Computes the numbers that are added to the sums of a tile. Missing rows repeat the last one.
     #[inline(always)]
     fn start(&self, starts: &mut Starts<T>, [i, rows]: [usize; 2], [j, width]: [usize; 2]) {
         let Thin { m, y_row_stride, ref epilogue, .. } = *self;
