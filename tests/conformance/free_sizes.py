@@ -71,6 +71,10 @@ GRAPHS = {
     " j = Add(i, i) z = Mul(j, none) u = Gather(x, z) r = Tile(x, twice) }",
     "resize": "(float[b, 2, h, w] x) => (float[p, q, r, s] y) {"
     " y = Resize<mode = \"linear\">(x, , scales) }",
+    "square": "(float[b, 2, h, w] x) => (float[p, q, r, s] y) {"
+    " n = Shape<end = 2>(x) e = Concat<axis = 0>(n, twice_twice)"
+    " y = Resize<mode = \"linear\">(x, , , e) }",
+    "neighbors": "(float[b, c, h, w] x) => (float[p, q, r, s] y) { y = LRN<size = 3>(x) }",
     "topk": "(float[a, b] x) => (float[p, q] y, int64[r, s] i) { y, i = TopK(x, one) }",
     "arg": "(float[a, b] x) => (int64[p, q] i, float[r, s] y) {"
     " i = ArgMax<axis = 1>(x) y = CumSum(x, zeroth) }",
@@ -121,7 +125,8 @@ def normal(*shape):
 CONSTANTS = {
     "axis": np.int64([1]), "both": np.int64([0, 2]), "first": np.int64([0]),
     "one": np.int64([1]), "many": np.int64([2**62]), "none": np.int64([0]),
-    "zeroth": np.int64(0), "twice": np.int64([2, 1]), "edges": np.int64([1, 0, 2, 3]),
+    "zeroth": np.int64(0), "twice": np.int64([2, 1]), "twice_twice": np.int64([2, 2]),
+    "edges": np.int64([1, 0, 2, 3]),
     "scales": np.float32([1, 1, 1.5, 0.5]), "scale": np.float32(0.05), "zero": np.uint8(3),
     "apart": np.int64([0, 0, 3, 2, 4]), "kept": np.int64([0, -1]),
     "minus": np.int64([-1]), "first_index": np.int64(1), "second_index": np.int64(2),

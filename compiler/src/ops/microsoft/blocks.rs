@@ -7,6 +7,7 @@ use super::super::{
     blockwise::{Arithmetic, Blocks, Codes, DequantizeBlocks, read_size},
     matmul::MatMul,
     microsoft_function, microsoft_nodes,
+    slice::Slice,
     transpose::Transpose,
 };
 use crate::{
@@ -66,7 +67,7 @@ fn matmul_nbits(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let arithmetic = read_arithmetic(node, bits, block)?;
     let blocks = Blocks { codes: Codes::Integers(bits), n, k, block, arithmetic };
     let mut inputs = vec![node.input(1)?, node.input(2)?];
-    let groups = node.has(4).then(|| node.input(4)).transpose()?;
+    let groups = node.has(4).then(|| read_groups(node, k, block)).transpose()?;
     if node.has(3) {
         inputs.push(node.input(3)?);
     } else if groups.is_some() {
@@ -75,6 +76,20 @@ fn matmul_nbits(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     inputs.extend(groups);
     let y = multiply(node, &inputs, blocks, true)?;
     Ok(vec![if node.has(5) { node.add(&ADD, &[y, node.input(5)?], &[])? } else { y }])
+}
+
+/// Reads the block of each row, input 4. It may count the rows of a whole last block.
+fn read_groups(node: &mut Reader<'_>, k: usize, block: usize) -> Result<ValueId> {
+    let given = node.input(4)?;
+    let count = node.ty(4).and_then(|ty| ty.as_tensor()?.shape.first()?.known());
+    let as_int = |size: usize| i64::try_from(size).ok();
+    let (rows, whole) = (as_int(k), k.checked_next_multiple_of(block).and_then(as_int));
+    let Some(rows) = rows.filter(|_| count == whole && count != as_int(k)) else {
+        return Ok(given);
+    };
+    let start = node.constant("first_row", Tensor::from_ints(&[0]));
+    let end = node.constant("row_count", Tensor::from_ints(&[rows]));
+    node.add(Slice, &[given, start, end], &[])
 }
 
 /// The `accuracy_level` of integer arithmetic.

@@ -60,8 +60,9 @@ const TRANSPOSE: &[Passed] = &[
 fn fused(node: &mut Reader<'_>) -> Result<String> {
     let attributes = in_angles(&pass_attributes(node, WINDOW)?);
     let activation = node.string("activation", "")?;
-    let parameters = node.maybe_floats("activation_params")?.unwrap_or_default();
-    let activation = apply_activation(&activation, &parameters)?;
+    let given = node.maybe_floats("activation_params")?.unwrap_or_default();
+    let parameters = [0, 1, 2].map(|i| given.get(i).copied());
+    let activation = apply_activation(&activation, parameters)?;
     let sum = if node.has(3) { "s = Add (product, z)" } else { "s = Identity (product)" };
     Ok(format!(
         "(x, w, b, z) => (y) {{ product = Conv {attributes} (x, w, b) {sum} {activation} }}"

@@ -69,18 +69,18 @@ fn fused_activation(node: &mut Reader<'_>) -> Result<String> {
     let axis = node.int("activation_axis", -1)?;
     let activation = match name.as_str() {
         "Softmax" | "LogSoftmax" | "Hardmax" => format!("y = {name} <axis = {axis}> (s)"),
-        _ => apply_activation(&name, &parameters)?,
+        _ => apply_activation(&name, parameters)?,
     };
     Ok(format!("(a, b) => (y) {{ {product} {activation} }}"))
 }
 
-/// Reads the parameters of an activation.
-fn read_parameters(node: &mut Reader<'_>) -> Result<Vec<f32>> {
-    let mut parameters = Vec::new();
-    for name in ["activation_alpha", "activation_beta", "activation_gamma"] {
-        parameters.extend(node.maybe_float(name)?);
-    }
-    Ok(parameters)
+/// Reads the parameters of an activation: alpha, beta and gamma.
+fn read_parameters(node: &mut Reader<'_>) -> Result<[Option<f32>; 3]> {
+    Ok([
+        node.maybe_float("activation_alpha")?,
+        node.maybe_float("activation_beta")?,
+        node.maybe_float("activation_gamma")?,
+    ])
 }
 
 /// Writes the nodes that compute `s`, the scaled product of transposed factors.
@@ -122,7 +122,7 @@ fn fused_gemm(node: &mut Reader<'_>) -> Result<String> {
     let mut attributes = pass_attributes(node, &[Passed::Int("transA"), Passed::Int("transB")])?;
     attributes.extend([format!("alpha = {alpha:?}"), format!("beta = {beta:?}")]);
     let activation = node.string("activation", "")?;
-    let activation = apply_activation(&activation, &read_parameters(node)?)?;
+    let activation = apply_activation(&activation, read_parameters(node)?)?;
     let attributes = in_angles(&attributes);
     Ok(format!("(a, b, c) => (y) {{ s = Gemm {attributes} (a, b, c) {activation} }}"))
 }

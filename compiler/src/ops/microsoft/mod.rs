@@ -79,9 +79,10 @@ fn transpose_around(node: &Reader<'_>, nodes: &str) -> Result<String> {
     ))
 }
 
-/// Writes the nodes that apply the activation `name` to `s`, which give `y`.
-fn apply_activation(name: &str, parameters: &[f32]) -> Result<String> {
-    let parameter = |i: usize, default: f32| parameters.get(i).copied().unwrap_or(default);
+/// Writes the nodes that apply the activation `name` to `s`, which give `y`. The parameters are
+/// alpha, beta and gamma.
+fn apply_activation(name: &str, parameters: [Option<f32>; 3]) -> Result<String> {
+    let parameter = |i: usize, default: f32| parameters[i].unwrap_or(default);
     let number = |name: &str, value: f32| {
         format!(
             "{name}_float = Constant <value_float = {value:?}> ()

@@ -285,6 +285,7 @@ impl Op for Resize {
         self.check(cx, axes.len())?;
         let from: Vec<&Dim> = axes.iter().map(|&axis| &ty.shape[axis]).collect();
         let sizes = self.new_sizes(cx, &from)?;
+        let has_scales = cx.constant(SCALES).and_then(single).is_some();
         let open = sizes.iter().enumerate().filter(|(_, size)| size.is_none());
         let bounds: Vec<Option<i64>> = open.map(|(i, _)| self.bound(cx, i, from[i])).collect();
         let mut fresh = cx.fresh_sizes(bounds).into_iter();
@@ -293,8 +294,10 @@ impl Op for Resize {
             let size =
                 size.or_else(|| fresh.next()).expect("`fresh` has a size for every dynamic axis");
             cx.require_at_least(&size, &0.into(), "a size must not be negative")?;
-            if ty.shape[axis].known() == Some(0) {
-                cx.require_equal(&size, &0.into(), "the size of a resized empty axis and 0")?;
+            if !has_scales && size != ty.shape[axis] {
+                let is_empty = ty.shape[axis].less(&1.into());
+                let what = "the size of a resized empty axis and 0";
+                cx.require_equal(&(&is_empty * &size), &0.into(), what)?;
             }
             shape[axis] = size;
         }

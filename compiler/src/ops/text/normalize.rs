@@ -17,8 +17,8 @@ pub struct StringNormalizer {
     pub stops: Vec<String>,
     /// Whether the comparison with stop words ignores case.
     pub any_case: bool,
-    /// Whether the locale is Turkic: `I` is the capital of `ı`.
-    pub turkic: bool,
+    /// The locale.
+    pub locale: String,
     case: &'static Case,
 }
 
@@ -50,20 +50,24 @@ impl StringNormalizer {
     pub fn read(node: &mut Reader<'_>) -> Result<StringNormalizer> {
         let cases = [("NONE", &NONE), ("LOWER", &LOWER), ("UPPER", &UPPER)];
         let case = node.choice("case_change_action", &cases)?;
-        let locale = node.string("locale", "en_US")?;
         Ok(StringNormalizer {
             stops: node.maybe_strings("stopwords")?.unwrap_or_default(),
             any_case: !node.flag("is_case_sensitive", false)?,
-            turkic: ["tr", "az"].contains(&locale.split(['_', '-', '.']).next().unwrap_or("")),
+            locale: node.string("locale", "en_US")?,
             case,
         })
+    }
+
+    /// Whether the locale is Turkic: `I` is the capital of `ı`. No other one has a rule of its own.
+    fn is_turkic(&self) -> bool {
+        ["tr", "az"].contains(&self.locale.split(['_', '-', '.']).next().unwrap_or(""))
     }
 
     /// Returns the stop words as the kernels read them: the sorted words joined, and the end of
     /// each, in bytes.
     fn table(&self) -> [Tensor; 2] {
         let fold = |word: &String| match self.any_case {
-            true => text::lower(word, self.turkic),
+            true => text::lower(word, self.is_turkic()),
             false => word.clone(),
         };
         let mut words: Vec<String> = self.stops.iter().map(fold).collect();
@@ -85,9 +89,7 @@ impl Op for StringNormalizer {
     fn attributes(&self, a: &mut Attributes) {
         a.string("case_change_action", self.case.name);
         a.flag("is_case_sensitive", !self.any_case);
-        if self.turkic {
-            a.string("locale", "tr");
-        }
+        a.string("locale", &self.locale);
         a.strings("stopwords", &self.stops);
     }
 
@@ -120,7 +122,7 @@ impl Op for StringNormalizer {
         let [text, ends] = self.table().map(|tensor| cx.weight(&tensor));
         let (x, y) = (cx.input(0)?, cx.output(0)?.into());
         let (inputs, flags) =
-            (vec![x.into(), text.into(), ends.into()], (self.any_case, self.turkic));
+            (vec![x.into(), text.into(), ends.into()], (self.any_case, self.is_turkic()));
         cx.bind(&SIZES, DType::String, inputs.clone(), flags)?;
         cx.call_on(&self.case.kernel, DType::String, inputs, vec![y], flags)
     }
@@ -136,7 +138,7 @@ mod tests {
         let op = |stops: &[&str]| StringNormalizer {
             stops: stops.iter().map(ToString::to_string).collect(),
             any_case: true,
-            turkic: false,
+            locale: "en_US".to_owned(),
             case: &LOWER,
         };
         let words = || tensor(DType::String, [Dim::symbol("n")]);

@@ -28,6 +28,9 @@ const ELEMENTS: usize = 4;
 /// channels.
 pub fn lrn<T: Float>(x: &[T], y: &mut [T], geometry: Axis, lrn: Lrn) {
     let Axis { outer, len, inner } = geometry;
+    if y.is_empty() {
+        return;
+    }
     let cost = y.len() * (lrn.size + ELEMENTS);
     Share::of(y, inner).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
         let first = piece.rows.start * PIXELS;
@@ -169,9 +172,15 @@ mod tests {
     }
 
     fn check_power<T: Float>(beta: f32, error: f64) {
-        for (outer, len, inner, size) in
-            [(2, 5, 3, 3), (1, 4, 300, 2), (3, 7, 1, 5), (1, 3, 1, 9), (1, 0, 2, 3), (1, 5, 2, 1)]
-        {
+        for (outer, len, inner, size) in [
+            (2, 5, 3, 3),
+            (1, 4, 300, 2),
+            (3, 7, 1, 5),
+            (1, 3, 1, 9),
+            (1, 0, 2, 3),
+            (2, 5, 0, 3),
+            (1, 5, 2, 1),
+        ] {
             let n = outer * len * inner;
             let x: [T; 1200] = from_fn(|i| T::from_f64(((i * 37) % 23) as f64 / 4.0 - 2.0));
             let mut y = [T::ZERO; 1200];

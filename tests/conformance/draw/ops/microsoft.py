@@ -242,7 +242,7 @@ ACTIVATIONS = {
     "Elu": [0.7],
     "ParametricSoftplus": [0.7, 1.3],
     "ScaledTanh": [0.7, 1.3],
-    "Selu": [1.7, 0.0, 1.1],
+    "Selu": [1.7, None, 1.1],
     "Softplus": [],
     "Softsign": [],
     "ThresholdedRelu": [0.4],
@@ -258,7 +258,8 @@ def activation(d, listed, names=COMMON_ACTIVATIONS):
     if listed:
         return {"activation": name} | ({"activation_params": parameters} if parameters else {})
     attributes = ["activation_alpha", "activation_beta", "activation_gamma"]
-    return {"activation": name} | dict(zip(attributes, parameters))
+    given = {key: value for key, value in zip(attributes, parameters) if value is not None}
+    return {"activation": name} | given
 
 
 @ours("FusedGemm")

@@ -24,7 +24,7 @@ def product(attributes):
     def reference(a, codes, scales, zeros=None, groups=None, bias=None):
         blocks = scales.shape[1]
         weights = unpack(codes.reshape(n, -1), bits)[:, :k].astype(F64)
-        groups = np.arange(k) // block if groups is None else groups
+        groups = np.arange(k) // block if groups is None else groups[:k]
         if zeros is None:
             zeros = np.full([n, blocks], 1 << bits - 1)
         elif zeros.dtype == U8:
@@ -49,12 +49,14 @@ def matmul_nbits(d):
         "numbers": floats(d, [n, blocks], 0, 1 << bits),
     }[kind]
     is_grouped = d.chance(0.2)
+    # The block of each row, or of each row of whole blocks.
+    grouped = d.one_of([k, blocks * block])
     inputs = [
         floats(d, [*rows, k]),
         bytes_of(d, [n, blocks, block * bits // 8]),
         floats(d, [n, blocks], -0.2, 0.2),
         zeros,
-        d.integers(I32, [k], 0, blocks - 1) if is_grouped else None,
+        d.integers(I32, [grouped], 0, blocks - 1) if is_grouped else None,
         d.maybe(floats(d, [n])),
     ]
     level = d.one_of([None, 0, 1, 4])
