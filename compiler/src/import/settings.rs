@@ -115,6 +115,27 @@ pub enum Axis {
     Named(String),
 }
 
+/// Parses a size of the option `--shape`: a number, or the name of a dimension.
+impl FromStr for Axis {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<Axis> {
+        let text = text.trim();
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse() {
+            Ok(size) => Ok(Axis::Fixed(size)),
+            Err(_) if !is_number && !text.contains("..") => Ok(text.into()),
+            Err(_) => {
+                let text = quoted(text);
+                let message = format!("{text} in `--shape` is neither a size nor the name of one");
+                Err(Diagnostic::new(Code::BadOption, message)
+                    .help("name the size, and bound it by `--dim NAME=1..=N`"))
+            }
+        }
+    }
+}
+
 /// The spelling of the option `--shape`.
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,5 +233,14 @@ mod tests {
         #[cfg(target_pointer_width = "64")]
         assert_eq!(Size::from(usize::MAX), Size::Fixed(i64::MAX));
         assert_eq!([2.into(), Axis::from(2_usize)], [Axis::Fixed(2), Axis::Fixed(2)]);
+    }
+
+    #[test]
+    fn axes_are_sizes_and_names() {
+        for text in ["", " ", "99999999999999999999", "1..=3", "-"] {
+            assert!(text.parse::<Axis>().is_err(), "{text}");
+        }
+        assert_eq!(" -1".parse(), Ok(Axis::Fixed(-1)));
+        assert_eq!("unk__5".parse(), Ok(Axis::from("unk__5")));
     }
 }
