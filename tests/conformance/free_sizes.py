@@ -73,7 +73,7 @@ GRAPHS = {
     " y = Resize<mode = \"linear\">(x, , scales) }",
     "square": "(float[b, 2, h, w] x) => (float[p, q, r, s] y) {"
     " n = Shape<end = 2>(x) e = Concat<axis = 0>(n, twice_twice)"
-    " y = Resize<mode = \"linear\">(x, , , e) }",
+    " y = Resize<mode = \"nearest\">(x, , , e) }",
     "neighbors": "(float[b, c, h, w] x) => (float[p, q, r, s] y) { y = LRN<size = 3>(x) }",
     "topk": "(float[a, b] x) => (float[p, q] y, int64[r, s] i) { y, i = TopK(x, one) }",
     "arg": "(float[a, b] x) => (int64[p, q] i, float[r, s] y) {"
