@@ -291,10 +291,11 @@ impl Op for Resize {
         let mut fresh = cx.fresh_sizes(bounds).into_iter();
         let mut shape = ty.shape.clone();
         for (axis, size) in axes.into_iter().zip(sizes) {
+            let is_formula = size.is_some();
             let size =
                 size.or_else(|| fresh.next()).expect("`fresh` has a size for every dynamic axis");
             cx.require_at_least(&size, &0.into(), "a size must not be negative")?;
-            if !has_scales && size != ty.shape[axis] {
+            if is_formula && !has_scales && size != ty.shape[axis] {
                 let is_empty = ty.shape[axis].less(&1.into());
                 let what = "the size of a resized empty axis and 0";
                 cx.require_equal(&(&is_empty * &size), &0.into(), what)?;
