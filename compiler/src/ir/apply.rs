@@ -7,8 +7,8 @@ use super::{
 };
 use crate::diag::Diagnostics;
 
-/// Applies each rule in turn to the nodes that the outputs need. A graph of such nodes alone to
-/// which no rule applies is not copied.
+/// Applies each rule in turn to the nodes that the outputs need. If no rule applies and the outputs
+/// need every node, the graph is returned as it is.
 ///
 /// # Errors
 ///
