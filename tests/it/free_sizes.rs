@@ -189,6 +189,31 @@ fn a_computed_zero_that_copies_another_size_is_an_error_of_the_run() {
     assert_eq!(shape_of_run(graph, &[2, 3]), Ok(vec![3, 2]));
     let error = shape_of_run(graph, &[3, 0]);
     assert!(error.is_err(), "ONNX's result is [3, 0]: {error:?}");
+    // Nothing reads the elements of `y`, only its sizes.
+    let graph = "(float[b, s] x) => (float[q] z) <int64[1] rest = {-1}> {
+        s = Shape<start = 1, end = 2>(x)
+        shape = Concat<axis = 0>(s, rest)
+        y = Reshape(x, shape)
+        r = Relu(y)
+        t = Shape<start = 0, end = 1>(r)
+        z = ConstantOfShape(t)
+    }";
+    assert_eq!(shape_of_run(graph, &[2, 3]), Ok(vec![3]));
+    let error = shape_of_run(graph, &[3, 0]);
+    assert!(error.is_err(), "ONNX's result is [3]: {error:?}");
+}
+
+#[test]
+fn an_empty_axis_is_not_resized_to_sizes_of_the_run() {
+    let graph = "(float[n] x) => (float[m] y) <int64[1] one = {1}> {
+        rows = NonZero(x)
+        found = Shape<start = 1, end = 2>(rows)
+        longer = Add(found, one)
+        size = Cast<to = 7>(longer)
+        y = Resize(x, , , size)
+    }";
+    assert_eq!(shape_of_run(graph, &[4]), Ok(vec![1]));
+    assert!(shape_of_run(graph, &[0]).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! search costs less than a copy.
 
 use super::{
-    Graph, RegionId, Rewritten, Rule, Site, UseCounts, copy_node, rewrite,
+    Graph, RegionId, Rewritten, Rule, Site, UseCounts, ValueId, copy_node, rewrite,
     rewrite_context::SiteUses, rewritten,
 };
 use crate::diag::Diagnostics;
@@ -50,11 +50,12 @@ fn is_final(graph: &mut Graph, rules: &[Rule<'_>]) -> bool {
     is_needed(graph, &counts) && !applies(graph, graph.body, rules, &counts)
 }
 
-/// Returns whether another node, or an output of a region, uses a result of each node.
+/// Returns whether a copy keeps each node: another node, or an output of a region, uses a result.
 fn is_needed(graph: &Graph, counts: &UseCounts) -> bool {
     graph.walk(graph.body).all(|(_, node)| {
         let mut results = node.outputs.iter().flatten();
-        results.any(|&id| graph[id].constant.is_none() && counts.get(id) > 0)
+        let is_used = |&id: &ValueId| graph[id].constant.is_none() && counts.get(id) > 0;
+        node.op.is_kept() || results.any(is_used)
     })
 }
 

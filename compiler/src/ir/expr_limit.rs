@@ -7,7 +7,7 @@ use crate::{
     arena::Arena,
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    plan::{Buffer, BufferId, Condition, Step},
+    plan::{Buffer, BufferId, Step},
     ty::{MAX_RANK, Type},
 };
 
@@ -34,9 +34,7 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
         }
     }
     for check in &finds.checks {
-        let (Condition::Equal(a, b) | Condition::Broadcast(a, b) | Condition::AtLeast(a, b)) =
-            &check.condition;
-        if a.is_too_long() || b.is_too_long() {
+        if check.condition.sizes().into_iter().any(Dim::is_too_long) {
             return Err(too_long("the sizes that must fit together").into());
         }
     }

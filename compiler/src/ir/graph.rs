@@ -6,7 +6,7 @@ use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     dim::{Dim, Known, Symbol},
     limits::Budget,
-    plan::{Check, Condition, Info},
+    plan::{Check, Info},
     tensor::Tensor,
     ty::{TensorType, Type, any_size},
 };
@@ -401,9 +401,7 @@ impl Graph {
             self[id].symbols(found);
         }
         for check in &node.checks {
-            let (Condition::Equal(a, b) | Condition::Broadcast(a, b) | Condition::AtLeast(a, b)) =
-                &check.condition;
-            [a, b].into_iter().for_each(|dim| dim.symbols(found));
+            check.condition.sizes().into_iter().for_each(|dim| dim.symbols(found));
         }
         for &region in &node.regions {
             let region = &self[region];

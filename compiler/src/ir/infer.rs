@@ -9,7 +9,7 @@ use crate::{
     tensor::Tensor,
     ty::{MAX_RANK, TensorType, Type},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
 /// Types, or the reason why there are none.
 pub type Inferred<T = Vec<Type>> = Result<T, Stop>;
@@ -408,6 +408,22 @@ impl<'a> Infer<'a> {
             )?;
         }
         Ok(())
+    }
+
+    /// Requires a condition of another node.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the condition is known not to hold.
+    pub fn require_as(&mut self, check: &Check) -> Inferred<()> {
+        let (Rule::Node(what) | Rule::Value(what)) = &check.rule;
+        match &check.condition {
+            Condition::Equal(a, b) => self.require_equal(a, b, what),
+            Condition::AtLeast(a, b) => self.require_at_least(a, b, what),
+            Condition::Broadcast(a, b) => {
+                self.broadcast(&[slice::from_ref(a), slice::from_ref(b)]).map(drop)
+            }
+        }
     }
 
     /// Returns the broadcast shape of several shapes, by ONNX's multidirectional broadcasting.

@@ -63,6 +63,11 @@ pub trait Op: Any {
         None
     }
 
+    /// Returns whether a node is needed even if nothing reads its outputs.
+    fn is_kept(&self) -> bool {
+        false
+    }
+
     /// Returns whether the operator draws random numbers.
     fn is_random(&self) -> bool {
         false

@@ -369,7 +369,8 @@ impl<'a> Rewrite<'a> {
             let runs = |output: &&ValueId| old[**output].constant.is_none();
             let mut made = node.outputs.iter().flatten().filter(runs);
             let settles = || !old.settled_by(id).is_disjoint(&sizes);
-            if settles() || made.any(|output| needed.contains(output)) {
+            let is_read = made.any(|output| needed.contains(output));
+            if is_read || settles() || node.op.is_kept() {
                 let inputs = node.inputs.iter().flatten();
                 needed.extend(inputs.map(|&id| self.source(id)));
                 for &inner in &node.regions {

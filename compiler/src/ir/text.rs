@@ -58,7 +58,8 @@ impl Graph {
         };
         let indent = "    ".repeat(depth);
         let (outputs, inputs) = (optional(&node.outputs), optional(&node.inputs));
-        let line = format!("{indent}{outputs} = {op}{attributes} ({inputs})");
+        let equals = if node.outputs.is_empty() { "" } else { " = " };
+        let line = format!("{indent}{outputs}{equals}{op}{attributes} ({inputs})");
         let types = node.outputs.iter().flatten().map(|&id| self[id].ty.to_string());
         writeln!(f, "{line:<80} # {}", types.collect::<Vec<_>>().join(", "))?;
         for (i, &region) in node.regions.iter().enumerate() {

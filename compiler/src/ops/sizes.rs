@@ -9,6 +9,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Gradient, Infer, Inferred, Lower, Op, Views},
+    plan::Check,
     ty::Type,
 };
 use std::rc::Rc;
@@ -88,6 +89,50 @@ impl Op for Holds {
         let (number, y) = (cx.scratch(DType::I64, 1), cx.output(0)?);
         write(cx, vec![self.condition.clone()], number.clone())?;
         CastMode::DEFAULT.call(cx, DType::I64, number, DType::Bool, y)
+    }
+}
+
+/// The conditions of a node of which only the sizes of outputs are read. Sizes become formulas, so
+/// nothing would need the node.
+pub struct Require {
+    /// The conditions.
+    pub checks: Vec<Check>,
+}
+
+impl Op for Require {
+    fn name(&self) -> &'static str {
+        "Require"
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Internal
+    }
+
+    fn attributes(&self, a: &mut Attributes) {
+        let checks: Vec<String> =
+            self.checks.iter().map(|check| format!("{:?}", check.condition)).collect();
+        a.strings("conditions", &checks);
+    }
+
+    fn with_sizes(&self, change: &dyn Fn(&Dim) -> Dim) -> Option<Rc<dyn Op>> {
+        let checks = self
+            .checks
+            .iter()
+            .map(|check| Check { condition: check.condition.map(change), ..check.clone() });
+        Some(Rc::new(Require { checks: checks.collect() }))
+    }
+
+    fn is_kept(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        self.checks.iter().try_for_each(|check| cx.require_as(check))?;
+        Ok(Vec::new())
+    }
+
+    fn lower(&self, _: &mut Lower<'_>) -> Result {
+        Ok(())
     }
 }
 

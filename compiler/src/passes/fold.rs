@@ -79,7 +79,7 @@ fn fold_or(
     otherwise: Otherwise,
 ) -> Option<Outputs> {
     let g = &*site.graph;
-    if node.op.is_random() || !node.regions.is_empty() {
+    if node.op.is_random() || node.op.is_kept() || !node.regions.is_empty() {
         return None;
     }
     let inputs: Vec<Option<Tensor>> = node

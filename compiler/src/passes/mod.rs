@@ -13,6 +13,7 @@
 mod algebra;
 mod branch;
 mod budget;
+mod conditions;
 mod fold;
 mod fuse;
 mod gradient;

@@ -1,6 +1,6 @@
 //! Simplification: folds constants, decides branches, and removes nodes without effect.
 
-use super::{algebra, branch::Branches, budget::Budget, fold, loops, sequence};
+use super::{algebra, branch::Branches, budget::Budget, conditions, fold, loops, sequence};
 use crate::{
     diag::Diagnostics,
     ir::{Graph, Node, Outputs, Site, copy_node, rewrite},
@@ -13,7 +13,7 @@ type Fold = fn(&mut Site<'_>, &Node, &Budget) -> Option<Outputs>;
 /// Expands composite operators, then simplifies. Quantized constants are kept, because `quantize`
 /// looks for them.
 pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
-    simplify(&expand_composites(graph)?, fold::fold_unquantized)
+    simplify(&conditions::keep(expand_composites(graph)?)?, fold::fold_unquantized)
 }
 
 /// Simplifies, and folds quantized constants too.

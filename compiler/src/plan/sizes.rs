@@ -1,6 +1,6 @@
 //! The size expressions of a step.
 
-use super::{Arg, Block, Cond, Condition, Operand, Step, TripCount, step};
+use super::{Arg, Block, Cond, Operand, Step, TripCount, step};
 use crate::dim::Dim;
 
 impl Step {
@@ -16,12 +16,7 @@ impl Step {
                 let operands = call.inputs.iter().chain(&call.outputs).filter_map(Arg::operand);
                 operands.for_each(|operand| place(operand, see));
             }
-            Step::Check(check) => {
-                let (Condition::Equal(a, b)
-                | Condition::Broadcast(a, b)
-                | Condition::AtLeast(a, b)) = &check.condition;
-                [a, b].into_iter().for_each(see);
-            }
+            Step::Check(check) => check.condition.sizes().into_iter().for_each(see),
             Step::If(step) => {
                 match &step.cond {
                     Cond::Size(size) => see(size),

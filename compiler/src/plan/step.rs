@@ -48,6 +48,23 @@ pub enum Condition {
     AtLeast(Dim, Dim),
 }
 
+impl Condition {
+    /// Returns both sizes.
+    pub fn sizes(&self) -> [&Dim; 2] {
+        let (Condition::Equal(a, b) | Condition::Broadcast(a, b) | Condition::AtLeast(a, b)) = self;
+        [a, b]
+    }
+
+    /// Returns the condition with changed sizes.
+    pub fn map(&self, change: &dyn Fn(&Dim) -> Dim) -> Condition {
+        match self {
+            Condition::Equal(a, b) => Condition::Equal(change(a), change(b)),
+            Condition::Broadcast(a, b) => Condition::Broadcast(change(a), change(b)),
+            Condition::AtLeast(a, b) => Condition::AtLeast(change(a), change(b)),
+        }
+    }
+}
+
 /// A branch.
 #[derive(Clone)]
 pub struct If {

@@ -46,8 +46,8 @@ static FITTED_SCALES: Kernel<(Vec<Dim>, Fit)> = kernel!(I64_ONLY T, resize::fitt
 
 static SCALED_SIZES: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(checked F32_ONLY T,
     resize::scaled_sizes, |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
-static GIVEN_SIZES: Kernel = kernel!(checked I64_ONLY T, resize::given_sizes,
-    |f, a, _p| f(a.sizes(), a.input::<T>(0)));
+static GIVEN_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, resize::given_sizes,
+    |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 static FITTED_SIZES: Kernel<(Vec<Dim>, Fit)> = kernel!(checked I64_ONLY T, resize::fitted_sizes,
     |f, a, p| f(a.sizes(), a.input::<T>(0), p.0, p.1));
 
@@ -91,7 +91,7 @@ fn bind_sizes(op: &Resize, cx: &mut Lower<'_>, known: &Known) -> Result {
     let wanted = vec![cx.input(SIZES)?.into()];
     match op.fit {
         Some(fit) => cx.bind(&FITTED_SIZES, DType::I64, wanted, (from, fit)),
-        None => cx.bind(&GIVEN_SIZES, DType::I64, wanted, crate::plan::NoParams),
+        None => cx.bind(&GIVEN_SIZES, DType::I64, wanted, (from,)),
     }
 }
 

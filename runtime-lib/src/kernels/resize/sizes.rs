@@ -50,15 +50,19 @@ fn check_scales(scales: &[f32]) -> Result {
     if positive { Ok(()) } else { Err(Error::Value("a scale is not positive")) }
 }
 
-/// Reads the sizes of the input `sizes`.
+/// Reads the sizes of the input `sizes` for axes of sizes `from`.
 ///
 /// # Errors
 ///
-/// Returns an error for a negative size.
-pub fn given_sizes(sizes: &mut [usize], wanted: &[i64]) -> Result {
+/// Returns an error for a negative size, and for an empty axis that would have elements.
+pub fn given_sizes(sizes: &mut [usize], wanted: &[i64], from: &[usize]) -> Result {
     check_length(wanted.len(), core::iter::once(sizes.len()))?;
-    for (into, &wanted) in sizes.iter_mut().zip(wanted) {
+    check_length(wanted.len(), core::iter::once(from.len()))?;
+    for ((into, &wanted), &from) in sizes.iter_mut().zip(wanted).zip(from) {
         *into = size(wanted)?;
+        if from == 0 && *into != 0 {
+            return Err(Error::Value("an empty axis has no elements to resize"));
+        }
     }
     Ok(())
 }
@@ -135,6 +139,14 @@ mod tests {
         assert_eq!(fitted_sizes(&mut sizes, &[7, 8], &[2, 4], Fit::NotSmaller), Ok(()));
         assert_eq!(sizes, [7, 14]);
         assert!(fitted_sizes(&mut sizes, &[7, 8], &[2, 0], Fit::NotSmaller).is_err());
-        assert!(given_sizes(&mut sizes, &[1, -1]).is_err());
+    }
+
+    #[test]
+    fn given_sizes_are_not_negative_and_an_empty_axis_stays_empty() {
+        let mut sizes = [0; 2];
+        assert_eq!(given_sizes(&mut sizes, &[0, 5], &[0, 3]), Ok(()));
+        assert_eq!(sizes, [0, 5]);
+        assert!(given_sizes(&mut sizes, &[1, -1], &[1, 1]).is_err());
+        assert!(given_sizes(&mut sizes, &[2, 5], &[0, 3]).is_err());
     }
 }
