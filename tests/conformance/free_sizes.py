@@ -48,6 +48,7 @@ GRAPHS = {
     "conv2d": "(float[b, 3, h, w] x) => (float[p, q, r, s] y) {"
     " c = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x, f) d = Relu(c)"
     " y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(d) }",
+    "pixels": "(float[b, 32, h, w] x) => (float[p, q, r, s] y) { y = Conv(x, f1) }",
     "conv_int8": "(float[b, 3, h, w] x) => (float[p, q, r, s] y) {"
     " xq = QuantizeLinear(x, scale, zero) xd = DequantizeLinear(xq, scale, zero)"
     " wd = DequantizeLinear(i, scale, signed)"
@@ -134,7 +135,7 @@ CONSTANTS = {
     "signed": np.int8(0), "eight": normal(8), "three": normal(3), "w": normal(4, 3, 5),
     "f": normal(4, 3, 3, 3), "i": RNG.integers(-9, 9, (4, 3, 3, 3)).astype(np.int8),
     "v": normal(3, 2, 5), "gates": normal(1, 16, 4), "states": normal(1, 16, 4),
-    "gates3": normal(1, 12, 4), "states3": normal(1, 12, 4),
+    "gates3": normal(1, 12, 4), "states3": normal(1, 12, 4), "f1": normal(24, 32, 1, 1),
 }  # fmt: skip
 
 

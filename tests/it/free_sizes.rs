@@ -131,6 +131,52 @@ fn a_convolution_chooses_the_algorithm_of_its_sizes() {
     }
 }
 
+#[test]
+fn a_convolution_of_bounded_sizes_is_the_best_for_the_largest() {
+    for (most, algorithm) in [(4, "conv_nchwc"), (61, "winograd_nchwc")] {
+        let graph = "(float[1, 32, n, n] x, float c) => (float[1, 32, n, n] y)
+            <int64[4] shape = {32, 32, 3, 3}> {
+                w = ConstantOfShape<value = float[1] {0.5}>(shape)
+                a = Conv <pads = [1, 1, 1, 1]> (x, w)
+                b = Mul(a, c)
+                y = Conv <pads = [1, 1, 1, 1]> (b, w)
+            }";
+        let mut options = Options::default();
+        options.settings.dims.insert("n".into(), (1..=most).into());
+        let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
+        let plan = onnxc::Compiler::new(&options).plan(text.into_bytes().into());
+        let plan = plan.expect("the model is valid");
+        assert!(plan.to_string().contains(algorithm), "{plan}");
+    }
+}
+
+#[test]
+fn convolutions_of_one_pixel_have_the_bits_of_free_sizes() {
+    let planned = |height: &str, width: &str| {
+        plan(&format!(
+            "(float[1, 32, {height}, {width}] x) => (float[1, 48, n, m] y)
+            <float first = {{0.0}}, float last = {{1536.0}}, float one = {{1.0}},
+             int64[4] shape = {{48, 32, 1, 1}}> {{
+                range = Range(first, last, one)
+                waves = Sin(range)
+                w = Reshape(waves, shape)
+                y = Conv(x, w)
+            }}"
+        ))
+    };
+    let free = planned("h", "w");
+    for [height, width] in [[1, 1], [1, 2], [3, 1]] {
+        let fixed = planned(&height.to_string(), &width.to_string());
+        let x: Vec<f64> = (0..32 * height * width).map(|i| (i as f64 * 0.7).cos()).collect();
+        let x = Tensor::from_numbers(DType::F32, vec![1, 32, height, width], &x);
+        let x = x.expect("the type is a floating-point type");
+        let outputs = [&free, &fixed].map(|plan| {
+            interpreter::run(plan, &[x.clone().into()]).expect("the input fits the plan")
+        });
+        assert!(outputs[0] == outputs[1], "{height} × {width}");
+    }
+}
+
 /// Runs a graph whose only input is `x`, of zeros, and returns the shape of its first output.
 fn shape_of_run(graph: &str, sizes: &[usize]) -> Result<Vec<usize>, String> {
     let (text, options) =

@@ -18,7 +18,9 @@ use crate::{
         pack::{PIECE, Pack, pack_constant, with_numbers},
         window::{self, Rounding, Slide},
     },
-    plan::{Arg, Formula, Kernel, NoParams, Operand, Optimize, Precision, geometry, kernel},
+    plan::{
+        Arg, Formula, Kernel, NoParams, Operand, Optimize, Precision, Symbols, geometry, kernel,
+    },
     tensor::Tensor,
     ty::Type,
 };
@@ -115,7 +117,8 @@ impl BlockedConv {
     }
 }
 
-/// Chooses between direct convolution and Winograd tiles.
+/// Chooses between direct convolution and Winograd tiles: for bounded sizes the better one for the
+/// largest.
 fn of_one_group(cx: &Lower<'_>, geometry: &geometry::Conv) -> Algorithm {
     let chosen = |tile: Option<Tile>| tile.map_or(Algorithm::Nchwc, Algorithm::Winograd);
     if cx.constant(1).is_none() {
@@ -123,18 +126,19 @@ fn of_one_group(cx: &Lower<'_>, geometry: &geometry::Conv) -> Algorithm {
         return chosen(pays.then_some(Tile::Four));
     }
     let reading = reading(cx);
-    let tile = |symbol: i64| {
+    let tile = |sizes: &Symbols<'_>| {
         let mut tile = None;
-        geometry.with(&|_| symbol, &mut |conv| tile = conv::winograd_tile(&conv, reading));
+        geometry.with(sizes, &mut |conv| tile = conv::winograd_tile(&conv, reading));
         tile
     };
     let mut is_bounded = true;
     geometry.visit(&mut |dim| is_bounded &= cx.upper(dim).is_some());
     if is_bounded {
-        return chosen(tile(0));
+        let most = |symbol: &str| cx.upper(&Dim::symbol(symbol)).unwrap_or(1 << MOST_SIZE);
+        return chosen(tile(&most));
     }
     // The choice of a large and of a small size differ, if those of any do.
-    let tiles = (0..=MOST_SIZE).map(|power| tile(1 << power));
+    let tiles = (0..=MOST_SIZE).map(|power| tile(&|_| 1 << power));
     match tiles.clone().flatten().next() {
         Some(tile) if tiles.clone().any(|tile| tile.is_none()) => Algorithm::BySize(tile, reading),
         tile => chosen(tile),

@@ -220,8 +220,7 @@ impl Op for Conv {
         if (cx.optimize(), cx.ty(0)?.dtype, fast) == (Optimize::Size, DType::F32, true) {
             return call_small(cx, geometry, self.activation);
         }
-        let one_pixel = geometry.out.iter().product::<Dim>().known() == Some(1);
-        let weights = match one_pixel || is_shallow(&geometry.filters) {
+        let weights = match is_shallow(&geometry.filters) {
             true => weight_precision::widen_row_major(cx, 1),
             false => pack::pack_constant(cx, 1, geometry.clone())
                 .inspect(|_| geometry.weights = WeightLayout::Packed),

@@ -102,13 +102,6 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     let nchwc = blocked.is_some();
     let op = Rc::new(BlockedConv { conv: conv.clone(), nchwc, shuffled });
     let result = site.before(node, op, inputs)?;
-    let (_, image) = blocked::batch_and_image(&tensor(site.graph, result)?.shape)?;
-    let kernel = &tensor(site.graph, weights)?.shape[2..];
-    let is_one = |sizes: &[Dim]| sizes.iter().product::<Dim>().known() == Some(1);
-    // Where the window has one pixel, too, it is a product with a vector.
-    if is_one(image) && is_one(kernel) {
-        return None;
-    }
     site.replace(node, Rc::new(Unblock { channels: filters }), vec![Some(result)])
 }
 
