@@ -228,9 +228,13 @@ impl<'a> Compiler<'a> {
 
     /// Checks whether the bytes of a model file are valid, and whether they can be compiled.
     pub fn check_bytes(&mut self, model: Bytes) -> CheckReport {
+        let omissions = match import::decode(model.clone()) {
+            Ok(model) => check::omissions(&model).diagnostics,
+            Err(_) => Vec::new(),
+        };
         let errors = self.plans(model).err().map_or(Vec::new(), |diagnostics| diagnostics.0);
         let mut report = CheckReport::default();
-        for diagnostic in self.take_warnings().into_iter().chain(errors) {
+        for diagnostic in self.take_warnings().into_iter().chain(omissions).chain(errors) {
             let list = match (diagnostic.code.is_invalidity(), diagnostic.severity) {
                 (true, _) => &mut report.invalid,
                 (false, Severity::Error) => &mut report.unsupported,

@@ -11,7 +11,7 @@ use onnxc::{
     tensor::Tensor,
     value::Value,
 };
-use onnxc_proto::{GraphProto, Message, ModelProto};
+use onnxc_proto::{GraphProto, Message, ModelProto, TypeProto};
 use std::fs;
 
 /// Plans a model. Returns the warnings too.
@@ -119,6 +119,9 @@ fn inferred_element_types_of_inner_values_count() {
         let plan = assert_mended(&model(graph, |_| {}), Code::DeclaredMismatch, true);
         assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [1.0, 2.0]);
     }
+    let kind = "(float[2] x) => (float[2] y) <seq(float[2]) t> { t = Neg(x) y = Abs(t) }";
+    let plan = assert_mended(&model(kind, |_| {}), Code::DeclaredMismatch, true);
+    assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [1.0, 2.0]);
     let graph = "(float[2] x, float16[2] w) => (float[2] y)
         <float[2] w = {1, 2}> { y = Add(x, w) }";
     let constant = model(graph, |graph| graph.value_info.extend(graph.input.pop()));
@@ -172,6 +175,7 @@ fn declared_element_types_of_outputs_must_be_those_of_the_nodes() {
     for graph in [
         "(float[2] x) => (int64[2] y) { y = Neg(x) }",
         "(seq(int32[n]) x) => (seq(float[n]) y) { y = Identity(x) }",
+        "(float[2] x) => (seq(float[2]) y) { y = Neg(x) }",
     ] {
         let all = plan(&model(graph, |_| {})).err().expect("the types differ");
         assert_eq!(all.0[0].code, Code::DeclaredMismatch, "{all}");
@@ -211,6 +215,80 @@ fn graphs_have_names_and_initializers_one_meaning() {
     (old.ir_version, old.opset_import[0].version) = (Some(3), Some(8));
     let plan = assert_mended(&old, Code::InitializerNotInput, true);
     assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [2.0, 4.0]);
+}
+
+#[test]
+fn initializers_without_a_name_are_left_out() {
+    let graph = "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Clip(x, \"\", m)
+        m = Constant<value_float = 3.0>() }";
+    for name in [None, Some(String::new())] {
+        let unnamed = model(graph, |graph| {
+            graph.node.swap(0, 1);
+            graph.initializer[0].name.clone_from(&name);
+            graph.initializer.push(graph.initializer[0].clone());
+        });
+        let plan = assert_mended(&unnamed, Code::MissingField, true);
+        assert_eq!(run(&plan, &[2], &[-1.0, 4.0]).1, [-1.0, 3.0]);
+    }
+    let branch = "(float[2] x) => (float[2] y) <bool c = {1}> {
+        y = If<then_branch = t () => (a) <float[1] w = {1}> { a = Neg(x) },
+               else_branch = e () => (b) { b = Abs(x) }>(c)
+    }";
+    let unnamed = model(branch, |graph| {
+        let then = graph.node[0].attribute[0].g.as_mut().expect("the branch is a graph");
+        then.initializer[0].name = None;
+    });
+    let plan = assert_mended(&unnamed, Code::MissingField, true);
+    assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [-1.0, -2.0]);
+}
+
+#[test]
+fn the_removed_group_normalization_scales_groups() {
+    let graph =
+        "(float[n, 4, 2] x) => (float[n, 4, 2] y) <float[2] s = {1, 2}, float[2] b = {0, 1}>
+        { y = GroupNormalization<num_groups = 2, epsilon = 0.0>(x, s, b) }";
+    for version in [18, 20] {
+        let mut group = model(graph, |_| {});
+        group.opset_import[0].version = Some(version);
+        let plan = assert_mended(&group, Code::Deprecated, true);
+        let x = [0.0, 0.0, 2.0, 2.0, 5.0, 3.0, 3.0, 5.0];
+        let y = [-1.0, -1.0, 1.0, 1.0, 3.0, -1.0, -1.0, 3.0];
+        assert_eq!(run(&plan, &[1, 4, 2], &x).1, y);
+    }
+}
+
+#[test]
+fn a_split_without_a_number_of_parts_has_as_many_as_outputs() {
+    let graph = "(float[2] x) => (float[1] y, float[1] z) { y, z = Split(x) }";
+    let mut split = model(graph, |_| {});
+    split.opset_import[0].version = Some(18);
+    let plan = assert_mended(&split, Code::MissingAttribute, true);
+    assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [1.0]);
+    split.opset_import[0].version = Some(17);
+    let (_, warnings) = self::plan(&split).unwrap_or_else(|all| panic!("{all}"));
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn types_and_shapes_of_outputs_are_missed_by_the_check_only() {
+    let graph = "(float[2] x) => (float[2] y) { y = Neg(x) }";
+    for ty in [None, Some(TypeProto::default())] {
+        let untyped = model(graph, |graph| graph.output[0].r#type.clone_from(&ty));
+        let (plan, warnings) = plan(&untyped).unwrap_or_else(|all| panic!("{all}"));
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(run(&plan, &[2], &[1.0, 2.0]).1, [-1.0, -2.0]);
+        let report = Compiler::new(&Options::default()).check_bytes(untyped.encode_to_vec().into());
+        let [missing] = report.invalid.as_slice() else { panic!("{report:?}") };
+        assert_eq!((missing.code, missing.severity), (Code::MissingType, Severity::Warning));
+    }
+    // Graphs inside of nodes declare no types.
+    let branches = "(float[2] x) => (float[2] y) <bool c = {1}> {
+        y = If<then_branch = t () => (a) { a = Neg(x) },
+               else_branch = e () => (b) { b = Abs(x) }>(c)
+    }";
+    let bytes = model(branches, |_| {}).encode_to_vec();
+    let report = Compiler::new(&Options::default()).check_bytes(bytes.into());
+    assert!(report.invalid.is_empty(), "{report:?}");
 }
 
 fn plan_fails(model: &ModelProto, code: Code) -> bool {

@@ -98,8 +98,9 @@ fn initializers<'p>(
     let mut seen = HashMap::new();
     let mut name = |cx: &mut Context<'p>, name: &'p str, tensor: Initializer<'p>| {
         if name.is_empty() {
-            cx.fault(Code::MissingField, "the initializer has no name");
-        } else if let Some(other) = seen.insert(name, tensor) {
+            return unnamed(cx);
+        }
+        if let Some(other) = seen.insert(name, tensor) {
             duplicate(cx, other, tensor);
         } else if ir_version > 0 && ir_version <= 3 && !inputs.contains(name) {
             let message =
@@ -126,6 +127,14 @@ fn initializers<'p>(
             sparse::sparse(cx, tensor);
         });
     }
+}
+
+/// Warns about an initializer without a name: no node can read it, and an empty input is one that
+/// is left out.
+fn unnamed(cx: &mut Context<'_>) {
+    let warning = Diagnostic::warning(Code::MissingField, "the initializer has no name");
+    let warning = warning.note("no node can read it, so onnxc leaves it out");
+    cx.report(warning.help("remove it, or give it the name by which nodes read it"));
 }
 
 /// An initializer, compared as the file stores it.

@@ -15,6 +15,7 @@
 //! | `tensor`, `sparse` | data against type and shape, in every field that can hold data |
 //! | `types` | declared types |
 //! | `function` | signatures, imports, recursion, limits |
+//! | `omissions` | missing types and shapes of inputs and outputs, which compilation does without |
 //! | `training` | bindings, merged graphs, `Gradient` |
 //! | `value` | sequences, maps and optionals outside of models |
 //! | `signature` | the signatures of operators, from `operators.txt` |
@@ -25,14 +26,16 @@
 //!
 //! Some violations of the specification occur in many files and do no harm, so they are accepted:
 //! names that are not C identifiers, nodes and graphs that share a name, inputs and initializers of
-//! nested graphs that shadow an outer name, an output that is listed twice, outputs of the model
-//! without a type (it is inferred), quantization annotations of unknown tensors.
+//! nested graphs that shadow an outer name, an output that is listed twice, quantization
+//! annotations of unknown tensors.
 //!
 //! Others make the model invalid, but leave no doubt about its meaning. They are warnings, and
-//! import compiles the model all the same: nodes that are not sorted, graphs without a name,
-//! initializers of old files that are no inputs, equal initializers of one name, operators of ONNX
-//! Runtime or of `ai.onnx.ml` whose operator set is not imported. Import warns about declared types
-//! of inner values and declared shapes of outputs that differ from the inferred ones, which count.
+//! import compiles the model all the same: nodes that are not sorted, graphs and initializers
+//! without a name, initializers of old files that are no inputs, equal initializers of one name,
+//! operators of ONNX Runtime or of `ai.onnx.ml` whose operator set is not imported. Import warns
+//! about declared types of inner values and declared shapes of outputs that differ from the
+//! inferred ones, which count. Omissions, such as an output without a type, are reported by
+//! `onnxc check` only.
 //!
 //! Recursion is no deeper than the nesting of messages, which the decoder limits.
 
@@ -45,6 +48,7 @@ mod metadata;
 mod model;
 mod node;
 mod node_location;
+mod omissions;
 mod opsets;
 mod order;
 mod scope;
@@ -59,6 +63,7 @@ mod value;
 pub use attribute::kind as attribute_kind;
 pub use context::Checked;
 pub use node_location::at_node;
+pub use omissions::omissions;
 pub use order::{sort, used_values};
 pub use tensor::ensure_booleans;
 pub use training::gradient::{Names as GradientNames, is_flat};

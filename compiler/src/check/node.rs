@@ -181,7 +181,7 @@ fn unknown(cx: &mut Context<'_>, domain: &str, name: &str, version: i64) {
 
 fn removed(cx: &mut Context<'_>, domain: &str, name: &str, since: i64) {
     const SUCCESSORS: &[(&str, &str)] = &[
-        ("GroupNormalization", "import version 21, which defined it anew"),
+        ("GroupNormalization", "import version 21, which has a scale for each channel"),
         ("Scatter", "use `ScatterElements`"),
         ("TreeEnsembleClassifier", "use `TreeEnsemble`"),
         ("TreeEnsembleRegressor", "use `TreeEnsemble`"),
@@ -192,7 +192,13 @@ fn removed(cx: &mut Context<'_>, domain: &str, name: &str, since: i64) {
         quoted(name),
         quoted(shown(domain))
     );
-    let diagnostic = Diagnostic::new(Code::Deprecated, message);
+    let diagnostic = match name {
+        // The version that removed it is the one that had added it.
+        "GroupNormalization" => Diagnostic::warning(Code::Deprecated, message).note(
+            "onnxc reads the scale and the bias as they were meant, one number for each group",
+        ),
+        _ => Diagnostic::new(Code::Deprecated, message),
+    };
     let successor = SUCCESSORS.iter().find(|(removed, _)| *removed == name);
     cx.report(match successor {
         Some((_, help)) => diagnostic.help(*help),

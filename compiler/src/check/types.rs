@@ -6,7 +6,9 @@ use crate::{
     dtype::DType,
 };
 use onnxc_proto::{
-    TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto::Value,
+    TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto::dimension,
+    type_proto::{self, Value},
 };
 
 /// Checks the type of an input of a model, which is required. The user may specify a missing shape.
@@ -37,6 +39,11 @@ pub(super) fn declared(cx: &mut Context<'_>, info: &ValueInfoProto) {
     if let Some(proto) = info.r#type.as_ref().filter(|ty| ty.value.is_some()) {
         ty(cx, proto);
     }
+}
+
+/// Returns whether a type of tensors says of what.
+pub(super) fn is_complete(ty: &type_proto::Tensor) -> bool {
+    dtype(ty.elem_type.unwrap_or_default(), "elem_type").is_ok()
 }
 
 /// Checks a type.

@@ -14,7 +14,8 @@ use std::{
 /// Checks whether models are valid ONNX, and reports every error
 ///
 /// A model is valid if it follows every rule of the ONNX specification. Violations that onnxc mends
-/// when it compiles the model, with a warning, make it invalid too. Parts of a valid model that
+/// when it compiles the model, with a warning, make it invalid too, and so do types and shapes of
+/// outputs that it infers, and shapes of inputs that `--shape` gives. Parts of a valid model that
 /// onnxc cannot compile (an operator, an unbounded size) are reported, but do not make it invalid.
 /// The exit status is 1 if a model is invalid or cannot be read, else 0. `onnxc explain` explains
 /// the codes.

@@ -103,16 +103,24 @@ pub fn unknown(names: &[&str], inputs: &Inputs) -> Vec<Diagnostic> {
 /// Returns the inputs in the order of the plan.
 pub fn in_order(plan: &Plan, inputs: &Inputs) -> Result<Vec<Value>, Diagnostics> {
     let names: Vec<&str> = plan.inputs.iter().map(|port| port.name.as_str()).collect();
-    let mut diagnostics = unknown(&names, inputs);
-    let (mut given, mut sizes) = (Vec::new(), BTreeMap::new());
+    let (mut diagnostics, mut last) = (unknown(&names, inputs), None);
+    let (mut given, mut sizes) = (Vec::new(), Sizes::default());
     for port in &plan.inputs {
         match one(port, inputs) {
             Ok(value) => {
-                diagnostics.extend(disagrees(port, &value, &mut sizes));
+                let contradictions = sizes.add(port, &value);
+                if !contradictions.is_empty() {
+                    diagnostics.extend(contradictions);
+                    last = Some(diagnostics.len() - 1);
+                }
                 given.push(value);
             }
             Err(diagnostic) => diagnostics.push(diagnostic),
         }
+    }
+    // One command names all sizes anew.
+    if let Some(last) = last {
+        diagnostics[last].help = Some(sizes.help());
     }
     if diagnostics.is_empty() { Ok(given) } else { Err(Diagnostics(diagnostics)) }
 }
@@ -160,35 +168,52 @@ fn fits(value: &Value, ty: &Type) -> bool {
     }
 }
 
-/// The errors for symbols that have another size in an earlier input. `sizes` are those of the
-/// earlier inputs.
-fn disagrees<'p>(
-    port: &'p Port,
-    value: &Value,
-    sizes: &mut BTreeMap<&'p Symbol, (&'p str, usize)>,
-) -> Vec<Diagnostic> {
-    let (Value::Tensor(tensor), Type::Tensor(ty)) = (value, port.ty.content()) else {
-        return Vec::new();
-    };
-    let mut diagnostics = Vec::new();
-    for (axis, (dim, &size)) in ty.shape.iter().zip(&tensor.shape).enumerate() {
-        let Some(symbol) = dim.as_symbol() else { continue };
-        let &mut (before, known) = sizes.entry(symbol).or_insert((&port.name, size));
-        if known != size {
-            let (name, before) = (quoted(&port.name), quoted(before));
-            let message =
-                format!("`{symbol}` is {size} in the input {name}, but {known} in {before}");
-            let others = ty.shape.iter().enumerate().map(|(other, dim)| match other == axis {
-                true => format!("{}_{axis}", port.name),
-                false => format!("{dim:?}"),
-            });
-            let axes = others.collect::<Vec<_>>().join(",");
-            let help =
-                format!("if the sizes differ, name one anew: `--shape {}={axes}`", port.name);
-            diagnostics.push(Diagnostic::new(Code::Refused, message).help(help));
+/// The sizes of the inputs so far, and how to name those anew that contradict one another.
+#[derive(Default)]
+struct Sizes<'p> {
+    /// The first input that has a symbol, and the size there.
+    known: BTreeMap<&'p Symbol, (&'p str, usize)>,
+    /// The new name of each other size of a symbol.
+    renamed: BTreeMap<(&'p Symbol, usize), String>,
+    /// The options that give an input its new names.
+    options: Vec<String>,
+}
+
+impl<'p> Sizes<'p> {
+    /// Adds the sizes of an input. Returns the errors for symbols that have another size in an
+    /// earlier axis.
+    fn add(&mut self, port: &'p Port, value: &Value) -> Vec<Diagnostic> {
+        let (Value::Tensor(tensor), Type::Tensor(ty)) = (value, port.ty.content()) else {
+            return Vec::new();
+        };
+        let (mut diagnostics, mut names) = (Vec::new(), Vec::new());
+        for (axis, (dim, &size)) in ty.shape.iter().zip(&tensor.shape).enumerate() {
+            let mut name = format!("{dim:?}");
+            if let Some(symbol) = dim.as_symbol() {
+                let &mut (before, known) = self.known.entry(symbol).or_insert((&port.name, size));
+                if known != size {
+                    let (input, before) = (quoted(&port.name), quoted(before));
+                    let message = format!(
+                        "`{symbol}` is {size} in the input {input}, but {known} in {before}"
+                    );
+                    diagnostics.push(Diagnostic::new(Code::Refused, message));
+                    let anew = || format!("{}_{axis}", port.name);
+                    name.clone_from(self.renamed.entry((symbol, size)).or_insert_with(anew));
+                }
+            }
+            names.push(name);
         }
+        if !diagnostics.is_empty() {
+            self.options.push(format!("--shape {}={}", port.name, names.join(",")));
+        }
+        diagnostics
     }
-    diagnostics
+
+    /// Returns the help for sizes that contradict one another: all options that they need.
+    fn help(&self) -> String {
+        let what = if self.renamed.len() == 1 { "one" } else { "them" };
+        format!("if the sizes differ, name {what} anew: `{}`", self.options.join(" "))
+    }
 }
 
 #[cfg(test)]
@@ -220,5 +245,28 @@ mod tests {
                 "the input `e` is not given",
             ]
         );
+    }
+
+    #[test]
+    fn one_command_settles_all_sizes_that_differ() {
+        let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (float[n, n, 2] a, float[n, m] h, float[m, n] c) => (float y) {
+                y = Constant<value_float = 1.0>()
+            }";
+        let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
+        let plan = planned.expect("the model is valid");
+        let zeros = |shape: &[usize]| {
+            let count = shape.iter().product();
+            let tensor = Tensor::from_floats(&vec![0.0; count]);
+            Value::Tensor(Tensor { shape: shape.to_vec(), ..tensor })
+        };
+        let given = [("a", zeros(&[1, 3, 2])), ("h", zeros(&[3, 4])), ("c", zeros(&[4, 5]))];
+        let inputs = given.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let found = in_order(&plan, &inputs.collect()).expect_err("sizes differ").0;
+        assert_eq!(found.len(), 3);
+        let help: Vec<&str> = found.iter().filter_map(|one| one.help.as_deref()).collect();
+        let all = "if the sizes differ, name them anew: \
+                   `--shape a=n,a_1,2 --shape h=a_1,m --shape c=m,c_1`";
+        assert_eq!(help, [all]);
     }
 }

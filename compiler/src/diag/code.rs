@@ -51,7 +51,7 @@ codes! {
         A field that the ONNX specification requires is absent or empty, such as the name of a \
         graph, of an input or of an attribute, or the operator of a node. Models that were \
         written by hand often lack one. Any unused name will do. onnxc only warns about a graph \
-        without a name."
+        without a name, and about an initializer without a name, which no node can read."
     BadField = 102: "\
         A field has a value that the ONNX specification does not allow. The message names the \
         field and says what is wrong with it."
@@ -110,11 +110,13 @@ codes! {
     Deprecated = 115: "\
         The operator was removed from ONNX before the version that the model imports. The help \
         names its successor, if there is one. onnx's version converter rewrites some of these \
-        operators."
+        operators. onnxc only warns about `GroupNormalization` of version 18, which other runtimes \
+        run."
     MissingAttribute = 116: "\
         The operator requires an attribute that the node does not have. The attribute has no \
         default. The specification of the operator, in the version that the model imports, \
-        explains its meaning."
+        explains its meaning. onnxc only warns about a `Split` without `num_outputs`, which it \
+        takes from the number of outputs."
     UnknownAttribute = 117: "\
         A node has an attribute that its operator does not have in the version that the model \
         imports. The name is misspelled, or the attribute was added in a later version or removed \
@@ -150,7 +152,9 @@ codes! {
         An input or output has no type, or an incomplete one. An input of a model has an element \
         type; its sizes may be unknown, and `--shape` sets a missing shape. The type of a \
         sequence or an optional has that of its content, and the type of a map those of its keys \
-        and values. onnxc infers the types of outputs, so they may be omitted."
+        and values. ONNX requires the shapes of inputs and the types of outputs too, and `onnxc \
+        check` reports them; they compile without a warning, since onnxc infers the types of \
+        outputs."
     BadType = 126: "\
         A type is not one of ONNX. The number of an element type is unknown, the keys of a map \
         are neither integers nor strings, or an opaque type has no name."

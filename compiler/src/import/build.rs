@@ -136,7 +136,9 @@ impl GraphBuilder<'_> {
     }
 
     pub(super) fn initializers(&mut self, proto: &GraphProto, scope: &mut Scope<'_>) {
-        for initializer in &proto.initializer {
+        // The checker warns about initializers without a name.
+        let named = proto.initializer.iter().filter(|tensor| !tensor.name().is_empty());
+        for initializer in named {
             let name = initializer.name();
             if self.checked.is_faulty(initializer) {
                 self.define_unknown(name, scope);
@@ -148,6 +150,9 @@ impl GraphBuilder<'_> {
         }
         for initializer in &proto.sparse_initializer {
             let name = initializer.values.as_ref().map(|values| values.name()).unwrap_or_default();
+            if name.is_empty() {
+                continue;
+            }
             if self.checked.is_faulty(initializer) {
                 self.define_unknown(name, scope);
                 continue;

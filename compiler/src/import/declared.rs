@@ -13,13 +13,13 @@ use crate::{
     ops::optional::OptionalGetElement,
     ty::Type,
 };
-use onnxc_proto::ValueInfoProto;
+use onnxc_proto::{TypeProto, ValueInfoProto};
 
 impl GraphBuilder<'_> {
     /// The type that the model declares for a value, if it does and the type is valid.
     pub(super) fn declared(&mut self, value: &ValueInfoProto) -> Option<Type> {
         let at = format!("value {}", quoted(value.name()));
-        let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
+        let proto = self.stated(value)?;
         let ty = types::ty(proto, value.name(), &mut self.dims);
         self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
     }
@@ -27,9 +27,16 @@ impl GraphBuilder<'_> {
     /// The type that the model declares for an output, as [`GraphBuilder::declared`].
     pub(super) fn declared_of_output(&mut self, value: &ValueInfoProto) -> Option<Type> {
         let at = format!("value {}", quoted(value.name()));
-        let proto = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value))?;
+        let proto = self.stated(value)?;
         let ty = self.dims.of_output(|dims| types::ty(proto, value.name(), dims));
         self.found.keep(ty.map_err(|diagnostic| diagnostic.within(at)))
+    }
+
+    /// The type in the declaration of a value, if it is valid and says anything: converters write
+    /// empty types.
+    fn stated<'v>(&self, value: &'v ValueInfoProto) -> Option<&'v TypeProto> {
+        let proto = value.r#type.as_ref().filter(|ty| ty.value.is_some())?;
+        Some(proto).filter(|_| !self.checked.is_faulty(value))
     }
 
     /// Converts an output to its declared type, and compares the two. Returns the output and its
@@ -76,8 +83,8 @@ impl GraphBuilder<'_> {
             let Some(id) = scope.values.get(value.name()) else { continue };
             // Its dimensions are not those of the model's interface.
             let mut dims = Dimensions::new(self.settings);
-            let declared = value.r#type.as_ref().filter(|_| !self.checked.is_faulty(value));
-            let declared = declared.and_then(|ty| types::ty(ty, value.name(), &mut dims).ok());
+            let declared =
+                self.stated(value).and_then(|ty| types::ty(ty, value.name(), &mut dims).ok());
             let Some(declared) = declared else { continue };
             let inferred = self.graph[id].ty.clone();
             let difference = differ(&declared, &inferred)
@@ -134,8 +141,24 @@ fn differ(declared: &Type, inferred: &Type) -> Option<Difference> {
         }
         _ => {
             let elements = element(declared).zip(element(inferred));
-            elements.is_some_and(|(a, b)| a != b).then_some(Difference::Elements)
+            let is_other = elements.is_some_and(|(a, b)| a != b)
+                || is_container(declared) && element(inferred).is_some()
+                || is_container(inferred) && element(declared).is_some();
+            is_other.then_some(Difference::Elements)
         }
+    }
+}
+
+/// Returns whether a type is one of values that hold tensors.
+fn is_container(ty: &Type) -> bool {
+    match ty {
+        Type::Sequence(_) | Type::Map(..) => true,
+        Type::Tensor(_)
+        | Type::Unranked(_)
+        | Type::Optional(_)
+        | Type::Never(_)
+        | Type::Sparse(_)
+        | Type::Unknown => false,
     }
 }
 

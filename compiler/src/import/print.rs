@@ -136,9 +136,15 @@ impl Printer {
         let values = |values: &[ValueInfoProto]| list("(", values, typed, ")");
         let (inputs, outputs) = (values(&graph.input), values(&graph.output));
         self.line(&format!("{before}{} {inputs} => {outputs}", name(graph.name())));
-        let constants = graph.initializer.iter().map(|tensor| self.tensor(tensor, " = "));
-        let sparse = graph.sparse_initializer.iter().map(|tensor| self.sparse(tensor, " = "));
-        let values = graph.value_info.iter().map(typed);
+        // No node can use what has no name, and the syntax has no place for it.
+        let constants = graph.initializer.iter().filter(|tensor| !tensor.name().is_empty());
+        let constants = constants.map(|tensor| self.tensor(tensor, " = "));
+        let is_named = |tensor: &&SparseTensorProto| {
+            tensor.values.as_ref().is_some_and(|values| !values.name().is_empty())
+        };
+        let sparse = graph.sparse_initializer.iter().filter(is_named);
+        let sparse = sparse.map(|tensor| self.sparse(tensor, " = "));
+        let values = graph.value_info.iter().filter(|value| !value.name().is_empty()).map(typed);
         let lines: Vec<String> = constants.chain(sparse).chain(values).collect();
         if !lines.is_empty() {
             self.block(("<", ",", ">"), &lines, |_, line| line.clone());

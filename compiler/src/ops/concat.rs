@@ -31,6 +31,15 @@ pub const OPS: &[Entry] = &[
         split(node)
     }),
     entry("Split", 13, split),
+    entry("Split", 18, |node| {
+        if node.ty(1).is_none() && node.maybe_int("num_outputs")?.is_none() {
+            let message = "neither the input `split` nor the attribute `num_outputs` is given";
+            let warning = Diagnostic::warning(Code::MissingAttribute, message);
+            let warning = warning.note("the parts are as many as the node has outputs");
+            node.warnings.push(warning.help(format!("set `num_outputs` to {}", node.outputs)));
+        }
+        split(node)
+    }),
 ];
 
 /// Reads `Split`. Before version 18 the number of equal parts is the number of outputs.

@@ -71,10 +71,11 @@ const FIXED: &[(&str, usize, usize)] = &[
 /// Constants with an element of this magnitude are masks.
 const MASK: f64 = 1e4;
 
-/// Returns the dense initializers of types that optimizers support.
+/// Returns the dense initializers of types that optimizers support. One without a name has no uses.
 pub fn candidates(graph: &GraphProto) -> Vec<&TensorProto> {
     let codes: Vec<i32> = F32_AND_F64.iter().map(|dtype| dtype.code()).collect();
-    graph.initializer.iter().filter(|tensor| codes.contains(&tensor.data_type())).collect()
+    let named = graph.initializer.iter().filter(|tensor| !tensor.name().is_empty());
+    named.filter(|tensor| codes.contains(&tensor.data_type())).collect()
 }
 
 /// Returns errors for patterns that match no trainable initializer.

@@ -41,6 +41,13 @@ fn inner(ty: &str, change: impl FnOnce(&mut ValueInfoProto)) -> Vec<u8> {
     })
 }
 
+fn output(change: impl FnOnce(&mut TypeProto)) -> Vec<u8> {
+    edit(PLAIN, |m| {
+        let output = &mut m.graph.as_mut().expect("the base model has a graph").output[0];
+        change(output.r#type.as_mut().expect("the output has a type"));
+    })
+}
+
 pub fn cases() -> Vec<Case> {
     use Value::{MapType, OpaqueType, OptionalType, SequenceType, SparseTensorType};
     vec![
@@ -60,6 +67,13 @@ pub fn cases() -> Vec<Case> {
             "the input has no type",
             input("float[2]", |ty| ty.value = None),
         ),
+        case("input_shapeless", MissingType, "the input has no shape", {
+            input("float[2]", |ty| tensor(ty).shape = None)
+        }),
+        case("output_untyped", MissingType, "the output has no type", output(|ty| ty.value = None)),
+        case("output_shapeless", MissingType, "the output has no shape", {
+            output(|ty| tensor(ty).shape = None)
+        }),
         case(
             "type_no_element",
             MissingType,

@@ -53,7 +53,6 @@ fn unusual_models_are_accepted() {
         "output is an input",
         swap(PLAIN, "(float[2, 3] z)", "(float[2, 3] z, float[2, 3] x)"),
     );
-    assert_valid("output untyped", graph(|g| g.output[0].r#type = None));
     assert_valid("size inside free", swap(PLAIN, "{1, 2, 3}>", "{1, 2, 3}, float[n, 3] y>"));
     assert_valid("size unknown, as -1", swap(PLAIN, "(float[2, 3] x", "(float[-1, 3] x"));
     assert_valid(

@@ -367,6 +367,30 @@ pub fn read_group(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     }))
 }
 
+/// `GroupNormalization` of version 18, which was removed: the scale and the bias have one number
+/// for each group.
+pub fn group_of_scaled_groups(node: &mut Reader<'_>) -> Result<String> {
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let groups = node.required_int("num_groups")?;
+    Ok(format!(
+        "(x, scale, bias) => (y) {{
+            channels = Shape <start = 1, end = 2> (x)
+            groups = Constant <value_ints = [{groups}]> ()
+            each = Div (channels, groups)
+            sizes = Concat <axis = 0> (groups, each)
+            last = Constant <value_ints = [1]> ()
+            scale_column = Unsqueeze (scale, last)
+            scales = Expand (scale_column, sizes)
+            bias_column = Unsqueeze (bias, last)
+            biases = Expand (bias_column, sizes)
+            scale_row = Reshape (scales, channels)
+            bias_row = Reshape (biases, channels)
+            y = GroupNormalization <epsilon = {epsilon:?}, num_groups = {groups}>
+                (x, scale_row, bias_row)
+        }}"
+    ))
+}
+
 static GROUP: Kernel<(Groups, f32)> = kernel!(FLOATS T, norm::group_normalization::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p.0, p.1),
     in_place group_normalization_in_place::<T> |f, a, p|

@@ -9,12 +9,13 @@ pub(crate) mod local;
 pub(crate) mod rows;
 mod stash_type;
 
-use super::{Entry, entry, internal, nodes};
+use super::{Entry, entry, function, internal, nodes};
 
 pub const OPS: &[Entry] = &[
     entry("BatchNormalization", 1, batch::read_with_test_flag),
     entry("BatchNormalization", 7, batch::read_by_outputs),
     entry("BatchNormalization", 14, batch::read),
+    function("GroupNormalization", 18, batch::group_of_scaled_groups),
     entry("GroupNormalization", 21, batch::read_group),
     entry("InstanceNormalization", 1, batch::read_instance),
     entry("LRN", 1, local::read_lrn),
