@@ -6,8 +6,10 @@ use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::quote;
 use std::{cell::RefCell, rc::Rc};
 
-/// The weight of a chunk. A statement or item of a block weighs 1 and what it contains.
-const WEIGHT: usize = 64;
+/// The weight of a chunk. A statement or item of a block weighs 1 and what it contains. The memory
+/// of a small chunk is used again for the next one: an allocator keeps few and small free pieces at
+/// hand, and collects the others from all over the memory.
+const WEIGHT: usize = 16;
 
 /// What becomes of the chunks of long blocks.
 #[derive(Clone)]
@@ -219,7 +221,7 @@ mod tests {
         }
         let sink = Sink::Print(Default::default());
         let (outline, weight) = tree(12, 1, &sink);
-        assert_eq!((outline.to_string().as_str(), weight), ("chunk ! (64) ;", 1));
+        assert_eq!((outline.to_string().as_str(), weight), ("chunk ! (272) ;", 1));
         let texts = sink.into_texts();
         let longest = texts.iter().map(|text| text.lines().count()).max();
         assert!(longest.is_some_and(|lines| lines < 4 * WEIGHT), "{longest:?}");
