@@ -11,14 +11,14 @@ use std::{cell::RefCell, rc::Rc};
 /// hand, and collects the others from all over the memory.
 const WEIGHT: usize = 16;
 
-/// What becomes of the chunks of long blocks.
+/// The receiver of the chunks of long blocks.
 #[derive(Clone)]
 pub enum Sink {
-    /// They are printed, and `chunk!(N);` takes the place of the one that is text `N`.
+    /// Prints them, and puts `chunk!(N);` in the place of the one that is text `N`.
     Print(Rc<RefCell<Vec<String>>>),
-    /// Their tokens stay where they are.
+    /// Leaves their tokens where they are.
     Keep,
-    /// Their tokens are dropped: they are generated to see what they use.
+    /// Drops their tokens, which are generated to see what they use.
     Drop,
 }
 
@@ -58,7 +58,7 @@ pub struct Block {
     sink: Sink,
     /// The number of blocks around them.
     depth: usize,
-    /// What stands for the chunks so far.
+    /// The tokens in place of the chunks so far.
     done: TokenStream,
     marks: usize,
     chunk: TokenStream,
