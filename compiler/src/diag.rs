@@ -153,6 +153,11 @@ impl DiagnosticSink {
         result.map_err(|diagnostic| self.push(diagnostic)).ok()
     }
 
+    /// Returns whether there are no diagnostics.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     /// Takes all diagnostics, errors or not.
     pub fn take(&self) -> Vec<Diagnostic> {
         std::mem::take(&mut *self.0.borrow_mut())

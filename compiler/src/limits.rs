@@ -1,10 +1,13 @@
 //! The limits of the work that a model causes when it is compiled.
 
+mod clock;
+
 use crate::{
     choice::{Choice, choices},
     diag::{Code, Diagnostic, Result},
 };
-use std::{cell::RefCell, collections::BTreeMap};
+use clock::Clock;
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 /// A limit. Exceeding it is an error, or leaves the work to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +32,10 @@ pub enum Limit {
     InlineBytes,
     /// Lines of a module.
     Lines,
+    /// Seconds of a phase.
+    Seconds,
+    /// Bytes of memory.
+    Memory,
 }
 
 choices! { Limit:
@@ -49,6 +56,9 @@ choices! { Limit:
         or leave out an optimization";
     InlineBytes "inline-bytes" "The bytes of weights in the text of a module; more are an error";
     Lines "lines" "The number of lines of a module; more are an error";
+    Seconds "seconds" "The seconds that the import, a pass or planning may take; more are an error";
+    Memory "memory" "The bytes of memory that the process may use, files aside; more are an error. \
+        Only Linux tells them";
 }
 
 impl Limit {
@@ -62,6 +72,8 @@ impl Limit {
             Limit::LoopWork | Limit::TableElements => 1 << 22,
             Limit::ListElements => 1 << 24,
             Limit::Lines => 10_000_000,
+            Limit::Seconds => 3600,
+            Limit::Memory => 64 << 30,
         }
     }
 
@@ -70,12 +82,14 @@ impl Limit {
         match self {
             Limit::Nodes => "nodes",
             Limit::Lines => "lines",
+            Limit::Seconds => "seconds",
             Limit::LoopWork | Limit::TableElements | Limit::ListElements => "elements",
             Limit::FoldedBytes
             | Limit::FoldedGrowth
             | Limit::PatternBytes
             | Limit::SparseBytes
-            | Limit::InlineBytes => "bytes",
+            | Limit::InlineBytes
+            | Limit::Memory => "bytes",
         }
     }
 }
@@ -114,12 +128,13 @@ impl Limits {
 pub struct Budget {
     limits: Limits,
     taken: RefCell<BTreeMap<Limit, usize>>,
+    clock: Clock,
 }
 
 impl Budget {
     /// Creates the budget of a stage that has taken nothing.
     pub fn new(limits: Limits) -> Budget {
-        Budget { limits, taken: RefCell::default() }
+        Budget { limits, ..Budget::default() }
     }
 
     /// Returns the budget of another stage, with the same limits.
@@ -154,6 +169,27 @@ impl Budget {
     /// Returns an error if less is left.
     pub fn spend(&self, limit: Limit, count: usize, what: &str) -> Result {
         if self.take(limit, count) { Ok(()) } else { Err(self.exceeded(limit, what)) }
+    }
+
+    /// Starts another phase, whose time is measured anew.
+    pub fn start_phase(&self) {
+        self.clock.restart();
+    }
+
+    /// Lets a phase go on. Phases ask for each node.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the phase takes too long, or the process too much memory.
+    pub fn go_on(&self) -> Result {
+        let most = Duration::from_secs(self.limit(Limit::Seconds) as u64);
+        if self.clock.elapsed() > most {
+            return Err(self.exceeded(Limit::Seconds, "one phase"));
+        }
+        if self.clock.memory().is_some_and(|bytes| bytes > self.limit(Limit::Memory)) {
+            return Err(self.exceeded(Limit::Memory, "memory"));
+        }
+        Ok(())
     }
 
     /// Returns the error that a limit is too low for `what`, the plural of what is made.

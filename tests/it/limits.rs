@@ -48,7 +48,7 @@ fn a_model_beyond_a_limit_is_an_error() {
 }
 
 #[test]
-fn a_table_or_a_list_beyond_a_limit_is_an_error() {
+fn a_node_beyond_a_limit_is_an_error() {
     let pattern = |op: &str, element: &str, axes: &str| {
         format!("(string[2] x) => ({element}[{axes}] y) {{ y = {op} (x) }}")
     };
@@ -89,6 +89,9 @@ fn a_table_or_a_list_beyond_a_limit_is_an_error() {
         (classes, "list-elements=8", "8 elements of weights of pairs of classes"),
         (zeros, "list-elements=3", "3 elements of default zero points"),
         (window, "list-elements=1599", "1599 elements of masks of windows"),
+        (CHAIN, "seconds=0", "0 seconds of one phase"),
+        #[cfg(target_os = "linux")]
+        (CHAIN, "memory=4K", "4096 bytes of memory"),
     ] {
         if let Err(error) = compile(graph, &[]) {
             panic!("{graph}: {error}");

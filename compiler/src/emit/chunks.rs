@@ -1,54 +1,112 @@
-//! Cuts long modules and functions into chunks, which are printed one by one: then the memory of
-//! printing does not grow with the module.
+//! Prints the long blocks of a module in chunks while they are generated: then the tokens of one
+//! chunk are in memory, not those of the module.
 
 use super::marks::is_mark;
-use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::quote;
+use std::{cell::RefCell, rc::Rc};
 
-/// The number of statements of a chunk.
-const STATEMENTS: usize = 256;
+/// The weight of a chunk. A statement or item of a block weighs 1 and what it contains. The memory
+/// of a small chunk is used again for the next one: an allocator keeps few and small free pieces at
+/// hand, and collects the others from all over the memory.
+const WEIGHT: usize = 16;
 
-/// The number of tokens up to which a block stays whole.
-const SHORT: usize = 1024;
-
-/// The chunks of a module, until they are printed.
-#[derive(Default)]
-pub struct Chunks(Vec<Option<Chunk>>);
-
-/// The statements or items of a part of a block.
-pub struct Chunk {
-    /// The number of blocks around it.
-    pub depth: usize,
-    tokens: TokenStream,
+/// The receiver of the chunks of long blocks.
+#[derive(Clone)]
+pub enum Sink {
+    /// Prints them, and puts `chunk!(N);` in the place of the one that is text `N`.
+    Print(Rc<RefCell<Vec<String>>>),
+    /// Leaves their tokens where they are.
+    Keep,
+    /// Drops their tokens, which are generated to see what they use.
+    Drop,
 }
 
-/// A kind of block whose parts between semicolons are printed alike alone and together.
-#[derive(Clone, Copy, PartialEq)]
-enum Block {
-    /// The body of a module.
-    Items,
-    /// The body of a function.
-    Statements,
-    /// Another block.
-    Whole,
-}
-
-impl Chunk {
-    /// Returns a file whose only items are blocks around the chunk.
-    pub fn into_file(self) -> syn::File {
-        let mut function: syn::ItemFn = syn::parse_quote!(
-            fn chunk() {}
-        );
-        function.block.stmts = statements(self.tokens);
-        let item = (1..self.depth).fold(syn::Item::Fn(function), |inside, _| {
-            let mut module: syn::ItemMod = syn::parse_quote!(
-                mod around {}
-            );
-            module.content = Some((syn::token::Brace::default(), vec![inside]));
-            module.into()
-        });
-        syn::File { shebang: None, attrs: Vec::new(), items: vec![item] }
+impl Sink {
+    /// Returns a block that is `depth` blocks deep.
+    pub fn block(&self, depth: usize) -> Block {
+        let (done, chunk) = Default::default();
+        Block { sink: self.clone(), depth, done, chunk, marks: 0, weight: 0 }
     }
+
+    /// Returns the texts of the chunks.
+    pub fn into_texts(self) -> Vec<String> {
+        match self {
+            Sink::Print(texts) => texts.take(),
+            Sink::Keep | Sink::Drop => Vec::new(),
+        }
+    }
+
+    /// Takes a chunk, and returns the tokens in its place.
+    fn take(&self, depth: usize, chunk: TokenStream) -> TokenStream {
+        match self {
+            Sink::Print(texts) => {
+                let text = print(depth, chunk);
+                let mut texts = texts.borrow_mut();
+                let number = Literal::usize_unsuffixed(texts.len());
+                texts.push(text);
+                quote!(chunk!(#number);)
+            }
+            Sink::Keep => chunk,
+            Sink::Drop => TokenStream::new(),
+        }
+    }
+}
+
+/// Statements or items that are being generated.
+pub struct Block {
+    sink: Sink,
+    /// The number of blocks around them.
+    depth: usize,
+    /// The tokens in place of the chunks so far.
+    done: TokenStream,
+    marks: usize,
+    chunk: TokenStream,
+    weight: usize,
+}
+
+impl Block {
+    /// Adds statements or items that contain blocks of a weight.
+    pub fn push(&mut self, tokens: TokenStream, inside: usize) {
+        self.chunk.extend(tokens);
+        self.weight += 1 + inside;
+        if self.weight >= WEIGHT {
+            let chunk = std::mem::take(&mut self.chunk);
+            self.done.extend(self.sink.take(self.depth, chunk));
+            self.marks += 1;
+            self.weight = 0;
+        }
+    }
+
+    /// Returns the tokens of the block, and their weight.
+    pub fn finish(mut self) -> (TokenStream, usize) {
+        self.done.extend(self.chunk);
+        (self.done, self.marks + self.weight)
+    }
+}
+
+/// Prints statements or items that are `depth` blocks deep.
+fn print(depth: usize, chunk: TokenStream) -> String {
+    let mut function: syn::ItemFn = syn::parse_quote!(
+        fn chunk() {}
+    );
+    function.block.stmts = statements(chunk);
+    let item = (1..depth).fold(syn::Item::Fn(function), |inside, _| {
+        let mut module: syn::ItemMod = syn::parse_quote!(
+            mod around {}
+        );
+        module.content = Some((syn::token::Brace::default(), vec![inside]));
+        module.into()
+    });
+    let file = syn::File { shebang: None, attrs: Vec::new(), items: vec![item] };
+    inside(&prettyplease::unparse(&file), depth).to_owned()
+}
+
+/// Returns the lines inside the `depth` blocks that a text consists of.
+fn inside(text: &str, depth: usize) -> &str {
+    let start = text.match_indices('\n').nth(depth - 1).map_or(text.len(), |(at, _)| at + 1);
+    let end = text.trim_end().rmatch_indices('\n').nth(depth - 1).map_or(start, |(at, _)| at + 1);
+    &text[start..end.max(start)]
 }
 
 /// Parses statements. About half of them are marks, which need no parser.
@@ -72,6 +130,9 @@ fn statements(tokens: TokenStream) -> Vec<syn::Stmt> {
 }
 
 fn parse(statements: TokenStream) -> Vec<syn::Stmt> {
+    if statements.is_empty() {
+        return Vec::new();
+    }
     let parsed = syn::parse::Parser::parse2(syn::Block::parse_within, statements);
     parsed.expect("the emitted tokens are statements")
 }
@@ -88,89 +149,20 @@ fn mark(word: Ident, argument: TokenStream) -> syn::Stmt {
     syn::Stmt::Macro(syn::StmtMacro { attrs: Vec::new(), mac, semi_token })
 }
 
-impl Chunks {
-    /// Takes the parts of long blocks, and returns the tokens with `chunk!(N);` in their place.
-    pub fn cut(&mut self, tokens: TokenStream) -> TokenStream {
-        cut_inside(tokens, 0, self)
-    }
-
-    /// Takes the chunk whose mark is the text.
-    pub fn take(&mut self, text: &str) -> Option<Chunk> {
-        let number: usize = text.strip_prefix("chunk!(")?.strip_suffix(");")?.parse().ok()?;
-        self.0.get_mut(number)?.take()
-    }
-
-    /// Keeps a chunk, and returns its mark.
-    fn keep(&mut self, chunk: Chunk) -> TokenStream {
-        let number = Literal::usize_unsuffixed(self.0.len());
-        self.0.push(Some(chunk));
-        quote!(chunk!(#number);)
-    }
-}
-
-/// Cuts the blocks of items that are `depth` blocks deep.
-fn cut_inside(tokens: TokenStream, depth: usize, chunks: &mut Chunks) -> TokenStream {
-    let mut next = Block::Whole;
-    let each = tokens.into_iter().map(|tree| match tree {
-        TokenTree::Ident(word) => {
-            next = match (word.to_string().as_str(), next) {
-                ("mod", _) => Block::Items,
-                ("fn", _) => Block::Statements,
-                (_, before) => before,
-            };
-            TokenTree::Ident(word)
-        }
-        TokenTree::Punct(mark) => {
-            next = if mark.as_char() == ';' { Block::Whole } else { next };
-            TokenTree::Punct(mark)
-        }
-        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-            let (block, inside) = (std::mem::replace(&mut next, Block::Whole), group.stream());
-            // The stream is not copied if it is the only one.
-            drop(group);
-            let inside = match block {
-                Block::Items | Block::Whole => cut_inside(inside, depth + 1, chunks),
-                Block::Statements => inside,
-            };
-            let inside = match block {
-                Block::Items | Block::Statements => cut_block(inside, depth + 1, chunks),
-                Block::Whole => inside,
-            };
-            TokenTree::Group(Group::new(Delimiter::Brace, inside))
-        }
-        tree => tree,
-    });
-    each.collect()
-}
-
-/// Cuts one block after each [`STATEMENTS`] semicolons.
-fn cut_block(tokens: TokenStream, depth: usize, chunks: &mut Chunks) -> TokenStream {
-    let trees: Vec<TokenTree> = tokens.into_iter().collect();
-    if trees.len() <= SHORT {
-        return trees.into_iter().collect();
-    }
-    let (mut outline, mut chunk, mut ends) = (TokenStream::new(), Vec::new(), 0);
-    for tree in trees {
-        let is_end = matches!(&tree, TokenTree::Punct(mark) if mark.as_char() == ';');
-        chunk.push(tree);
-        ends += usize::from(is_end);
-        if is_end && ends % STATEMENTS == 0 {
-            let tokens = chunk.drain(..).collect();
-            outline.extend(chunks.keep(Chunk { depth, tokens }));
-        }
-    }
-    outline.extend(chunk);
-    outline
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SHORT, STATEMENTS};
+    use super::{Sink, WEIGHT};
     use crate::emit::format::print;
+    use proc_macro2::TokenStream;
     use quote::{format_ident, quote};
 
-    #[test]
-    fn a_long_module_is_printed_like_its_parts() {
+    /// A module with this many items, calls and calls inside branches.
+    fn module(count: usize, sink: &Sink) -> TokenStream {
+        let mut items = sink.block(1);
+        for i in 0..count {
+            let name = format_ident!("A{i}");
+            items.push(quote!(const #name: fn(usize) = f; note!("[1]");), 0);
+        }
         let call = |i: usize| {
             let name = format_ident!("value_{i}");
             quote! {
@@ -182,32 +174,59 @@ mod tests {
                 blank!();
             }
         };
-        let module = |count: usize| {
-            let calls = (0..count).map(call);
-            let items = (0..count).map(|i| {
-                let name = format_ident!("A{i}");
-                quote!(const #name: fn(usize) = f; note!("[1]");)
-            });
-            quote! {
-                mod m {
-                    #(#items)*
-                    impl S {
-                        fn run(&self) -> usize {
-                            #(#calls)*
-                            0
-                        }
+        let (mut calls, mut nested) = (sink.block(3), sink.block(4));
+        (0..count).for_each(|i| nested.push(call(i), 0));
+        let (nested, weight) = nested.finish();
+        calls.push(quote!(let found = if *flag { #nested 0 } else { 1 };), weight);
+        (0..count).for_each(|i| calls.push(call(i), 0));
+        let [items, calls] = [items, calls].map(|block| block.finish().0);
+        quote! {
+            mod m {
+                #items
+                impl S {
+                    fn run(&self) -> usize {
+                        #calls
+                        0
                     }
                 }
             }
-        };
-        let (few, many) = (print(module(2)), print(module(SHORT + STATEMENTS)));
-        assert!(!many.contains("chunk"));
-        let lines = |text: &str| text.lines().count();
-        let each = lines(&print(module(3))) - lines(&few);
-        assert_eq!(lines(&many), lines(&few) + (SHORT + STATEMENTS - 2) * each);
-        let number = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");
-        let kinds =
-            |text: &str| text.lines().map(number).collect::<std::collections::BTreeSet<_>>();
-        assert_eq!(kinds(&few), kinds(&many));
+        }
+    }
+
+    #[test]
+    fn chunks_are_printed_like_the_whole_module() {
+        for count in [1, WEIGHT - 1, WEIGHT, 3 * WEIGHT + 1] {
+            let sink = Sink::Print(Default::default());
+            let outline = module(count, &sink);
+            let texts = sink.into_texts();
+            assert_eq!(texts.is_empty(), count + 1 < WEIGHT, "{count}");
+            let whole = print(module(count, &Sink::Keep), Vec::new());
+            assert_eq!(print(outline, texts), whole, "{count}");
+        }
+    }
+
+    #[test]
+    fn the_tokens_of_a_tree_of_blocks_are_bounded() {
+        fn tree(height: usize, depth: usize, sink: &Sink) -> (TokenStream, usize) {
+            let mut block = sink.block(depth);
+            if height == 0 {
+                block.push(quote!(call();), 0);
+                return block.finish();
+            }
+            let branches = [0, 1].map(|_| tree(height - 1, depth + 1, sink));
+            let weight = branches.iter().map(|(_, weight)| weight).sum();
+            let [then, otherwise] = branches.map(|(tokens, _)| tokens);
+            block.push(quote!(if flag { #then } else { #otherwise }), weight);
+            block.finish()
+        }
+        let sink = Sink::Print(Default::default());
+        let (outline, weight) = tree(12, 1, &sink);
+        assert_eq!((outline.to_string().as_str(), weight), ("chunk ! (272) ;", 1));
+        let texts = sink.into_texts();
+        let longest = texts.iter().map(|text| text.lines().count()).max();
+        assert!(longest.is_some_and(|lines| lines < 4 * WEIGHT), "{longest:?}");
+        let [chunks, whole] =
+            [outline, tree(12, 1, &Sink::Keep).0].map(|body| quote!(fn f() { #body }));
+        assert_eq!(print(chunks, texts), print(whole, Vec::new()));
     }
 }

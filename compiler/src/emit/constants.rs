@@ -1,28 +1,42 @@
 //! The constants of a module: slots of the arena and of the weights, and geometries.
 
-use super::tokens::{number, parse_tokens};
+use super::{
+    chunks::{Block, Sink},
+    imports::Imports,
+    tokens::{number, parse_tokens},
+};
 use crate::{
     dtype::DType,
     ident::{Names, words},
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
-use std::collections::HashMap;
+use std::{cell::RefCell, collections::HashMap};
+
+/// The number of blocks around constants.
+const DEPTH: usize = 1;
 
 /// The constants of a module. Equal ones of the same name are one.
-#[derive(Default)]
 pub struct Constants {
+    pub sink: Sink,
     names: Names,
     slots: HashMap<(String, Slot), Ident>,
     dynamic: HashMap<(String, DynamicSlot), Ident>,
-    arena: Vec<(usize, TokenStream)>,
+    arena: Vec<Item<Slot>>,
     /// The slots that a run places.
-    dynamic_arena: Vec<TokenStream>,
-    weights: Vec<(usize, TokenStream)>,
+    dynamic_arena: Vec<Item<DynamicSlot>>,
+    weights: Vec<Item<Slot>>,
     /// The constant for a geometry, by its source.
     geometries: HashMap<String, Ident>,
     /// The other constants in the order of their first use.
-    items: Vec<TokenStream>,
+    items: Block,
+}
+
+/// A constant for a slot, and what the slot holds.
+struct Item<S> {
+    slot: S,
+    ident: Ident,
+    note: String,
 }
 
 /// Where a buffer is.
@@ -58,46 +72,62 @@ pub enum Memory {
     Weights,
 }
 
+impl Slot {
+    fn item(&self, ident: &Ident, imports: &Imports) -> TokenStream {
+        let (offset, len) = (number(self.offset), number(self.len));
+        let element = imports.element(self.dtype);
+        quote!(const #ident: Slot<#element> = Slot::new(#offset, #len);)
+    }
+}
+
+impl DynamicSlot {
+    fn item(&self, ident: &Ident, imports: &Imports) -> TokenStream {
+        let (i, [first, last]) = (number(self.number), [self.life.0, self.life.1]);
+        let [first, last] = [first, last].map(Literal::u32_unsuffixed);
+        let element = imports.element(self.dtype);
+        quote!(const #ident: DynamicSlot<#element> = DynamicSlot::new(#i, #first, #last);)
+    }
+}
+
 impl Constants {
-    /// Returns the constant for a slot, in which `element` names the type and `note` says what the
-    /// slot holds.
-    pub fn slot(&mut self, name: &str, slot: Slot, element: &TokenStream, note: &str) -> Ident {
+    pub fn new(sink: Sink) -> RefCell<Constants> {
+        RefCell::new(Constants {
+            names: Names::default(),
+            slots: HashMap::new(),
+            dynamic: HashMap::new(),
+            arena: Vec::new(),
+            dynamic_arena: Vec::new(),
+            weights: Vec::new(),
+            geometries: HashMap::new(),
+            items: sink.block(DEPTH),
+            sink,
+        })
+    }
+
+    /// Returns the constant for a slot; `note` says what the slot holds.
+    pub fn slot(&mut self, name: &str, slot: Slot, note: String) -> Ident {
         let name = name.to_uppercase();
         if let Some(ident) = self.slots.get(&(name.clone(), slot)) {
             return ident.clone();
         }
         let ident = format_ident!("{}", self.names.unique(name.clone()));
-        let (offset, len) = (number(slot.offset), number(slot.len));
-        let note = (!note.is_empty()).then(|| quote!(note!(#note);));
-        let item = quote!(const #ident: Slot<#element> = Slot::new(#offset, #len); #note);
         let group = match slot.memory {
             Memory::Arena => &mut self.arena,
             Memory::Weights => &mut self.weights,
         };
-        group.push((slot.offset, item));
+        group.push(Item { slot, ident: ident.clone(), note });
         self.slots.insert((name, slot), ident.clone());
         ident
     }
 
     /// Returns the constant for a buffer that a run places; see [`Constants::slot`].
-    pub fn dynamic_slot(
-        &mut self,
-        name: &str,
-        slot: DynamicSlot,
-        element: &TokenStream,
-        note: &str,
-    ) -> Ident {
+    pub fn dynamic_slot(&mut self, name: &str, slot: DynamicSlot, note: String) -> Ident {
         let name = name.to_uppercase();
         if let Some(ident) = self.dynamic.get(&(name.clone(), slot)) {
             return ident.clone();
         }
         let ident = format_ident!("{}", self.names.unique(name.clone()));
-        let (i, first, last) = (number(slot.number), slot.life.0, slot.life.1);
-        let [first, last] = [first, last].map(Literal::u32_unsuffixed);
-        let note = (!note.is_empty()).then(|| quote!(note!(#note);));
-        self.dynamic_arena.push(quote! {
-            const #ident: DynamicSlot<#element> = DynamicSlot::new(#i, #first, #last); #note
-        });
+        self.dynamic_arena.push(Item { slot, ident: ident.clone(), note });
         self.dynamic.insert((name, slot), ident.clone());
         ident
     }
@@ -116,29 +146,40 @@ impl Constants {
     pub fn item(&mut self, name: &str, kind: &str, ty: &TokenStream, value: TokenStream) -> Ident {
         let name = format!("{}_{}", name.trim_end_matches('_'), words(kind)).to_uppercase();
         let ident = format_ident!("{}", self.names.unique(name));
-        self.items.push(quote!(blank!(); const #ident: #ty = #value;));
+        self.items.push(quote!(blank!(); const #ident: #ty = #value;), 0);
         ident
     }
 
     /// Returns all items: the arena and the weights in the order of their memory, then the rest.
-    pub fn items(mut self, arena_bytes: usize, weight_bytes: usize) -> TokenStream {
-        let group = |title: &str, bytes: usize, slots: &mut Vec<(usize, TokenStream)>| {
-            slots.sort_by_key(|(offset, _)| *offset);
-            let items = slots.iter().map(|(_, item)| item);
-            let title = format!("{title} ({bytes} bytes)");
-            (!slots.is_empty()).then(|| quote!(blank!(); comment!(#title); #(#items)*))
-        };
-        let arena = group("Arena", arena_bytes, &mut self.arena);
-        let dynamic = &self.dynamic_arena;
-        let dynamic = (!dynamic.is_empty()).then(|| {
-            quote! {
-                blank!();
-                comment!("Buffers of a run, and the steps that use them");
-                #(#dynamic)*
-            }
-        });
-        let weights = group("Weights", weight_bytes, &mut self.weights);
-        let items = &self.items;
-        quote!(#arena #dynamic #weights #(#items)*)
+    pub fn items(self, imports: &Imports, arena_bytes: usize, weight_bytes: usize) -> TokenStream {
+        let Constants { sink, mut arena, mut weights, dynamic_arena, .. } = self;
+        [&mut arena, &mut weights]
+            .into_iter()
+            .for_each(|group| group.sort_by_key(|item| item.slot.offset));
+        let slot = |slot: &Slot, ident: &Ident| slot.item(ident, imports);
+        let dynamic_slot = |slot: &DynamicSlot, ident: &Ident| slot.item(ident, imports);
+        let arena = group(&format!("Arena ({arena_bytes} bytes)"), &arena, &slot, &sink);
+        let dynamic = "Buffers of a run, and the steps that use them";
+        let dynamic = group(dynamic, &dynamic_arena, &dynamic_slot, &sink);
+        let weights = group(&format!("Weights ({weight_bytes} bytes)"), &weights, &slot, &sink);
+        let (items, _) = self.items.finish();
+        quote!(#arena #dynamic #weights #items)
     }
+}
+
+/// Returns the items of a group, below its title.
+fn group<S>(
+    title: &str,
+    group: &[Item<S>],
+    item: &dyn Fn(&S, &Ident) -> TokenStream,
+    sink: &Sink,
+) -> TokenStream {
+    let mut items = sink.block(DEPTH);
+    for Item { slot, ident, note } in group {
+        let (item, is_noted) = (item(slot, ident), !note.is_empty());
+        let note = is_noted.then(|| quote!(note!(#note);));
+        items.push(quote!(#item #note), 0);
+    }
+    let (items, _) = items.finish();
+    (!group.is_empty()).then(|| quote!(blank!(); comment!(#title); #items)).unwrap_or_default()
 }

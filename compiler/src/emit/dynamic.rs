@@ -82,8 +82,8 @@ impl Body<'_> {
         let slot = DynamicSlot { number, life, dtype };
         let note = buffer.shape.as_deref().map_or(String::new(), shape_note);
         imports.item("arena::DynamicSlot");
-        let (name, element) = (&self.method.names[id], imports.element(dtype));
-        self.constants.borrow_mut().dynamic_slot(name, slot, &element, &note)
+        imports.element(dtype);
+        self.constants.borrow_mut().dynamic_slot(&self.method.names[id], slot, note)
     }
 
     /// The function that lists the buffers of a run with given sizes.

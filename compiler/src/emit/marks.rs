@@ -1,12 +1,13 @@
-//! Marks: macros in place of text that has no tokens, comments and blank lines.
+//! Marks: macros in place of text without tokens: comments, blank lines and printed chunks.
 
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 
-/// Returns whether a word starts a mark: `comment!("…");`, `note!("…");` or `blank!();`.
+/// Returns whether a word starts a mark: `comment!("…");`, `note!("…");`, `blank!();` or
+/// `chunk!(N);`.
 pub fn is_mark(word: &Ident, next: Option<&TokenTree>) -> bool {
     let is_called = matches!(next, Some(TokenTree::Punct(mark))
         if mark.as_char() == '!' && mark.spacing() == Spacing::Alone);
-    is_called && ["comment", "note", "blank"].iter().any(|mark| word == mark)
+    is_called && ["comment", "note", "blank", "chunk"].iter().any(|mark| word == mark)
 }
 
 /// Returns the tokens without comments and blank lines, which a macro cannot return.

@@ -42,12 +42,13 @@ pub use nodes::{ObservedNode, nodes};
 pub use port::{Form, Values};
 pub use weights::write_file as write_weights;
 
+use chunks::Sink;
+use constants::Constants;
 use context::Context;
 use method::Method;
 use model::Model;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
-use std::cell::RefCell;
 use training::Training;
 
 /// The style of a module.
@@ -139,12 +140,15 @@ pub fn signatures(training: &plan::Training, style: &Style) -> Vec<(String, Sign
 
 /// Generates the module of a model.
 pub fn module(plans: &Plans, style: &Style) -> Module {
-    Module { code: format::print(tokens(plans, style, &[])) }
+    let sink = Sink::Print(Default::default());
+    let outline = tokens(plans, style, &[], &sink);
+    Module { code: format::print(outline, sink.into_texts()) }
 }
 
 /// Generates the items of a module for a macro.
 pub fn items(plans: &Plans, style: &Style) -> TokenStream {
-    marks::strip_marks(tokens(plans, style, &docs::notes(plans.infer(), style)))
+    let notes = docs::notes(plans.infer(), style);
+    marks::strip_marks(tokens(plans, style, &notes, &Sink::Keep))
 }
 
 /// Returns whether the module of these plans has weights.
@@ -152,17 +156,18 @@ pub fn has_weights(plans: &Plans) -> bool {
     weights::has_weights(&plans.all())
 }
 
-/// Generates the tokens of a module. `notes` are the last lines of the struct's documentation.
-fn tokens(plans: &Plans, style: &Style, notes: &[String]) -> TokenStream {
+/// Generates the tokens of a module; `sink` takes the chunks of its long blocks. `notes` are the
+/// last lines of the struct's documentation.
+fn tokens(plans: &Plans, style: &Style, notes: &[String], sink: &Sink) -> TokenStream {
     let all = plans.all();
     let cx = Context::new(&all, style);
     let training = plans.training().map(|training| Training::new(training, &cx));
     let model = Model { cx: &cx, infer: Method::new(plans.infer(), &cx, "infer"), training };
-    let constants = RefCell::default();
+    let constants = Constants::new(sink.clone());
     let functions: Vec<TokenStream> =
         model.methods().map(|method| steps::function(method, &constants)).collect();
     let (arena_bytes, weight_bytes) = (plans.infer().arena_bytes, plans.infer().weight_bytes);
-    let constants = RefCell::into_inner(constants).items(arena_bytes, weight_bytes);
+    let constants = constants.into_inner().items(&cx.imports, arena_bytes, weight_bytes);
     let strings = model
         .methods()
         .map(|method| weights::strings_item(method.plan, &method.strings_constant()));

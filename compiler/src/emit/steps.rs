@@ -2,6 +2,7 @@
 
 use super::{
     ArenaIn,
+    chunks::Sink,
     constants::{Constants, Memory, Slot},
     made::Made,
     method::Method,
@@ -32,11 +33,14 @@ use std::{
 /// line.
 const LONGEST_INLINE: usize = 34;
 
+/// The number of blocks around the statements of a function.
+const DEPTH: usize = 2;
+
 /// Returns the function with the kernel calls of a method.
 pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStream {
     let mut sizes = Sizes::first_pass(method.plan);
     if !sizes.are_numbers(method.plan) {
-        let not_kept = RefCell::default();
+        let not_kept = Constants::new(Sink::Drop);
         let mut first = Body::new(method, &not_kept, sizes);
         first.function();
         sizes = first.sizes;
@@ -83,6 +87,10 @@ pub(super) struct Body<'p> {
     uses: UseCounts,
     /// The value after which new variables are named.
     subject: String,
+    /// The number of blocks around the steps that are being generated.
+    depth: usize,
+    /// The weight of the blocks inside the step that is being generated.
+    inside: usize,
 }
 
 /// A part of the arena that a call uses, and the variable for it.
@@ -112,6 +120,8 @@ impl<'p> Body<'p> {
             freed: HashSet::new(),
             uses: UseCounts::of(plan),
             subject: String::new(),
+            depth: DEPTH,
+            inside: 0,
         };
         body.numbers = body.number_placed();
         let used = body.used();
@@ -199,12 +209,14 @@ impl<'p> Body<'p> {
         };
         let imports = &self.method.cx.imports;
         imports.item("arena::Slot");
-        let (name, element) = (&self.method.names[id], imports.element(dtype));
-        Some(self.constants.borrow_mut().slot(name, slot, &element, &note))
+        imports.element(dtype);
+        Some(self.constants.borrow_mut().slot(&self.method.names[id], slot, note))
     }
 
     pub(super) fn steps(&mut self, steps: &[Step]) -> TokenStream {
-        let mut tokens = TokenStream::new();
+        let mut block = self.constants.borrow().sink.block(self.depth);
+        let around = std::mem::take(&mut self.inside);
+        self.depth += 1;
         for (i, last_used) in self.uses.last_uses(steps).into_iter().enumerate() {
             let step = &steps[i];
             self.subject = self.subject_of(step);
@@ -217,8 +229,12 @@ impl<'p> Body<'p> {
             };
             let observed = self.observe(step, steps.get(i + 1));
             let statements = join([statements, observed]);
-            tokens.extend(join([self.sizes.close(statements), self.release(&last_used)]));
+            let statements = join([self.sizes.close(statements), self.release(&last_used)]);
+            block.push(statements, std::mem::take(&mut self.inside));
         }
+        self.depth -= 1;
+        let (tokens, weight) = block.finish();
+        self.inside = around + weight;
         tokens
     }
 

@@ -204,6 +204,10 @@ impl<'p> GraphBuilder<'p> {
 
     /// Returns whether this many nodes may be added. Reports the first time that they may not.
     pub(super) fn may_add_nodes(&mut self, nodes: usize) -> bool {
+        if let (Some(_), Err(diagnostic)) = (self.nodes_left, self.graph.budget.go_on()) {
+            self.nodes_left = None;
+            self.found.push(diagnostic);
+        }
         let fits = self.nodes_left.is_some_and(|left| nodes <= left);
         if !fits && self.nodes_left.take().is_some() {
             let limits = &self.settings.limits;

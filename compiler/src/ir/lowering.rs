@@ -83,6 +83,7 @@ fn planned(
     let mut steps = Vec::new();
     let mut failed: HashSet<ValueId> = HashSet::new();
     for &id in &graph[graph.body].nodes {
+        state.budget.go_on().map_err(|diagnostic| diagnostic.within(graph[id].location()))?;
         if diagnostics.keep(state.node(id, &mut steps)).is_none() {
             failed.extend(graph[id].outputs.iter().flatten().copied());
         }

@@ -299,6 +299,9 @@ impl<'a> Rewrite<'a> {
                     continue;
                 }
             };
+            if self.must_stop(node) {
+                break;
+            }
             match (self.hook)(self, node, &todo[i + 1..], into, outputs) {
                 Next::Copy => self.node(node, into),
                 Next::Done => self.is_changed = true,
@@ -311,6 +314,15 @@ impl<'a> Rewrite<'a> {
         }
         self.seen.pop();
         finished.unwrap_or_else(|| outputs.iter().map(|&id| self.value(id)).collect())
+    }
+
+    /// Returns whether the pass takes too much, which is an error at the first node that finds it.
+    fn must_stop(&self, node: NodeId) -> bool {
+        let Err(diagnostic) = self.new.budget.go_on() else { return false };
+        if self.diagnostics.is_empty() {
+            self.diagnostics.push(diagnostic.within(self.old[node].location()));
+        }
+        true
     }
 
     /// Maps the outputs of a node to those of its region.

@@ -110,6 +110,7 @@ pub fn run(
         seen(&pass.name, &graph);
     }
     for pass in passes {
+        graph.budget.start_phase();
         graph = (pass.run)(graph)?;
         if cfg!(debug_assertions) {
             verify(&graph)?;
@@ -117,4 +118,39 @@ pub fn run(
         seen(pass.name, &graph);
     }
     Ok(graph)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Compiler, Options,
+        diag::Code,
+        ir,
+        limits::{Budget, Limit, Limits},
+    };
+    use std::rc::Rc;
+
+    #[test]
+    fn a_phase_that_takes_too_long_is_an_error_at_a_node() {
+        let model = "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (bool c, float[2] x) => (y) {
+                y = If (c) <
+                    then_branch = t () => (a) { b = Relu (x)  a = Neg (b) },
+                    else_branch = e () => (d) { d = Abs (x) }
+                >
+            }";
+        let options = Options::default();
+        let imported = Compiler::new(&options).import(model.as_bytes().into());
+        let mut graph = imported.expect("the model is valid").graph;
+        let limits = Limits { set: [(Limit::Seconds, 0)].into() };
+        graph.budget = Rc::new(Budget::new(limits));
+        let planned = ir::plan(&graph, options.optimize, options.precision, options.free_sizes());
+        let passed = run(graph, &[], pipeline(options.optimize), &mut |_, _| ());
+        for found in [planned.err(), passed.err()] {
+            let Diagnostics(found) = found.expect("a second is too long");
+            assert_eq!((found.len(), found[0].code), (1, Code::TooLarge));
+            assert!(found[0].at.last().is_some_and(|at| at.contains("(If)")), "{}", found[0]);
+        }
+    }
 }
