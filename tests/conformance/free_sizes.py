@@ -218,7 +218,10 @@ class Comparison:
         """Writes the data sets, those of equal sizes apart from one another."""
         per_size = min(4, self.options.draws)
         sets = []
-        for _ in range(-(-self.options.draws // per_size)):
+        # Sizes that must fit one another may all be refused.
+        while len(sets) < self.options.draws or (
+            len(sets) < 20 * self.options.draws and all(results is None for _, results in sets)
+        ):
             sizes = draw_sizes(self.model, self.ranges, self.rng)
             values = [
                 [draw_input(value, sizes, self.rng) for value in inputs(self.model)]
