@@ -174,6 +174,9 @@ fn group<S>(
     item: &dyn Fn(&S, &Ident) -> TokenStream,
     sink: &Sink,
 ) -> TokenStream {
+    if group.is_empty() {
+        return TokenStream::new();
+    }
     let mut items = sink.block(DEPTH);
     for Item { slot, ident, note } in group {
         let (item, is_noted) = (item(slot, ident), !note.is_empty());
@@ -181,5 +184,5 @@ fn group<S>(
         items.push(quote!(#item #note), 0);
     }
     let (items, _) = items.finish();
-    (!group.is_empty()).then(|| quote!(blank!(); comment!(#title); #items)).unwrap_or_default()
+    quote!(blank!(); comment!(#title); #items)
 }
