@@ -10,7 +10,7 @@ pub use code::Code;
 pub use count::{counted, there_are};
 pub use excerpt::Excerpt;
 pub use text::{Colors, Text};
-pub use visible::{quoted, visible};
+pub use visible::{line, quoted, visible};
 
 use std::{fmt, rc::Rc};
 

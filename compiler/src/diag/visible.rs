@@ -4,10 +4,15 @@ use std::borrow::Cow;
 
 /// Quotes a name in backticks, on one line, and escapes control and invisible characters.
 pub fn quoted(name: &str) -> String {
+    format!("`{}`", line(name))
+}
+
+/// Returns the start of a text on one line, and escapes control and invisible characters.
+pub fn line(text: &str) -> String {
     const LONGEST: usize = 200;
-    let end = name.char_indices().nth(LONGEST).map(|(end, _)| end);
-    let (shown, more) = end.map_or((name, ""), |end| (&name[..end], "…"));
-    format!("`{}{more}`", visible(shown))
+    let end = text.char_indices().nth(LONGEST).map(|(end, _)| end);
+    let (shown, more) = end.map_or((text, ""), |end| (&text[..end], "…"));
+    format!("{}{more}", visible(shown))
 }
 
 /// Escapes the characters of a text that end a line, control a terminal or are invisible.
@@ -46,5 +51,10 @@ mod tests {
     fn quoted_names_have_no_control_characters() {
         assert_eq!(quoted("a\nb\u{202e}\u{2028}"), "`a\\u{a}b\\u{202e}\\u{2028}`");
         assert!(quoted(&"x".repeat(10_000)).chars().count() < 210);
+    }
+
+    #[test]
+    fn a_line_keeps_its_backticks() {
+        assert_eq!(line("at least `K`"), "at least `K`");
     }
 }

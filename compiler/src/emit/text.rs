@@ -1,5 +1,7 @@
 //! Text of the model in comments, documentation and messages.
 
+pub use crate::diag::line;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -8,11 +10,6 @@ pub fn doc(lines: &[String]) -> TokenStream {
     let lines =
         lines.iter().map(|line| if line.is_empty() { String::new() } else { format!(" {line}") });
     quote!(#(#[doc = #lines])*)
-}
-
-/// Returns text of the model on one line, without control and invisible characters.
-pub fn line(text: &str) -> String {
-    crate::diag::quoted(text).trim_matches('`').to_owned()
 }
 
 /// Returns text of the model to put between backticks.

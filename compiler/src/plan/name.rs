@@ -1,7 +1,7 @@
 //! Names of nodes and values in run-time errors.
 
 use super::{Field, SizeText, Symbols};
-use crate::diag::quoted;
+use crate::diag::line;
 use std::{
     collections::BTreeSet,
     sync::{Mutex, PoisonError},
@@ -22,10 +22,6 @@ pub fn kept(name: &str) -> &'static str {
     let name: &str = name.leak();
     all.insert(name);
     name
-}
-
-fn line(name: &str) -> String {
-    quoted(name).trim_matches('`').to_owned()
 }
 
 impl Field for Name {

@@ -2,6 +2,7 @@
 
 use super::graph;
 use crate::cli::analysis::Analysis;
+use onnxc::diag::line;
 use std::collections::HashMap;
 
 /// The most lines that are shown for a node.
@@ -27,9 +28,4 @@ pub fn by_node(analysis: &Analysis, module: &str) -> Vec<(usize, usize, String)>
     found.sort();
     found.dedup_by_key(|(place, ..)| *place);
     found
-}
-
-/// A comment of generated code: the text on one line.
-fn line(text: &str) -> String {
-    onnxc::diag::quoted(text).trim_matches('`').to_owned()
 }
