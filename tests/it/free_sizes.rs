@@ -101,6 +101,17 @@ fn an_upper_limit_of_the_arena_requires_bounds() {
     assert!(is_ok, "{message}");
 }
 
+/// Asserts that plans give the same bits for an input of this shape.
+fn assert_same_bits(plans: [&Plan; 2], shape: [usize; 4]) {
+    let count: usize = shape.iter().product();
+    let x: Vec<f64> = (0..count).map(|i| (i as f64 * 0.7).cos()).collect();
+    let x = Tensor::from_numbers(DType::F32, shape.to_vec(), &x);
+    let x = x.expect("the type is a floating-point type");
+    let outputs = plans
+        .map(|plan| interpreter::run(plan, &[x.clone().into()]).expect("the input fits the plan"));
+    assert!(outputs[0] == outputs[1], "{shape:?}");
+}
+
 #[test]
 fn a_convolution_chooses_the_algorithm_of_its_sizes() {
     let planned = |height: &str, width: &str| {
@@ -121,13 +132,7 @@ fn a_convolution_chooses_the_algorithm_of_its_sizes() {
     for ([height, width], algorithm) in [([5, 7], "conv_nchwc"), ([40, 61], "winograd_nchwc")] {
         let fixed = planned(&height.to_string(), &width.to_string());
         assert!(fixed.to_string().contains(algorithm), "{fixed}");
-        let x: Vec<f64> = (0..32 * height * width).map(|i| (i as f64 * 0.7).cos()).collect();
-        let x = Tensor::from_numbers(DType::F32, vec![1, 32, height, width], &x);
-        let x = x.expect("the type is a floating-point type");
-        let outputs = [&free, &fixed].map(|plan| {
-            interpreter::run(plan, &[x.clone().into()]).expect("the input fits the plan")
-        });
-        assert!(outputs[0] == outputs[1], "{height} × {width}");
+        assert_same_bits([&free, &fixed], [1, 32, height, width]);
     }
 }
 
@@ -167,13 +172,7 @@ fn convolutions_of_one_pixel_have_the_bits_of_free_sizes() {
     let free = planned("h", "w");
     for [height, width] in [[1, 1], [1, 2], [3, 1]] {
         let fixed = planned(&height.to_string(), &width.to_string());
-        let x: Vec<f64> = (0..32 * height * width).map(|i| (i as f64 * 0.7).cos()).collect();
-        let x = Tensor::from_numbers(DType::F32, vec![1, 32, height, width], &x);
-        let x = x.expect("the type is a floating-point type");
-        let outputs = [&free, &fixed].map(|plan| {
-            interpreter::run(plan, &[x.clone().into()]).expect("the input fits the plan")
-        });
-        assert!(outputs[0] == outputs[1], "{height} × {width}");
+        assert_same_bits([&free, &fixed], [1, 32, height, width]);
     }
 }
 

@@ -18,6 +18,7 @@ const DEPTH: usize = 1;
 
 /// The constants of a module. Equal ones of the same name are one.
 pub struct Constants {
+    /// The receiver of the chunks of constants and of functions.
     pub sink: Sink,
     names: Names,
     slots: HashMap<(String, Slot), Ident>,

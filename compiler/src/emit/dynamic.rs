@@ -82,6 +82,7 @@ impl Body<'_> {
         let slot = DynamicSlot { number, life, dtype };
         let note = buffer.shape.as_deref().map_or(String::new(), shape_note);
         imports.item("arena::DynamicSlot");
+        // The constant, which is written later, names the type.
         imports.element(dtype);
         self.constants.borrow_mut().dynamic_slot(&self.method.names[id], slot, note)
     }

@@ -209,6 +209,7 @@ impl<'p> Body<'p> {
         };
         let imports = &self.method.cx.imports;
         imports.item("arena::Slot");
+        // The constant, which is written later, names the type.
         imports.element(dtype);
         Some(self.constants.borrow_mut().slot(&self.method.names[id], slot, note))
     }

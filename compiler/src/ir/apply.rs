@@ -7,8 +7,8 @@ use super::{
 };
 use crate::diag::Diagnostics;
 
-/// Applies each rule in turn to the nodes that the outputs need. If no rule applies and the outputs
-/// need every node, the graph is returned as it is.
+/// Applies the rules, one after another, to each node that the outputs need. If no rule applies and
+/// the outputs need every node, returns the graph as it is.
 ///
 /// # Errors
 ///

@@ -415,7 +415,7 @@ impl<'a> Infer<'a> {
     /// # Errors
     ///
     /// Returns an error if the condition is known not to hold.
-    pub fn require_as(&mut self, check: &Check) -> Inferred<()> {
+    pub fn require_check(&mut self, check: &Check) -> Inferred<()> {
         let (Rule::Node(what) | Rule::Value(what)) = &check.rule;
         match &check.condition {
             Condition::Equal(a, b) => self.require_equal(a, b, what),

@@ -127,7 +127,7 @@ impl Op for Require {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
-        self.checks.iter().try_for_each(|check| cx.require_as(check))?;
+        self.checks.iter().try_for_each(|check| cx.require_check(check))?;
         Ok(Vec::new())
     }
 
