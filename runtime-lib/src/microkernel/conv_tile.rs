@@ -1,7 +1,7 @@
 //! The micro-kernel of NCHWc convolutions: the accumulators of a few pixels and one or two blocks
 //! of output channels stay in registers while it iterates over taps and input channels.
 
-use super::conv_layout::{BLOCK, MAX_TILE, Span};
+use super::conv_layout::{BLOCK, MAX_TILE, Span, UsedTaps};
 use super::overlap::{self, Overlap};
 use super::prefetch_schedule::PrefetchSchedule;
 use super::tile_run::{Tile, TileRun, fits};
@@ -16,7 +16,7 @@ use crate::threads::Share;
 /// `j` is
 ///
 /// ```text
-/// x[c / UNIT · x_block_stride + c % UNIT + i · x_row_stride + j · UNIT + taps[t]]
+/// x[c / UNIT · x_block_stride + c % UNIT + i · x_row_stride + j · UNIT + taps.offsets[t]]
 /// ```
 ///
 /// `UNIT` is [`BLOCK`] for an NCHWc input and 1 for an NCHW input. If `PAIRED`, an element of the
@@ -29,8 +29,8 @@ pub(crate) struct NchwcConv<'a, const UNIT: usize, const PAIRED: bool = false> {
     pub x_block_stride: usize,
     /// The input stride of a row of the output, in elements.
     pub x_row_stride: usize,
-    /// The input offset of each tap.
-    pub taps: &'a [usize],
+    /// The taps, and their input offsets.
+    pub taps: UsedTaps<'a>,
     /// The ranges of input channels that are read.
     pub spans: &'a [Span],
     /// The weights: `[output block, span, input block, tap, input channel of the block, BLOCK]`.
@@ -96,7 +96,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         assert!(self.add.is_empty() || addends <= self.add.len());
         assert!(self.bias.is_empty() || reach([[blocks, BLOCK]]) <= self.bias.len());
         assert!(reach([[self.layers, blocks, self.depth(), BLOCK]]) <= self.w.len());
-        let Some(&tap) = self.taps.iter().max() else { return };
+        let Some(&tap) = self.taps.offsets.iter().max() else { return };
         let first =
             reach([[layer, self.x_layer_stride], [row, x_row_stride], [col, UNIT], [tap, 1]]);
         for span in self.spans.iter().filter(|span| span.count > 0) {
@@ -106,10 +106,10 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         }
     }
 
-    /// Returns the number of products that each output accumulates.
+    /// Returns the number of weights of each channel of the output.
     pub(super) fn depth(&self) -> usize {
         let channels = self.spans.iter().fold(0, |sum: usize, span| sum.saturating_add(span.count));
-        self.taps.len().saturating_mul(channels)
+        self.taps.weighted().saturating_mul(channels)
     }
 }
 
@@ -156,7 +156,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         let schedule = PrefetchSchedule::of(
             self.depth() * BLOCK,
             self.rows * self.cols,
-            Overlap::of(self.taps),
+            Overlap::of(self.taps.offsets),
         );
         let mut block = 0;
         while block < self.blocks {
@@ -203,15 +203,17 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                         x += span.first / UNIT * self.x_block_stride;
                         while left > 0 {
                             let lanes = left.min(UNIT - lane);
+                            let first = w + self.taps.unused[0] * lanes * BLOCK;
                             let (from, weights) = (self.x.as_ptr(), self.w.as_ptr());
+                            let (from, taps) = (from.wrapping_add(x + lane), self.taps.offsets);
                             // SAFETY: `check` covered the channels of each tap, and their weights.
                             unsafe {
-                                let (from, weights) = (from.add(x + lane), weights.add(w));
+                                let weights = weights.add(first);
                                 simd::scalar_tile::add_products(
-                                    &mut sums, weights, from, self.taps, lanes,
+                                    &mut sums, weights, from, taps, lanes,
                                 );
                             }
-                            w += self.taps.len() * lanes * BLOCK;
+                            w += self.taps.weighted() * lanes * BLOCK;
                             x += self.x_block_stride;
                             left -= lanes;
                             lane = 0;

@@ -47,6 +47,8 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                     }
                 }
             }
+            let [before, behind] = self.taps.unused.map(|taps| taps * lanes * BLOCK);
+            weights.w = weights.w.wrapping_add(before);
             // SAFETY: the tile is inside the output, and `check` covered every access of all tiles.
             unsafe {
                 if const { APART > 0 } {
@@ -56,12 +58,13 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                         sums,
                         &mut weights.w,
                         x,
-                        self.taps,
+                        self.taps.offsets,
                     );
                 } else {
-                    self.add_lanes(s, sums, weights, (schedule, x.add(first)), lanes);
+                    self.add_lanes(s, sums, weights, (schedule, x.wrapping_add(first)), lanes);
                 }
             }
+            weights.w = weights.w.wrapping_add(behind);
             // `wrapping_add`, because nothing may follow the last block.
             x = x.wrapping_add(self.x_block_stride);
             left -= lanes;
@@ -83,7 +86,7 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         (PrefetchSchedule { w_block, .. }, x): (PrefetchSchedule, *const f32),
         lanes: usize,
     ) {
-        for &tap in self.taps {
+        for &tap in self.taps.offsets {
             for lane in 0..lanes {
                 // A tile of single vectors is limited by its loads, so it does not prefetch.
                 if V > 1 {

@@ -10,7 +10,9 @@ use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};
 impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
     /// Computes the convolutions if the processor has tiles and they pay; returns whether it did.
     pub(in crate::microkernel) fn compute_with_tiles(&mut self) -> bool {
+        // Tiles read the weights of all taps, one after the other.
         let pays = PAIRED
+            && self.taps.unused == [0, 0]
             && self.blocks * self.rows * self.cols > 0
             && self.unit_count() <= MAX_UNITS
             && self.right().pays_for_pairs();
@@ -22,7 +24,7 @@ impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
     /// Returns the number of units that a window reads.
     fn unit_count(&self) -> usize {
         let blocks = |span: &Span| (span.first % UNIT + span.count).div_ceil(UNIT);
-        self.taps.len() * self.spans.iter().map(blocks).sum::<usize>()
+        self.taps.offsets.len() * self.spans.iter().map(blocks).sum::<usize>()
     }
 
     /// Returns the units that a window reads, in the order of the weights.
@@ -33,7 +35,7 @@ impl<'a, const UNIT: usize, const PAIRED: bool> NchwcConv<'a, UNIT, PAIRED> {
             let mut from = span.first / UNIT * self.x_block_stride;
             while left > 0 {
                 let count = left.min(UNIT - first);
-                for &tap in self.taps {
+                for &tap in self.taps.offsets {
                     units[n] = Unit { at: (from + tap + first) as u32, count: count as u32 };
                     n += 1;
                 }

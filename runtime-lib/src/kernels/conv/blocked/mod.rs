@@ -25,7 +25,7 @@ mod winograd;
 use super::{Conv, ConvOperands, product};
 use crate::Number;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{BLOCK, FusedActivation, MAX_TAPS, NchwcConv};
+use crate::microkernel::{BLOCK, FusedActivation, MAX_TAPS, NchwcConv, UsedTaps};
 use crate::simd::bf16_pair::PAIR;
 use crate::threads::{self, By, Piece, Scratch, Share};
 use band::{Band, LARGE, Plane, Unit};
@@ -251,6 +251,17 @@ struct Image<'a, const UNIT: usize, const PAIRED: bool> {
 }
 
 impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
+    /// Returns the taps that read the image for the outputs at a depth. With pairs, those are all:
+    /// AMX reads the weights one after the other.
+    fn used_taps(&self, Plane { d, h, w, .. }: &Plane, depth: usize) -> UsedTaps<'_> {
+        if PAIRED {
+            return UsedTaps::all(self.taps);
+        }
+        let planes = d.tap_run(&d.inside(), depth, depth + 1).taps;
+        let [start, end] = [planes.start, planes.end].map(|plane| plane * h.kernel * w.kernel);
+        UsedTaps { offsets: &self.taps[start..end], unused: [start, self.taps.len() - end] }
+    }
+
     /// Computes the rows and blocks of `piece`.
     fn convolve(&self, plane: &Plane, band: &Band, piece: Piece<'_, f32>, scratch: &mut [f32]) {
         let Piece { planes: blocks, rows: of, mut y } = piece;
@@ -268,7 +279,7 @@ impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
                     x,
                     x_block_stride: band.block,
                     x_row_stride: band.row,
-                    taps: self.taps,
+                    taps: self.used_taps(plane, depth),
                     spans: part.spans,
                     w: &self.w[part.weights..],
                     bias: self.bias.get(block * BLOCK..).unwrap_or(&[]),

@@ -11,7 +11,7 @@ use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
 use crate::Number;
 use crate::kernels::conv::ConvTranspose;
-use crate::microkernel::{NchwcConv, Span};
+use crate::microkernel::{NchwcConv, Span, UsedTaps};
 use crate::threads::{self, Scratch, Share};
 
 /// Returns whether this module has kernels for a window along an axis: whether the convolution of
@@ -110,7 +110,7 @@ pub fn conv_transpose_nchwc(
                             x: part.x,
                             x_block_stride: part.band.block,
                             x_row_stride: part.band.row,
-                            taps: part.taps,
+                            taps: UsedTaps::all(part.taps),
                             spans: &[Span { first: 0, count: channels }],
                             w: &own[first * depth..],
                             bias: &[],

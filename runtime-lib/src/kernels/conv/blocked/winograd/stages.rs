@@ -4,7 +4,7 @@
 use super::{Rows, Tiles};
 use crate::kernels::conv::product;
 use crate::microkernel::{
-    BLOCK, FusedActivation, NchwcConv, PAIRS, Span, Tiling, Transforms, WinogradInput,
+    BLOCK, FusedActivation, NchwcConv, PAIRS, Span, Tiling, Transforms, UsedTaps, WinogradInput,
     WinogradOutput, WinogradProducts,
 };
 use crate::threads::{self, By, MACS_PER_ELEMENT, Scratch, Share};
@@ -176,7 +176,7 @@ where
             x,
             x_block_stride: before.block,
             x_row_stride: 0,
-            taps,
+            taps: UsedTaps::all(taps),
             spans: &[Span { first: 0, count: depth }],
             w,
             bias: &[],
