@@ -34,7 +34,9 @@ const RULES: &[Rule<'_>] = &[&affine::fold_affine, &fuse_gate, &fuse_activation,
 
 /// Runs the pass.
 pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
-    let moved = apply(graph, &[&reshape::move_activation])?.without_dead_nodes()?;
+    let moves: &[Rule<'_>] =
+        &[&affine::fold_affine, &reshape::move_reshape, &reshape::move_activation];
+    let moved = apply(graph, moves)?.without_dead_nodes()?;
     let fused = match cache::has_cache(&moved) {
         true => rewritten(&moved, &cache::fuse_cache, RULES)?,
         false => apply(moved, RULES)?,
