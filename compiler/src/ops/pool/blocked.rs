@@ -58,10 +58,15 @@ impl BlockedPool {
             return Some(BlockedPool { pool: Some(pool.clone()), fold });
         }
         match op.downcast()? {
-            GlobalPool::Average => Some(BlockedPool { pool: None, fold: Reduction::Average }),
+            GlobalPool::Average => Some(BlockedPool::global_average()),
             GlobalPool::Max => Some(BlockedPool { pool: None, fold: Reduction::Max }),
             GlobalPool::Lp(_) => None,
         }
+    }
+
+    /// The mean of all pixels.
+    pub fn global_average() -> BlockedPool {
+        BlockedPool { pool: None, fold: Reduction::Average }
     }
 }
 

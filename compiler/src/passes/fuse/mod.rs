@@ -10,6 +10,7 @@ pub mod function;
 mod product;
 mod reshape;
 mod transpose;
+mod upsample;
 
 pub use product::{Replaced, is, tensor};
 
@@ -37,6 +38,7 @@ pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
     let moves: &[Rule<'_>] =
         &[&affine::fold_affine, &reshape::move_reshape, &reshape::move_activation];
     let moved = apply(graph, moves)?.without_dead_nodes()?;
+    let moved = apply(moved, &[&upsample::move_convolution])?.without_dead_nodes()?;
     let fused = match cache::has_cache(&moved) {
         true => rewritten(&moved, &cache::fuse_cache, RULES)?,
         false => apply(moved, RULES)?,

@@ -144,8 +144,9 @@ mod tests {
         format!(
             "<ir_version: 10, opset_import: [\"\" : 21]>
             g (float[{n}, 3, 2] x) => (float[{n}, 3, 2] y)
-            <float[2, 2] w = {{1.0, 2.0, 3.0, 4.0}}, float[2] s = {{1.0, 2.0}}, float[2] b = {{1.0, 0.0}},
-             float[2] mean = {{0.5, 1.0}}, float[2] variance = {{1.0, 4.0}}, int64[2] rows = {{-1, 2}}>
+            <float[2, 2] w = {{1.0, 2.0, 3.0, 4.0}}, float[2] s = {{1.0, 2.0}},
+             float[2] b = {{1.0, 0.0}}, float[2] mean = {{0.5, 1.0}},
+             float[2] variance = {{1.0, 4.0}}, int64[2] rows = {{-1, 2}}>
             {{
                 p = MatMul(x, w)
                 r = Reshape(p, rows)

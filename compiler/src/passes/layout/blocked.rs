@@ -15,6 +15,8 @@ use crate::{
         concat::Concat,
         conv::{Conv, blocked::BlockedConv},
         pool::blocked::BlockedPool,
+        reduce::{MEAN, Reduce},
+        reshape::Flatten,
         transpose::Transpose,
     },
     passes::fuse::{
@@ -258,6 +260,26 @@ pub fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(pool), vec![Some(x)], channels)
 }
 
+/// Converts a mean over all pixels: exporters decompose a global pool to it.
+pub fn mean(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let reduce = node.op.downcast::<Reduce>().filter(|reduce| std::ptr::eq(reduce.by, &MEAN))?;
+    let (x, image) = (nchwc(site, node.input(0)?)?, node.input(0)?);
+    let rank = i64::try_from(tensor(site.graph, image)?.rank()).ok()?;
+    let axes = site.graph[node.input(1)?].constant.as_ref()?.ints()?;
+    let mut axes: Vec<i64> = axes.iter().map(|axis| axis.rem_euclid(rank)).collect();
+    axes.sort_unstable();
+    if !axes.into_iter().eq(2..rank) {
+        return None;
+    }
+    let (pool, channels) = (Rc::new(BlockedPool::global_average()), channels_of(site, image)?);
+    if reduce.keepdims {
+        return replace(site, node, pool, vec![Some(x)], channels);
+    }
+    let pooled = site.before(node, pool, vec![Some(x)])?;
+    let pooled = site.before(node, Rc::new(Unblock { channels }), vec![Some(pooled)])?;
+    site.replace(node, Rc::new(Flatten { axis: 1 }), vec![Some(pooled)])
+}
+
 /// Converts a concatenation of channels. All operands but the last must fill their blocks.
 pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
     let axis = node.op.downcast::<Concat>()?.axis;
@@ -407,6 +429,21 @@ mod tests {
         let blocked = "Block BlockedConv Unblock";
         assert_eq!([found(32, 14, 3), found(32, 56, 3)], [blocked; 2]);
         assert_eq!([found(32, 14, 2), found(24, 14, 3)], ["Conv"; 2]);
+    }
+
+    #[test]
+    fn a_mean_over_all_pixels_is_a_pool() {
+        let found = |keepdims: bool, axes: &[i64]| {
+            after_layout(32, |graph, x| {
+                let a = conv(graph, x, [32, 32], 3);
+                let axes = graph.constant("axes", Tensor::from_ints(axes));
+                let op = Reduce { by: &MEAN, keepdims, noop_with_empty_axes: false };
+                graph.add(graph.body, "mean", op, &[a, axes]).expect("the axes exist")
+            })
+        };
+        assert_eq!(found(true, &[-1, -2]), "Block BlockedConv BlockedPool Unblock");
+        assert_eq!(found(false, &[2, 3]), "Block BlockedConv BlockedPool Unblock Flatten");
+        assert_eq!(found(true, &[3]), "Block BlockedConv Unblock ReduceMean");
     }
 
     #[test]

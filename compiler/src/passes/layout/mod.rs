@@ -29,6 +29,7 @@ const BLOCKED: &[Rule<'_>] = &[
     &blocked::unary,
     &blocked::binary,
     &blocked::pool,
+    &blocked::mean,
     &blocked::concat,
     &blocked::transpose,
     &gradient::conv_weight_grad,

@@ -51,6 +51,8 @@ struct Nchwc<'a, F> {
 type Pixel = [f32; BLOCK];
 /// Rows of the image that are folded together.
 const ROWS: usize = 16;
+/// States of a window that covers the whole image.
+const STATES: usize = 8;
 /// Pixels of folded rows that are kept at once.
 const FOLDED: usize = 64;
 
@@ -150,6 +152,11 @@ impl<'a, S: Simd, F: FoldVectors> Columns<'a, S, F> {
         memory: &mut [Pixel; FOLDED],
         y: &mut [f32],
     ) {
+        if self.axis.out == 1 && self.axis.kernel == self.axis.size && self.axis.is_inside() {
+            if let (&[line], false) = (lines, are_there) {
+                return self.whole(&x[line..][..self.axis.size], y);
+            }
+        }
         if lines.len() < 2 || self.at_once == 0 {
             return self.windows(x, (lines, 0), 0..self.axis.out, are_there, y);
         }
@@ -164,6 +171,25 @@ impl<'a, S: Simd, F: FoldVectors> Columns<'a, S, F> {
             self.columns(x, lines, from, columns);
             let y = &mut y[first * BLOCK..][..outputs.len() * BLOCK];
             self.windows(columns, (&[0], from), outputs, are_there, y);
+        }
+    }
+
+    /// Folds all pixels of a line into the state of the only output, as several states that do not
+    /// wait for one another.
+    #[inline(always)]
+    fn whole(&self, x: &[Pixel], y: &mut [f32]) {
+        let (s, (together, last)) = (self.s, x.as_chunks::<STATES>());
+        for lane in (0..BLOCK).step_by(S::LANES) {
+            let mut states = [s.splat(self.fold.start()); STATES];
+            for pixels in together.iter().map(|pixels| &pixels[..]).chain([last]) {
+                for (state, x) in states.iter_mut().zip(pixels) {
+                    *state = self.fold.take_vector(s, *state, s.load(&x[lane..]));
+                }
+            }
+            let [first, others @ ..] = states;
+            let all =
+                others.into_iter().fold(first, |all, state| self.fold.take_vector(s, all, state));
+            s.store(all, &mut y[lane..]);
         }
     }
 
