@@ -101,6 +101,13 @@ GRAPHS = {
     " y = Conv<kernel_shape = [3, 3], strides = [3, 3]>(x, f) }",
     "mean": "(float[b, 16, h, w] x) => (float[p, q, r, s] y) {"
     " c = Conv<kernel_shape = [3, 3]>(x, f16) y = GlobalAveragePool(c) }",
+    "excited": "(float[b, 16, h, w] x) => (float[p, q, r, s] y, float[t, u] z) {"
+    " c = Conv<kernel_shape = [3, 3]>(x, f16) m = ReduceMean(c, last_two) g = Sigmoid(m)"
+    " y = Mul(c, g) z = ReduceMean<keepdims = 0>(c, last_two) }",
+    "normalized_rows": "(float[b, n, 8] x) => (float[p, q, r] y) {"
+    " a = MatMul(x, mix) m = Reshape(a, matrix)"
+    " c = BatchNormalization(m, eight, eight, eight, ones) s = Shape(x) d = Reshape(c, s)"
+    " y = Add(x, d) }",
     "einsum": "(float[b, n, 4] q, float[c, 4, m] k) => (float[x, y, z] r) {"
     " r = Einsum<equation = \"bid,bdj->bij\">(q, k) }",
     "compress": "(float[a, b] x, float[c] k) => (float[p, q] y, float[r] z) {"
@@ -136,6 +143,8 @@ CONSTANTS = {
     "f": normal(4, 3, 3, 3), "i": RNG.integers(-9, 9, (4, 3, 3, 3)).astype(np.int8),
     "v": normal(3, 2, 5), "gates": normal(1, 16, 4), "states": normal(1, 16, 4),
     "gates3": normal(1, 12, 4), "states3": normal(1, 12, 4), "f1": normal(24, 32, 1, 1),
+    "last_two": np.int64([3, 2]), "mix": normal(8, 8), "matrix": np.int64([-1, 8]),
+    "ones": np.ones(8, np.float32),
 }  # fmt: skip
 
 

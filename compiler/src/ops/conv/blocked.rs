@@ -3,8 +3,8 @@
 use super::{
     Conv,
     blocked_bf16::{Bf16Weights, pack_bf16},
-    blocked_kernels::{Algorithm, Filters, scratch_len},
-    check_bias, check_residual, geometry_of, macs,
+    blocked_kernels::{Algorithm, ConvKernel, Filters, scratch_len},
+    check_bias, check_residual, convolution, geometry_of, macs,
 };
 use crate::{
     diag::{Code, Result},
@@ -20,6 +20,7 @@ use crate::{
     },
     plan::{
         Arg, Formula, Kernel, NoParams, Operand, Optimize, Precision, Symbols, geometry, kernel,
+        size_function,
     },
     tensor::Tensor,
     ty::Type,
@@ -36,7 +37,8 @@ pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
 })];
 
 /// A [`Conv`] whose result, and input 3, which is added to it, are in the NCHWc layout. Filters and
-/// bias are those of [`Conv`].
+/// bias are those of [`Conv`]. If it has an input 4, a gate in the NCHWc layout, that has a number
+/// for each channel of each image, which is multiplied first; the window is one pixel then.
 pub struct BlockedConv {
     /// The convolution.
     pub conv: Conv,
@@ -51,6 +53,13 @@ pub struct BlockedConv {
 /// no longer changes beyond it.
 const MOST_SIZE: u32 = 12;
 
+/// The index of the gate.
+const GATE: usize = 4;
+
+static GATED: ConvKernel = convolution!(F32_ONLY T, conv::gated_conv_nchwc, operands,
+    |f, a, p| f(operands, a.input(4), a.output(0), a.output(1), p.0, p.1));
+static GATE_CHANNELS: Kernel<NoParams> =
+    kernel!(F32_ONLY T, conv::gate_nchwc, |f, a, _p| f(a.input(0), a.input(1), a.output(0)));
 static PAD_CHANNELS: Kernel<NoParams> =
     kernel!(F32_ONLY T, blocked::pad_channels, |f, a, _p| f(a.input(0), a.output(0)));
 
@@ -96,14 +105,30 @@ impl BlockedConv {
     fn operands(
         &self,
         cx: &mut Lower<'_>,
-        weights: Operand,
+        [x, weights]: [Operand; 2],
         scratch: Option<Dim>,
     ) -> Result<(Vec<Arg>, Vec<Arg>)> {
         let bias = self.bias(cx)?;
-        let inputs = vec![cx.input(0)?.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
+        let inputs = vec![x.into(), weights.into(), bias.into(), cx.optional(3)?.into()];
         let mut outputs = vec![cx.output(0)?.into()];
         outputs.extend(scratch.map(|len| cx.scratch(DType::F32, len).into()));
         Ok((inputs, outputs))
+    }
+
+    /// Calls the kernel that multiplies by a gate, too.
+    fn lower_gated(&self, cx: &mut Lower<'_>, geometry: geometry::Conv) -> Result {
+        let algorithm = Algorithm::Nchwc;
+        let filters = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
+        let weights = match pack_constant(cx, 1, filters) {
+            Some(weights) => weights,
+            None => pack_at_run_time(cx, algorithm, &geometry)?,
+        };
+        let scratch = size_function!(conv::gated_conv_nchwc_scratch);
+        let scratch = scratch_len(cx, &geometry, scratch);
+        let x = cx.input(0)?;
+        let (mut inputs, outputs) = self.operands(cx, [x, weights], Some(scratch))?;
+        inputs.push(cx.input(GATE)?.into());
+        cx.call_on(&GATED, DType::F32, inputs, outputs, (geometry, self.conv.activation))
     }
 
     /// The bias, padded with zeros to whole blocks.
@@ -212,6 +237,9 @@ impl Op for BlockedConv {
         shape.extend(window::shape(&slides));
         let shape = blocked::blocked_shape(&shape).expect("the shape has two leading axes");
         check_residual(cx, true, &shape)?;
+        if cx.has(GATE) {
+            check_gate(cx)?;
+        }
         Ok(vec![Type::tensor(DType::F32, shape)])
     }
 
@@ -219,10 +247,14 @@ impl Op for BlockedConv {
         let geometry = self.geometry(cx)?;
         let algorithm = self.algorithm(cx, &geometry);
         cx.macs(&macs(&geometry));
+        if cx.node().input(GATE).is_some() && cx.precision() == Precision::Full {
+            return self.lower_gated(cx, geometry);
+        }
+        let x = gated_input(cx)?;
         if let Some(bf16) = pack_bf16(cx, algorithm, &geometry) {
             let Bf16Weights { weights, kernel, scratch, geometry } = bf16;
             let scratch = scratch_len(cx, &geometry, scratch);
-            let (inputs, outputs) = self.operands(cx, weights, Some(scratch))?;
+            let (inputs, outputs) = self.operands(cx, [x, weights], Some(scratch))?;
             let formula = (geometry, self.conv.activation);
             return cx.call_on(kernel, DType::F32, inputs, outputs, formula);
         }
@@ -232,9 +264,32 @@ impl Op for BlockedConv {
             None => pack_at_run_time(cx, algorithm, &geometry)?,
         };
         let scratch = algorithm.scratch(cx, &geometry);
-        let (inputs, outputs) = self.operands(cx, weights, scratch)?;
+        let (inputs, outputs) = self.operands(cx, [x, weights], scratch)?;
         algorithm.convolve(cx, inputs, outputs, (geometry, self.conv.activation))
     }
+}
+
+/// Returns the input times its gate, if it has one: weights that are stored in fewer bits cannot be
+/// multiplied by the gate instead.
+fn gated_input(cx: &mut Lower<'_>) -> Result<Operand> {
+    let x = cx.input(0)?;
+    let Some(gate) = cx.optional(GATE)? else { return Ok(x) };
+    let gated = cx.scratch(DType::F32, cx.ty(0)?.len());
+    let (inputs, outputs) = (vec![x.into(), gate.into()], vec![gated.clone().into()]);
+    cx.call_on(&GATE_CHANNELS, DType::F32, inputs, outputs, NoParams)?;
+    Ok(gated)
+}
+
+/// Checks that a gate has the images and channels of the input, in single pixels.
+fn check_gate(cx: &mut Infer<'_>) -> Inferred<()> {
+    cx.same_dtype(0, GATE)?;
+    let (x, gate) = (cx.shape(0)?, cx.ranked(GATE, cx.shape(0)?.len())?.shape.as_slice());
+    for (axis, (size, of_gate)) in x.iter().zip(gate).enumerate() {
+        let is_pixel = axis > 1 && axis + 1 < x.len();
+        let wanted = if is_pixel { &Dim::from(1) } else { size };
+        cx.require_equal(of_gate, wanted, "a size of the gate and of the image")?;
+    }
+    Ok(())
 }
 
 /// Returns whether constant weights stay in the second-level cache between runs of the model.

@@ -100,11 +100,50 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     if let Some(add) = node.input(3) {
         inputs.push(Some(to_nchwc(site, node, add)?));
     }
+    if let Some(gated) = blocked.filter(|_| site.uses(0) == 1 && shuffled == 1)
+        && let Some([image, gate]) = gated_image(site, gated)
+        && is_pointwise(site.graph, weights, conv)
+    {
+        inputs[0] = Some(image);
+        inputs.resize(4, None);
+        inputs.push(Some(gate));
+    }
     let filters = tensor(site.graph, weights)?.shape[0].known()?;
     let nchwc = blocked.is_some();
     let op = Rc::new(BlockedConv { conv: conv.clone(), nchwc, shuffled });
     let result = site.before(node, op, inputs)?;
     site.replace(node, Rc::new(Unblock { channels: filters }), vec![Some(result)])
+}
+
+/// The image and the gate whose product is `x`: squeeze and excitation.
+fn gated_image(site: &Site<'_>, x: ValueId) -> Option<[ValueId; 2]> {
+    let product = site.producer(x).filter(|node| is(node, &MUL))?;
+    let [a, b]: [ValueId; 2] = product.inputs()?;
+    let is_gate = |gate: ValueId, image: ValueId| {
+        let (Some(gate), Some(image)) = (tensor(site.graph, gate), tensor(site.graph, image))
+        else {
+            return false;
+        };
+        let ([batch, blocks, pixels @ .., _], rank) = (gate.shape.as_slice(), gate.rank()) else {
+            return false;
+        };
+        rank == image.rank()
+            && [batch, blocks] == [&image.shape[0], &image.shape[1]]
+            && pixels.iter().all(|size| size.known() == Some(1))
+    };
+    [[a, b], [b, a]].into_iter().find(|&[image, gate]| is_gate(gate, image))
+}
+
+/// Returns whether a convolution in one group multiplies single pixels.
+fn is_pointwise(graph: &Graph, weights: ValueId, conv: &Conv) -> bool {
+    let Some([_, _, kernel @ ..]) = tensor(graph, weights).map(|ty| ty.shape.as_slice()) else {
+        return false;
+    };
+    let window = &conv.window;
+    conv.group == 1
+        && kernel.iter().all(|size| size.known() == Some(1))
+        && window.strides.iter().all(|&stride| stride == 1)
+        && window.pads.iter().all(|&pad| pad == 0)
 }
 
 /// Returns whether a convolution of an NCHW input gains by a `Block` before it. It does not if its
@@ -328,6 +367,7 @@ mod tests {
     use crate::{
         ops::{
             activation,
+            pool::GlobalPool,
             window::{AutoPad, Window},
         },
         passes::layout::{BLOCKED, RESTORE_NCHW, spread},
@@ -444,6 +484,22 @@ mod tests {
         assert_eq!(found(true, &[-1, -2]), "Block BlockedConv BlockedPool Unblock");
         assert_eq!(found(false, &[2, 3]), "Block BlockedConv BlockedPool Unblock Flatten");
         assert_eq!(found(true, &[3]), "Block BlockedConv Unblock ReduceMean");
+    }
+
+    #[test]
+    fn a_convolution_of_pixels_takes_the_gate_before_it() {
+        let found = |kernel: usize| {
+            after_layout(32, |graph, x| {
+                let a = conv(graph, x, [32, 32], 3);
+                let mean = graph.add(graph.body, "mean", GlobalPool::Average, &[a]);
+                let gate = conv(graph, mean.expect("an image has a mean"), [32, 32], 1);
+                let gated = graph.add(graph.body, "gated", &MUL, &[gate, a]);
+                conv(graph, gated.expect("the operands broadcast"), [16, 32], kernel)
+            })
+        };
+        let before = "Block BlockedConv BlockedPool BlockedConv";
+        assert_eq!(found(1), format!("{before} BlockedConv Unblock"));
+        assert_eq!(found(3), format!("{before} Mul BlockedConv Unblock"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod by_size;
 mod columns;
 mod copy;
 mod depthwise;
+mod gated;
 mod groups;
 mod pairs;
 #[cfg(all(test, feature = "std"))]
@@ -32,6 +33,7 @@ use band::{Band, LARGE, Plane, Unit};
 pub use by_size::{ConvBySize, conv_by_size_nchwc, conv_by_size_nchwc_scratch};
 pub(crate) use columns::{im2col_nchwc, im2col_nchwc_scratch};
 pub use depthwise::{depthwise_nchwc, pack_depthwise_blocks};
+pub use gated::{gate_nchwc, gated_conv_nchwc, gated_conv_nchwc_scratch};
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
 pub(crate) use pairs::{bf16_nchwc, bf16_nchwc_scratch};

@@ -1,6 +1,7 @@
 //! Compares NCHWc convolutions with NCHW ones.
 
 mod bands;
+mod gated;
 mod tiles;
 
 use super::*;
