@@ -339,3 +339,37 @@ impl Op for BitCast {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Element;
+    use onnxc_runtime::{F8E4M3FN, bf16, kernels::cast};
+
+    /// Compares [`CAST`] in this process with the kernel that generated code calls.
+    fn check<A: Element + Real, B: Element + Real>(x: &[A]) {
+        let mut expected = vec![B::default(); x.len()];
+        cast::cast(x, &mut expected);
+        let (from, mut to) = (A::array(x.to_vec()), B::array(vec![B::default(); x.len()]));
+        let (inputs, outputs) =
+            (vec![Some((&from, 0..x.len()))], vec![Some((&mut to, 0..x.len()))]);
+        let iterations = Default::default();
+        let mut args = Args::new(A::DTYPE, inputs, outputs, &mut [], &iterations);
+        assert_eq!((CAST.run)(&mut args, ()), Ok(()));
+        assert_eq!(to, B::array(expected), "from {} to {}", A::DTYPE, B::DTYPE);
+    }
+
+    #[test]
+    fn casts_have_the_bits_of_the_kernel() {
+        let x = [1.5, -300.5, 3e9, 65_535.9, -0.0, 1e-9, f32::INFINITY, f32::NAN];
+        check::<f32, i8>(&x);
+        check::<f32, u16>(&x);
+        check::<f32, i64>(&x);
+        check::<f32, bool>(&x);
+        check::<f32, F8E4M3FN>(&x[..7]);
+        check::<f64, bf16>(&[1.0 + 1.0 / 256.0 + 1e-12, -1e300]);
+        check::<i64, f32>(&[i64::MIN, 16_777_217, -7]);
+        check::<u64, f64>(&[u64::MAX, 1 << 53 | 1]);
+        check::<bool, f32>(&[true, false]);
+    }
+}
