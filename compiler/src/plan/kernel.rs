@@ -139,6 +139,35 @@ pub trait Params {
     }
 }
 
+/// A kernel with its geometry, as calls are made of it, so that code for calls is compiled once.
+pub struct BoundKernel {
+    path: &'static str,
+    /// The element types for which it is called.
+    pub types: &'static [DType],
+    form: Form,
+    overwrites: usize,
+    checked: bool,
+    params: Rc<dyn Params>,
+}
+
+impl<F: Formula> Kernel<F> {
+    /// Returns the kernel with its geometry.
+    pub fn bind(&'static self, formula: F) -> BoundKernel {
+        BoundKernel {
+            path: self.path,
+            types: self.types,
+            form: match (self.updates, self.in_place) {
+                (true, _) => Form::Updates,
+                (false, Some(_)) => Form::MayReuse,
+                (false, None) => Form::Apart,
+            },
+            overwrites: self.overwrites,
+            checked: self.checked,
+            params: Rc::new(Bound { formula, kernel: self }),
+        }
+    }
+}
+
 struct Bound<F: Formula> {
     formula: F,
     kernel: &'static Kernel<F>,
@@ -193,6 +222,11 @@ impl Call {
         dtype: DType,
         formula: F,
     ) -> Call {
+        Call::of(node, kernel.bind(formula), dtype)
+    }
+
+    /// A call of `kernel` for elements of `dtype`, on behalf of the ONNX node `node`.
+    pub fn of(node: String, kernel: BoundKernel, dtype: DType) -> Call {
         Call {
             node,
             kernel: kernel.path,
@@ -201,14 +235,10 @@ impl Call {
             outputs: Vec::new(),
             binds: Vec::new(),
             checked: kernel.checked,
-            form: match (kernel.updates, kernel.in_place) {
-                (true, _) => Form::Updates,
-                (false, Some(_)) => Form::MayReuse,
-                (false, None) => Form::Apart,
-            },
+            form: kernel.form,
             overwrites: kernel.overwrites,
             macs: 0,
-            params: Rc::new(Bound { formula, kernel }),
+            params: kernel.params,
             results: Vec::new(),
         }
     }
