@@ -15,7 +15,7 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// What a call reads and what it writes.
+/// The operands that a call reads, and those that it writes.
 type Operands = (Vec<Arg>, Vec<Arg>);
 
 /// The context in which an operator selects its kernels.
