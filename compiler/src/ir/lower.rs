@@ -7,13 +7,16 @@ use crate::{
     dtype::DType,
     limits::Limit,
     plan::{
-        Arg, Block, Call, ComputedSize, Draw, Form, Formula, Kernel, Operand, Optimize, Precision,
-        Seed, SizeFunction, Step, Weight,
+        Arg, Block, BoundKernel, Call, ComputedSize, Draw, Form, Formula, Kernel, Operand,
+        Optimize, Precision, Seed, SizeFunction, Step, Weight,
     },
     tensor::Tensor,
     ty::{TensorType, Type, axis_from_front},
 };
 use std::rc::Rc;
+
+/// The operands that a call reads, and those that it writes.
+type Operands = (Vec<Arg>, Vec<Arg>);
 
 /// The context in which an operator selects its kernels.
 pub struct Lower<'a> {
@@ -219,7 +222,7 @@ impl<'a> Lower<'a> {
     /// buffer.
     pub fn call<F: Formula>(&mut self, kernel: &'static Kernel<F>, formula: F) -> Result {
         let dtype = self.output_ty(0)?.dtype;
-        self.call_all(kernel, dtype, formula)
+        self.call_all(kernel.bind(formula), dtype)
     }
 
     /// Calls `kernel` with the inputs and outputs of the node, for the element type of the first
@@ -231,15 +234,10 @@ impl<'a> Lower<'a> {
     /// buffer.
     pub fn call_for_input<F: Formula>(&mut self, kernel: &'static Kernel<F>, formula: F) -> Result {
         let dtype = self.ty(0)?.dtype;
-        self.call_all(kernel, dtype, formula)
+        self.call_all(kernel.bind(formula), dtype)
     }
 
-    fn call_all<F: Formula>(
-        &mut self,
-        kernel: &'static Kernel<F>,
-        dtype: DType,
-        formula: F,
-    ) -> Result {
+    fn call_all(&mut self, kernel: BoundKernel, dtype: DType) -> Result {
         let mut inputs = Vec::new();
         for i in 0..self.node.inputs.len() {
             inputs.push(match self.optional(i)? {
@@ -251,7 +249,7 @@ impl<'a> Lower<'a> {
         for i in 0..self.node.outputs.len() {
             outputs.push(self.output(i)?.into());
         }
-        self.call_on(kernel, dtype, inputs, outputs, formula)
+        self.call_bound(kernel, dtype, (inputs, outputs))
     }
 
     /// Calls `kernel` with operands for elements of `dtype`.
@@ -267,16 +265,24 @@ impl<'a> Lower<'a> {
         outputs: Vec<Arg>,
         formula: F,
     ) -> Result {
-        if !kernel.types.contains(&dtype) {
-            return Err(self.unsupported(&format!("elements of type {dtype}")));
-        }
-        let mut call = Call::new(self.comment(), kernel, dtype, formula);
-        (call.inputs, call.outputs) = (inputs, outputs);
+        self.call_bound(kernel.bind(formula), dtype, (inputs, outputs))
+    }
+
+    fn call_bound(&mut self, kernel: BoundKernel, dtype: DType, operands: Operands) -> Result {
+        let mut call = self.new_call(kernel, dtype, operands)?;
         if call.form == Form::MayReuse && !self.can_reuse(&call) {
             call.form = Form::Apart;
         }
         self.steps.push(Step::Call(call));
         Ok(())
+    }
+
+    fn new_call(&self, kernel: BoundKernel, dtype: DType, operands: Operands) -> Result<Call> {
+        let (inputs, outputs) = operands;
+        if !kernel.types.contains(&dtype) {
+            return Err(self.unsupported(&format!("elements of type {dtype}")));
+        }
+        Ok(Call { inputs, outputs, ..Call::of(self.comment(), kernel, dtype) })
     }
 
     /// Calls a kernel that computes the data-dependent sizes of the node.
@@ -307,16 +313,10 @@ impl<'a> Lower<'a> {
         outputs: Vec<Arg>,
         formula: F,
     ) -> Result {
-        if self.node.binds.is_empty() {
-            return Ok(());
+        if !self.node.binds.is_empty() {
+            let call = self.new_call(kernel.bind(formula), dtype, (inputs, outputs))?;
+            self.steps.push(Step::Call(Call { binds: self.node.binds.clone(), ..call }));
         }
-        if !kernel.types.contains(&dtype) {
-            return Err(self.unsupported(&format!("elements of type {dtype}")));
-        }
-        let mut call = Call::new(self.comment(), kernel, dtype, formula);
-        (call.inputs, call.outputs) = (inputs, outputs);
-        call.binds = self.node.binds.clone();
-        self.steps.push(Step::Call(call));
         Ok(())
     }
 

@@ -22,13 +22,10 @@ pub const OPS: &[Entry] = &[
 ];
 
 /// A kernel for each type of indices.
-macro_rules! kernels {
+macro_rules! gather {
     ($name:ident) => {
-        &[(DType::I32, kernels!(@ $name, i32)), (DType::I64, kernels!(@ $name, i64))]
-    };
-    (@ $name:ident, $I:ty) => {
-        kernel!(checked ANY T, gather::$name::<T, $I>,
-            |f, a, p| f(a.input(0), a.input(1), a.output(0), p))
+        kernel!(checked ANY T, gather::$name::<T, i64>,
+            |f, a, p| f(a.input(0), &a.indices(1), a.output(0), p))
     };
 }
 
@@ -38,7 +35,7 @@ pub struct Gather {
     pub axis: i64,
 }
 
-static GATHERS: &[(DType, Kernel<Axis>)] = kernels!(gather);
+static GATHER: Kernel<Axis> = gather!(gather);
 /// For constant indices at equal distances.
 static SLICE: Kernel<Strided> =
     kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
@@ -123,7 +120,7 @@ impl Op for Gather {
         let Some(range) = self.range(ty, axis, cx.ints(1)) else {
             return match axis {
                 0 if cx.ints(1).is_none() => lower_rows(cx, geometry),
-                _ => cx.call(cx.choose(GATHERS, 1)?, geometry),
+                _ => cx.call(&GATHER, geometry),
             };
         };
         let Axis { outer, len, inner } = geometry;
@@ -157,16 +154,15 @@ impl Op for Gather {
 /// Gathers rows of a table. If the table is stored with reduced precision, gathers the stored rows
 /// and widens them.
 fn lower_rows(cx: &mut Lower<'_>, geometry: Axis) -> Result {
-    let kernel = cx.choose(GATHERS, 1)?;
     let Some(stored) = weight_precision::store_row_major(cx, 0) else {
-        return cx.call(kernel, geometry);
+        return cx.call(&GATHER, geometry);
     };
     let (count, indices) = (cx.ty(1)?.len(), cx.input(1)?);
     let mut gather = |from: Operand, dtype: DType, inner: Dim| -> Result<Operand> {
         let gathered = cx.scratch(dtype, &count * &inner);
         let (inputs, outputs) =
             (vec![from.into(), indices.clone().into()], gathered.clone().into());
-        cx.call_on(kernel, dtype, inputs, vec![outputs], Axis { inner, ..geometry.clone() })?;
+        cx.call_on(&GATHER, dtype, inputs, vec![outputs], Axis { inner, ..geometry.clone() })?;
         Ok(gathered)
     };
     let inner = geometry.inner.clone();
@@ -183,7 +179,7 @@ pub struct GatherElements {
     pub axis: i64,
 }
 
-static ELEMENTS: &[(DType, Kernel<Elements>)] = kernels!(gather_elements);
+static ELEMENTS: Kernel<Elements> = gather!(gather_elements);
 
 impl Op for GatherElements {
     fn name(&self) -> &'static str {
@@ -203,7 +199,7 @@ impl Op for GatherElements {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let (x, indices) = (cx.ty(0)?, cx.ty(1)?);
         let axis = cx.axis(self.axis, x.rank());
-        cx.call(cx.choose(ELEMENTS, 1)?, Elements::of(&x.shape, axis, &indices.shape))
+        cx.call(&ELEMENTS, Elements::of(&x.shape, axis, &indices.shape))
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
@@ -257,7 +253,7 @@ pub struct GatherNd {
     pub batch_dims: i64,
 }
 
-static POINTS: &[(DType, Kernel<Points>)] = kernels!(gather_nd);
+static POINTS: Kernel<Points> = gather!(gather_nd);
 
 impl Op for GatherNd {
     fn name(&self) -> &'static str {
@@ -288,7 +284,7 @@ impl Op for GatherNd {
         let batch = usize::try_from(self.batch_dims).unwrap_or(0);
         let inner = y.rank() + 1 - indices.rank();
         let axes = x.rank() - batch - inner;
-        cx.call(cx.choose(POINTS, 1)?, Points::of(&x.shape, &indices.shape, batch, axes))
+        cx.call(&POINTS, Points::of(&x.shape, &indices.shape, batch, axes))
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {

@@ -46,8 +46,8 @@ fn reduction(node: &mut Reader<'_>) -> Result<&'static Reduction> {
 pub struct Reduction {
     name: &'static str,
     types: &'static [DType],
-    elements: [(DType, Kernel<Elements>); 2],
-    slices: [(DType, Kernel<Points>); 2],
+    elements: Kernel<Elements>,
+    slices: Kernel<Points>,
 }
 
 macro_rules! row {
@@ -61,15 +61,9 @@ macro_rules! row {
         }
     };
     (@ $set:ident $kernel:ident $in_place:ident) => {
-        [
-            (DType::I32, row!(@ $set $kernel $in_place i32)),
-            (DType::I64, row!(@ $set $kernel $in_place i64)),
-        ]
-    };
-    (@ $set:ident $kernel:ident $in_place:ident $I:ty) => {
-        kernel!(checked $set T, scatter::$kernel::<T, $I>,
-            |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p),
-            in_place $in_place::<T, $I> |f, a, p| f(a.output(0), a.input(0), a.input(1), p))
+        kernel!(checked $set T, scatter::$kernel::<T, i64>,
+            |f, a, p| f(a.input(0), &a.indices(1), a.input(2), a.output(0), p),
+            in_place $in_place::<T, i64> |f, a, p| f(a.output(0), &a.indices(0), a.input(1), p))
     };
 }
 
@@ -114,7 +108,7 @@ impl Op for ScatterElements {
         let (x, indices) = (cx.ty(0)?, cx.ty(1)?);
         let axis = cx.axis(self.axis, x.rank());
         let geometry = Elements::of(&x.shape, axis, &indices.shape);
-        cx.call(cx.choose(&self.reduction.elements, 1)?, geometry)
+        cx.call(&self.reduction.elements, geometry)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
@@ -158,7 +152,7 @@ impl Op for ScatterNd {
         let (x, indices, updates) = (cx.ty(0)?, cx.ty(1)?, cx.ty(2)?);
         let inner = updates.rank() + 1 - indices.rank();
         let geometry = Points::of(&x.shape, &indices.shape, 0, x.rank() - inner);
-        cx.call(cx.choose(&self.reduction.slices, 1)?, geometry)
+        cx.call(&self.reduction.slices, geometry)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {

@@ -10,7 +10,6 @@ use crate::{
     tensor::Tensor,
     ty::{TensorType, Type},
 };
-use half::{bf16, f16};
 use std::rc::Rc;
 
 pub const OPS: &[Entry] = &[
@@ -141,28 +140,8 @@ pub struct OneHot {
     pub axis: i64,
 }
 
-/// The kernel for indices of one type.
-macro_rules! one_hot {
-    ($I:ty) => {
-        kernel!(checked ANY T, select::one_hot::<T, $I>,
-            |f, a, p| f(a.input(0), a.input(1), a.output(0), p))
-    };
-}
-
-static ONE_HOTS: &[(DType, Kernel<Axis>)] = &[
-    (DType::F32, one_hot!(f32)),
-    (DType::F64, one_hot!(f64)),
-    (DType::F16, one_hot!(f16)),
-    (DType::BF16, one_hot!(bf16)),
-    (DType::I8, one_hot!(i8)),
-    (DType::I16, one_hot!(i16)),
-    (DType::I32, one_hot!(i32)),
-    (DType::I64, one_hot!(i64)),
-    (DType::U8, one_hot!(u8)),
-    (DType::U16, one_hot!(u16)),
-    (DType::U32, one_hot!(u32)),
-    (DType::U64, one_hot!(u64)),
-];
+static ONE_HOT: Kernel<Axis> = kernel!(checked ANY T, select::one_hot::<T, f64>,
+    |f, a, p| f(&a.numbers(0), a.input(1), a.output(0), p));
 static ONE_HOT_SIZES: Kernel = kernel!(checked NUMERIC D, select::one_hot_sizes::<D>,
     |f, a, _p| f(a.sizes(), a.input(0)));
 
@@ -217,7 +196,7 @@ impl Op for OneHot {
         cx.bind(&ONE_HOT_SIZES, dtype, vec![depth], NoParams)?;
         let (inputs, output) = (vec![cx.input(0)?.into(), cx.input(2)?.into()], cx.output(0)?);
         let axis = Axis::of(&y.shape, cx.axis(self.axis, y.rank()));
-        cx.call_on(cx.choose(ONE_HOTS, 0)?, y.dtype, inputs, vec![output.into()], axis)
+        cx.call_on(&ONE_HOT, y.dtype, inputs, vec![output.into()], axis)
     }
 
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {

@@ -36,16 +36,12 @@ pub struct Slice;
 static SLICE: Kernel<Strided> =
     kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
-/// The kernel for bounds of one type.
-macro_rules! dynamic {
-    ($I:ty) => {
-        kernel!(checked ANY T, slice::slice_dynamic::<T, $I>, |f, a, p| f(
-            a.input(0), a.input(1), a.input(2), a.optional(3), a.optional(4), a.output(0), p.0))
-    };
-}
-
-static DYNAMIC: &[(DType, Kernel<(Vec<Dim>,)>)] =
-    &[(DType::I32, dynamic!(i32)), (DType::I64, dynamic!(i64))];
+static DYNAMIC: Kernel<(Vec<Dim>,)> = kernel!(checked ANY T, slice::slice_dynamic::<T, i64>,
+|f, a, p| {
+    let (axes, steps) = (a.optional_indices(3), a.optional_indices(4));
+    let (axes, steps) = (axes.as_deref(), steps.as_deref());
+    f(a.input(0), &a.indices(1), &a.indices(2), axes, steps, a.output(0), p.0)
+});
 static SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked INDICES I, slice::slice_sizes::<I>,
     |f, a, p| f(a.sizes(), a.input(0), a.input(1), a.optional(2), a.optional(3), p.0));
 
@@ -278,7 +274,7 @@ fn lower_dynamic(cx: &mut Lower<'_>, shape: &[Dim]) -> Result {
     cx.bind(&SIZES, bounds, vec![starts.clone(), ends.clone(), named, steps.clone()], (from,))?;
     let (x, output) = (cx.input(0)?.into(), cx.output(0)?.into());
     let inputs = vec![x, starts, ends, axes, steps];
-    cx.call_on(cx.choose(DYNAMIC, 1)?, y, inputs, vec![output], (shape.to_vec(),))
+    cx.call_on(&DYNAMIC, y, inputs, vec![output], (shape.to_vec(),))
 }
 
 /// The input with the first elements of each sequence reversed; input 1 holds their numbers.

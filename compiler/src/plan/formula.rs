@@ -72,6 +72,16 @@ impl Formula for NoParams {
     }
 }
 
+/// Returns a struct as Rust source.
+pub fn struct_source(name: &str, fields: &[&str], values: Vec<String>) -> String {
+    let fields = fields.iter().zip(values).map(|(&name, value)| match name == value {
+        true => value,
+        false => format!("{name}: {value}"),
+    });
+    let fields: Vec<String> = fields.collect();
+    format!("{name} {{ {} }}", fields.join(", "))
+}
+
 /// Defines a struct of formulas for each geometry of the runtime library; rustc checks the fields
 /// against the kernel's struct. A struct is all arguments of a kernel, one of its arguments, or a
 /// field of another struct.
@@ -92,14 +102,8 @@ macro_rules! formulas {
             type Given<'a> = $target;
 
             fn source(&self, sizes: &$crate::plan::SizeText<'_>) -> String {
-                let values = [$($crate::plan::Field::source(&self.$field, sizes)),*];
-                let fields = [$(stringify!($field)),*].into_iter().zip(values);
-                let fields = fields.map(|(name, value)| match name == value {
-                    true => value,
-                    false => format!("{name}: {value}"),
-                });
-                let fields: Vec<String> = fields.collect();
-                format!("{} {{ {} }}", stringify!($name), fields.join(", "))
+                let values = vec![$($crate::plan::Field::source(&self.$field, sizes)),*];
+                $crate::plan::struct_source(stringify!($name), &[$(stringify!($field)),*], values)
             }
 
             fn uses(&self, paths: &mut Vec<&'static str>) {

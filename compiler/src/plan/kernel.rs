@@ -4,10 +4,10 @@ use super::{Arg, Custom, Draw, Formula, NoParams, Operand, Operands, SizeText, S
 use crate::{
     array::{Array, Element},
     dim::{Dim, Symbol},
-    dtype::DType,
+    dtype::{DType, dispatch},
 };
-use onnxc_runtime::{Result, random::Stream, sequence::Sequence};
-use std::{cell::RefCell, ops::Range, rc::Rc};
+use onnxc_runtime::{Number, Result, random::Stream, sequence::Sequence};
+use std::{borrow::Cow, cell::RefCell, ops::Range, rc::Rc};
 
 /// A kernel of the runtime library: its path, and a function that runs it in this process.
 pub struct Kernel<F: Formula = NoParams> {
@@ -30,6 +30,24 @@ pub struct Kernel<F: Formula = NoParams> {
     pub checked: bool,
     /// Whether it updates the contents of its outputs, which are then its first arguments.
     pub updates: bool,
+}
+
+impl Kernel {
+    /// A kernel of one form and without parameters that never returns an error, whose function in
+    /// this process is not that of the runtime library.
+    pub const fn new(path: &'static str, types: &'static [DType], run: Run<NoParams>) -> Kernel {
+        Kernel {
+            path,
+            types,
+            run,
+            operands: &[],
+            in_place: None,
+            operands_in_place: &[],
+            overwrites: 1,
+            checked: false,
+            updates: false,
+        }
+    }
 }
 
 type Run<F> = for<'p> fn(&mut Args<'_>, <F as Formula>::Numbers<'p>) -> Result;
@@ -121,6 +139,35 @@ pub trait Params {
     }
 }
 
+/// A kernel with its geometry, as calls are made of it, so that code for calls is compiled once.
+pub struct BoundKernel {
+    path: &'static str,
+    /// The element types for which it is called.
+    pub types: &'static [DType],
+    form: Form,
+    overwrites: usize,
+    checked: bool,
+    params: Rc<dyn Params>,
+}
+
+impl<F: Formula> Kernel<F> {
+    /// Returns the kernel with its geometry.
+    pub fn bind(&'static self, formula: F) -> BoundKernel {
+        BoundKernel {
+            path: self.path,
+            types: self.types,
+            form: match (self.updates, self.in_place) {
+                (true, _) => Form::Updates,
+                (false, Some(_)) => Form::MayReuse,
+                (false, None) => Form::Apart,
+            },
+            overwrites: self.overwrites,
+            checked: self.checked,
+            params: Rc::new(Bound { formula, kernel: self }),
+        }
+    }
+}
+
 struct Bound<F: Formula> {
     formula: F,
     kernel: &'static Kernel<F>,
@@ -175,6 +222,11 @@ impl Call {
         dtype: DType,
         formula: F,
     ) -> Call {
+        Call::of(node, kernel.bind(formula), dtype)
+    }
+
+    /// A call of `kernel` for elements of `dtype`, on behalf of the ONNX node `node`.
+    pub fn of(node: String, kernel: BoundKernel, dtype: DType) -> Call {
         Call {
             node,
             kernel: kernel.path,
@@ -183,14 +235,10 @@ impl Call {
             outputs: Vec::new(),
             binds: Vec::new(),
             checked: kernel.checked,
-            form: match (kernel.updates, kernel.in_place) {
-                (true, _) => Form::Updates,
-                (false, Some(_)) => Form::MayReuse,
-                (false, None) => Form::Apart,
-            },
+            form: kernel.form,
             overwrites: kernel.overwrites,
             macs: 0,
-            params: Rc::new(Bound { formula, kernel }),
+            params: kernel.params,
             results: Vec::new(),
         }
     }
@@ -251,9 +299,47 @@ impl<'a> Args<'a> {
         self.inputs[i].as_ref().expect("the call has every required input").0.dtype()
     }
 
+    /// The element type of output `i`, which has not been taken.
+    pub fn output_dtype(&self, i: usize) -> DType {
+        self.outputs[i].as_ref().expect("the call has every required output").0.dtype()
+    }
+
+    /// A copy of input `i`, whatever its type.
+    pub fn input_part(&self, i: usize) -> Array {
+        let (array, range) = self.inputs[i].as_ref().expect("the call has every required input");
+        array.part(range.start, range.len())
+    }
+
+    /// Overwrites output `i` with elements of its type.
+    pub fn set_output(&mut self, i: usize, part: Array) {
+        let (array, range) = self.outputs[i].as_mut().expect("the call has every required output");
+        array.set_part(range.start, part);
+    }
+
     /// Input `i`.
     pub fn input<T: Element>(&self, i: usize) -> &'a [T] {
         self.optional(i).expect("the call has every required input")
+    }
+
+    /// Input `i` as `f64`, for a kernel that reads its numbers only as `f64`: it needs no form for
+    /// each type in this process.
+    pub fn numbers(&self, i: usize) -> Vec<f64> {
+        dispatch!(NUMERIC self.input_dtype(i), T => {
+            self.input(i).iter().map(|&x: &T| x.to_f64()).collect()
+        })
+    }
+
+    /// Input `i` as `i64`, for a kernel that reads its integers only as `i64`.
+    pub fn indices(&self, i: usize) -> Cow<'a, [i64]> {
+        match self.input_dtype(i) {
+            DType::I32 => self.input(i).iter().map(|&x: &i32| x.into()).collect(),
+            _ => self.input(i).into(),
+        }
+    }
+
+    /// Input `i` as `i64`, if the call has it.
+    pub fn optional_indices(&self, i: usize) -> Option<Cow<'a, [i64]>> {
+        self.inputs[i].is_some().then(|| self.indices(i))
     }
 
     /// Input `i`, if the call has it.

@@ -1,7 +1,7 @@
 //! A layout whose time is nearly linear: buffers are placed in the order of their first use, in the
 //! gaps that buffers leave after their last use.
 
-use super::layout::Buffer;
+use super::layout::{Buffer, sort};
 use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -16,7 +16,10 @@ pub(super) fn place_step_by_step(buffers: &[Buffer], head: usize) -> (usize, Vec
         end += buffer.rounded();
     }
     let mut order: Vec<usize> = (head..buffers.len()).collect();
-    order.sort_unstable_by_key(|&i| (buffers[i].first, Reverse(buffers[i].rounded()), i));
+    // By first use, then from large to small.
+    sort(buffers, &mut order, |b| {
+        (Reverse(usize::MAX - b.first as usize), usize::MAX - b.rounded())
+    });
     let mut gaps = Gaps::default();
     // The buffers that are in use, the one whose last use is the earliest on top.
     let mut live: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();

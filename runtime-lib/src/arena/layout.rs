@@ -34,7 +34,7 @@ impl Buffer {
 }
 
 /// The sort key of a buffer: descending, then ascending.
-type Key = (Reverse<usize>, usize);
+pub(super) type Key = (Reverse<usize>, usize);
 
 /// The orders in which buffers are placed. Each is the best for some models, so all are tried.
 const ORDERS: [fn(&Buffer) -> Key; 4] = [
@@ -57,12 +57,19 @@ pub fn lay_out(buffers: &[Buffer], head: usize) -> (usize, Vec<usize>) {
     if buffers.len() > MANY_BUFFERS {
         return place_step_by_step(buffers, head);
     }
-    let layouts = ORDERS.iter().map(|order| {
+    let layouts = ORDERS.iter().map(|&order| {
         let mut sorted: Vec<usize> = (0..buffers.len()).collect();
-        sorted[head..].sort_unstable_by_key(|&i| (order(&buffers[i]), i));
+        sort(buffers, &mut sorted[head..], order);
         best_fit(buffers, &sorted)
     });
     layouts.min_by_key(|(bytes, _)| *bytes).unwrap_or_default()
+}
+
+/// Sorts the indices of buffers: buffers with the same key by index. There is one such function,
+/// because a sort is much code.
+#[inline(never)]
+pub(super) fn sort(buffers: &[Buffer], indices: &mut [usize], key: fn(&Buffer) -> Key) {
+    indices.sort_unstable_by_key(|&i| (key(&buffers[i]), i));
 }
 
 /// Places each buffer in the smallest gap that is free during its live range.

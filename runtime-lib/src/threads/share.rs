@@ -108,8 +108,17 @@ impl<'a, T> Share<'a, T> {
         Share { first, planes, len, apart: self.apart, y: PhantomData }
     }
 
+    /// Fills the share: without threads there are no parts, and no code for them is compiled.
+    #[cfg(not(feature = "threads"))]
+    #[inline(always)]
+    pub fn hand_out(self, row: usize, _: By, _: usize, fill: impl Fn(Piece<'_, T>)) {
+        let rows = self.len.div_ceil(row.max(1));
+        fill(Piece { planes: 0..self.planes, rows: 0..rows, y: self });
+    }
+
     /// Lets threads fill the share concurrently: rows of `row` elements (the last may be shorter)
     /// or whole planes, if `cost`, the worth of all work in elements, is high enough.
+    #[cfg(feature = "threads")]
     #[inline(always)]
     pub fn hand_out(self, row: usize, by: By, cost: usize, fill: impl Fn(Piece<'_, T>) + MaybeSync)
     where
@@ -166,6 +175,7 @@ pub(crate) fn share_all<T: Send, const N: usize>(
 }
 
 /// Returns the numbers of parts along planes and rows: at most `parts` together.
+#[cfg(feature = "threads")]
 fn grid(parts: usize, by: By, planes: usize, rows: usize) -> [usize; 2] {
     match by {
         By::Rows => {

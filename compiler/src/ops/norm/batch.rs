@@ -8,7 +8,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Result},
     dim::Dim,
-    dtype::{DType, FLOATS},
+    dtype::{DType, FLOATS, dispatch},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     ops::reshape::{Flatten, Reshape, read_as_reshape},
     plan::{
@@ -19,7 +19,10 @@ use crate::{
     tensor::Tensor,
     ty::TensorType,
 };
-use half::{bf16, f16};
+use onnxc_runtime::{
+    Number,
+    kernels::norm::{self, BatchNormOperands, BatchNormOutputs},
+};
 use std::rc::Rc;
 
 /// Normalizes each channel (axis 1): `y = scale (x - mean) / √(variance + epsilon) + B`.
@@ -90,58 +93,69 @@ fn read_spatial(node: &mut Reader<'_>, op: BatchNormalization) -> Result<Rc<dyn 
     read_as_reshape(node, y, x)
 }
 
-/// The kernels for a type of `scale` and a type of `mean`.
-struct Typed {
-    scale: DType,
-    mean: DType,
-    inference: Kernel<(Axis, f32)>,
-    training: Kernel<(Axis, f32, f32)>,
-}
+/// Parameters and statistics of any type are `f64` in this process, where kernels that differ only
+/// in their types would take long to compile.
+static INFERENCE: Kernel<(Axis, f32)> = Kernel {
+    run: |a, p| {
+        let [scale, bias, mean, variance] = &[1, 2, 3, 4].map(|i| a.numbers(i));
+        let operands = BatchNormOperands { scale, bias, mean, variance };
+        dispatch!(FLOATS a.dtype(), T => {
+            norm::batch_normalization::<T, _, _>(a.input(0), operands, a.output(0), p.0, p.1);
+        });
+        Ok(())
+    },
+    in_place: Some(|a, p| {
+        let [scale, bias, mean, variance] = &[0, 1, 2, 3].map(|i| a.numbers(i));
+        let operands = BatchNormOperands { scale, bias, mean, variance };
+        dispatch!(FLOATS a.dtype(), T => {
+            norm::batch_normalization_in_place::<T, _, _>(a.output(0), operands, p.0, p.1);
+        });
+        Ok(())
+    }),
+    ..kernel!(FLOATS T, norm::batch_normalization::<T, f64, f64> {
+        operands: norm::BatchNormOperands {
+            scale: input(1), bias: input(2), mean: input(3), variance: input(4),
+        }
+    }, |f, a, p| f(a.input(0), operands, a.output(0), p.0, p.1),
+    in_place batch_normalization_in_place::<T, f64, f64> {
+        operands: norm::BatchNormOperands {
+            scale: input(0), bias: input(1), mean: input(2), variance: input(3),
+        }
+    } |f, a, p| f(a.output(0), operands, p.0, p.1))
+};
 
-macro_rules! typed {
-    ($(($scale:ident $S:ty, $mean:ident $M:ty))*) => {
-        &[$(Typed {
-            scale: DType::$scale,
-            mean: DType::$mean,
-            inference: kernel!(FLOATS T, norm::batch_normalization::<T, $S, $M> {
-                operands: norm::BatchNormOperands {
-                    scale: input(1), bias: input(2), mean: input(3), variance: input(4),
-                }
-            }, |f, a, p| f(a.input(0), operands, a.output(0), p.0, p.1),
-            in_place batch_normalization_in_place::<T, $S, $M> {
-                operands: norm::BatchNormOperands {
-                    scale: input(0), bias: input(1), mean: input(2), variance: input(3),
-                }
-            } |f, a, p| f(a.output(0), operands, p.0, p.1)),
-            training: kernel!(FLOATS T, norm::batch_normalization_training::<T, $S, $M> {
-                operands: norm::BatchNormOperands {
-                    scale: input(1), bias: input(2), mean: input(3), variance: input(4),
-                },
-                outputs: norm::BatchNormOutputs {
-                    y: output(0), running_mean: output(1), running_variance: output(2),
-                },
-            }, |f, a, p| f(a.input(0), operands, outputs, p.0, p.1, p.2)),
-        }),*]
-    };
-}
-
-static TYPED: &[Typed] = typed! {
-    (F32 f32, F32 f32) (F32 f32, F64 f64) (F32 f32, F16 f16) (F32 f32, BF16 bf16)
-    (F64 f64, F32 f32) (F64 f64, F64 f64) (F64 f64, F16 f16) (F64 f64, BF16 bf16)
-    (F16 f16, F32 f32) (F16 f16, F64 f64) (F16 f16, F16 f16) (F16 f16, BF16 bf16)
-    (BF16 bf16, F32 f32) (BF16 bf16, F64 f64) (BF16 bf16, F16 f16) (BF16 bf16, BF16 bf16)
+static TRAINING: Kernel<(Axis, f32, f32)> = Kernel {
+    run: |a, p| {
+        let [scale, bias, mean, variance] = &[1, 2, 3, 4].map(|i| a.numbers(i));
+        let operands = BatchNormOperands { scale, bias, mean, variance };
+        let (running_mean, running_variance) = &mut (mean.clone(), variance.clone());
+        dispatch!(FLOATS a.dtype(), T => {
+            let y: &mut [T] = a.output(0);
+            let outputs = BatchNormOutputs { y, running_mean, running_variance };
+            norm::batch_normalization_training(a.input(0), operands, outputs, p.0, p.1, p.2);
+        });
+        for (i, running) in [(1, running_mean), (2, running_variance)] {
+            dispatch!(FLOATS a.output_dtype(i), M => {
+                let to: &mut [M] = a.output(i);
+                to.iter_mut().zip(running).for_each(|(to, x)| *to = M::from_f64(*x));
+            });
+        }
+        Ok(())
+    },
+    ..kernel!(FLOATS T, norm::batch_normalization_training::<T, f64, f64> {
+        operands: norm::BatchNormOperands {
+            scale: input(1), bias: input(2), mean: input(3), variance: input(4),
+        },
+        outputs: norm::BatchNormOutputs {
+            y: output(0), running_mean: output(1), running_variance: output(2),
+        },
+    }, |f, a, p| f(a.input(0), operands, outputs, p.0, p.1, p.2))
 };
 
 impl BatchNormalization {
     fn read(node: &mut Reader<'_>, training_mode: bool) -> Result<BatchNormalization> {
         let (epsilon, momentum) = (node.float("epsilon", 1e-5)?, node.float("momentum", 0.9)?);
         Ok(BatchNormalization { epsilon, momentum, training_mode })
-    }
-
-    fn kernels(&self, cx: &Lower<'_>) -> Result<&'static Typed> {
-        let (scale, mean) = (cx.ty(1)?.dtype, cx.ty(3)?.dtype);
-        let kernels = TYPED.iter().find(|typed| (typed.scale, typed.mean) == (scale, mean));
-        kernels.ok_or_else(|| cx.unsupported(&format!("operands of types {scale} and {mean}")))
     }
 
     /// Calls the kernel that computes the statistics of the input. Statistics that the model does
@@ -157,7 +171,7 @@ impl BatchNormalization {
             });
         }
         let formula = (channel_axis(&x.shape), self.epsilon, momentum);
-        cx.call_on(&self.kernels(cx)?.training, x.dtype, inputs, results, formula)
+        cx.call_on(&TRAINING, x.dtype, inputs, results, formula)
     }
 }
 
@@ -209,7 +223,7 @@ impl Op for BatchNormalization {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         if !self.training_mode {
             let geometry = channel_axis(&cx.ty(0)?.shape);
-            return cx.call(&self.kernels(cx)?.inference, (geometry, self.epsilon));
+            return cx.call(&INFERENCE, (geometry, self.epsilon));
         }
         if cx.node().outputs.len() > 3 {
             // With a momentum of 0, the running statistics are those of the input.
