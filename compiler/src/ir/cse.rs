@@ -98,3 +98,37 @@ fn write_constant(key: &mut String, tensor: &Tensor) -> fmt::Result {
         len => write!(key, "{:p}+{len}", bytes.as_ptr()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Spec, dtype::DType, ty::Type};
+
+    #[test]
+    fn a_node_is_found_by_its_own_key_only() {
+        let mut graph = Graph::named("two");
+        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2]));
+        for op in ["Relu", "Exp"] {
+            Spec::new(op)
+                .called(op)
+                .inputs([x])
+                .one(&mut graph)
+                .expect("the operator takes floats");
+        }
+        let [relu, exp] = [0, 1].map(|i| {
+            let (id, node) = graph.nodes().nth(i).expect("the graph has two nodes");
+            (id, key(&graph, node).expect("the operator has no random numbers"))
+        });
+        let mut seen = Seen::default();
+        seen.open();
+        seen.insert(&relu.1, relu.0);
+        // As if both keys had the same hash.
+        seen.insert(&exp.1, relu.0);
+        seen.open();
+        assert_eq!(seen.find(&graph, &relu.1), Some(relu.0));
+        assert_eq!(seen.find(&graph, &exp.1), None);
+        seen.close();
+        seen.close();
+        assert_eq!(seen.find(&graph, &relu.1), None);
+    }
+}
