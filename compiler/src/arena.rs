@@ -159,3 +159,73 @@ impl<I: Id, T> Index<I> for Map<I, T> {
         self.get(id).expect("an indexed id has an annotation")
     }
 }
+
+/// A map from ids of an arena to annotations, whose changes can be undone.
+pub struct UndoMap<I, T> {
+    now: Map<I, T>,
+    /// Each change so far: the id, and its annotation before.
+    changes: Vec<(I, Option<T>)>,
+}
+
+/// A state of an [`UndoMap`]: the number of changes up to it.
+pub struct Mark(usize);
+
+impl<I: Id, T> UndoMap<I, T> {
+    /// Sets the annotation of `id`.
+    pub fn insert(&mut self, id: I, item: T) {
+        let before = self.now.insert(id, item);
+        self.changes.push((id, before));
+    }
+
+    /// Returns the annotation of `id`.
+    pub fn get(&self, id: I) -> Option<&T> {
+        self.now.get(id)
+    }
+
+    /// Marks the current state.
+    pub fn mark(&self) -> Mark {
+        Mark(self.changes.len())
+    }
+
+    /// Undoes all changes since `mark`, which takes as long as the changes did.
+    pub fn undo(&mut self, mark: Mark) {
+        for (id, before) in self.changes.drain(mark.0..).rev() {
+            match before {
+                Some(item) => self.now.insert(id, item),
+                None => self.now.remove(id),
+            };
+        }
+    }
+}
+
+impl<I, T> Default for UndoMap<I, T> {
+    fn default() -> Self {
+        UndoMap { now: Map::default(), changes: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    ids! {
+        Name
+    }
+
+    #[test]
+    fn changes_are_undone_down_to_their_mark() {
+        let [a, b] = [0, 1].map(Name::new);
+        let mut map = UndoMap::default();
+        map.insert(a, 'a');
+        let outer = map.mark();
+        map.insert(a, 'b');
+        let inner = map.mark();
+        map.insert(a, 'c');
+        map.insert(b, 'd');
+        map.insert(a, 'e');
+        map.undo(inner);
+        assert_eq!((map.get(a), map.get(b)), (Some(&'b'), None));
+        map.undo(outer);
+        assert_eq!((map.get(a), map.get(b)), (Some(&'a'), None));
+    }
+}

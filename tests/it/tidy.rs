@@ -214,6 +214,26 @@ fn imports_are_found() {
     assert_eq!(used("ops/pool/wide.rs", "ops", code), ["emit"]);
 }
 
+/// The fuzz targets, which are not built with the workspace, include some files of the program.
+#[test]
+fn files_that_fuzz_targets_include_use_no_others() {
+    let read = |path: &Path| fs::read_to_string(path).expect("the file can be read");
+    let folder = root().join("fuzz/src");
+    let targets = read(&folder.join("lib.rs"));
+    let included = targets.split("#[path = \"").skip(1).filter_map(|text| text.split('"').next());
+    let included: Vec<PathBuf> = included.map(|path| folder.join(path)).collect();
+    assert!(!included.is_empty());
+    let names: Vec<_> = included.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
+    for path in &included {
+        let text = read(path);
+        let uses = text.lines().filter_map(|line| line.strip_prefix("use super::"));
+        let words = uses.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        let others: Vec<&str> =
+            words.filter(|word| !word.is_empty() && !names.contains(word)).collect();
+        assert_eq!(others, [""; 0], "{}", path.display());
+    }
+}
+
 #[test]
 fn files_have_at_most_550_lines() {
     let macros = ["macros/src", "runtime-lib/macros/src"];

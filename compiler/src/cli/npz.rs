@@ -1,9 +1,10 @@
 //! Reads NumPy's archives, `.npz`: ZIP files of `.npy` files, which `savez` and `savez_compressed`
 //! write. <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>
 
-use super::{files, npy};
+use super::npy;
 use onnxc::{
     diag::{Code, Diagnostic, Result, quoted},
+    file,
     tensor::Tensor,
 };
 use std::{collections::BTreeMap, path::Path};
@@ -30,7 +31,7 @@ const AGAIN: &str = "copy or download the file again";
 ///
 /// Returns an error that names the file, if it cannot be read.
 pub fn open(path: &Path) -> Result<BTreeMap<String, Tensor>> {
-    let bytes = files::bytes(path)?;
+    let bytes = file::read(path).map_err(file::unreadable(path))?;
     read(&bytes).map_err(|error| match error.help {
         Some(_) => error.within(path.display().to_string()),
         None => error.help(SAVE).within(path.display().to_string()),

@@ -216,6 +216,7 @@ impl<'g> Writer<'g> {
         let attribute =
             each.map(|(name, value)| attribute::proto(name, value, &mut graph)).collect();
         let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let notes = node.notes.clone().unwrap_or_default();
         NodeProto {
             // Readers name a node without a name after its first output.
             name: said(&node.name)
@@ -229,8 +230,8 @@ impl<'g> Writer<'g> {
             input,
             output,
             attribute,
-            doc_string: said(&node.notes.doc),
-            metadata_props: entries(&node.notes.metadata),
+            doc_string: said(&notes.doc),
+            metadata_props: entries(&notes.metadata),
             ..NodeProto::default()
         }
     }

@@ -462,7 +462,8 @@ struct Operands<'n> {
 }
 
 /// The documentation and metadata of a node, which do not change what it computes.
-fn notes(node: &NodeProto) -> Rc<Notes> {
+fn notes(node: &NodeProto) -> Option<Rc<Notes>> {
     let metadata = entries(&node.metadata_props);
-    Rc::new(Notes { doc: node.doc_string().to_owned(), metadata })
+    let notes = Notes { doc: node.doc_string().to_owned(), metadata };
+    (notes != Notes::default()).then(|| Rc::new(notes))
 }

@@ -1,8 +1,50 @@
-//! Keys for common-subexpression elimination.
+//! Common-subexpression elimination: which nodes compute the same.
 
-use super::{Attributes, Graph, Node, ValueId};
+use super::{Attributes, Graph, Node, NodeId, ValueId};
 use crate::tensor::{Data, Tensor};
-use std::fmt::{self, Write as _};
+use std::{
+    collections::HashMap,
+    fmt::{self, Write as _},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+/// The nodes so far of each open region, by the hash of their key. A key is computed again where it
+/// is compared: keys that stay would lie between the nodes of the graph, and leave its memory in
+/// pieces when they are freed.
+#[derive(Default)]
+pub(super) struct Seen(Vec<HashMap<u64, NodeId>>);
+
+impl Seen {
+    /// Opens a region inside the one that is open.
+    pub fn open(&mut self) {
+        self.0.push(HashMap::new());
+    }
+
+    /// Forgets the nodes of the innermost region.
+    pub fn close(&mut self) {
+        self.0.pop();
+    }
+
+    /// Returns the node of an open region that has this key.
+    pub fn find(&self, graph: &Graph, wanted: &str) -> Option<NodeId> {
+        let hash = hash(wanted);
+        let mut nodes = self.0.iter().filter_map(|region| region.get(&hash).copied());
+        nodes.find(|&id| key(graph, &graph[id]).as_deref() == Some(wanted))
+    }
+
+    /// Adds a node of the innermost region.
+    pub fn insert(&mut self, key: &str, node: NodeId) {
+        if let Some(region) = self.0.last_mut() {
+            region.insert(hash(key), node);
+        }
+    }
+}
+
+fn hash(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Returns a key that nodes share if they compute the same; `None` if they may not, for example
 /// because they are random.
@@ -54,5 +96,39 @@ fn write_constant(key: &mut String, tensor: &Tensor) -> fmt::Result {
             Ok(())
         }
         len => write!(key, "{:p}+{len}", bytes.as_ptr()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Spec, dtype::DType, ty::Type};
+
+    #[test]
+    fn a_node_is_found_by_its_own_key_only() {
+        let mut graph = Graph::named("two");
+        let x = graph.input(graph.body, "x", Type::tensor(DType::F32, [2]));
+        for op in ["Relu", "Exp"] {
+            Spec::new(op)
+                .called(op)
+                .inputs([x])
+                .one(&mut graph)
+                .expect("the operator takes floats");
+        }
+        let [relu, exp] = [0, 1].map(|i| {
+            let (id, node) = graph.nodes().nth(i).expect("the graph has two nodes");
+            (id, key(&graph, node).expect("the operator has no random numbers"))
+        });
+        let mut seen = Seen::default();
+        seen.open();
+        seen.insert(&relu.1, relu.0);
+        // As if both keys had the same hash.
+        seen.insert(&exp.1, relu.0);
+        seen.open();
+        assert_eq!(seen.find(&graph, &relu.1), Some(relu.0));
+        assert_eq!(seen.find(&graph, &exp.1), None);
+        seen.close();
+        seen.close();
+        assert_eq!(seen.find(&graph, &relu.1), None);
     }
 }

@@ -91,8 +91,8 @@ pub struct Node {
     pub checks: Vec<Check>,
     /// The node's error, which does no harm in a branch that is never taken.
     pub fault: Option<Box<Diagnostic>>,
-    /// The documentation and metadata.
-    pub notes: Rc<Notes>,
+    /// The documentation and metadata, if there are any.
+    pub notes: Option<Rc<Notes>>,
 }
 
 /// The documentation and metadata of a node, which do not affect compilation.
@@ -214,7 +214,7 @@ impl Graph {
     }
 
     /// Sets the documentation and metadata of a node.
-    pub fn note(&mut self, node: NodeId, notes: Rc<Notes>) {
+    pub fn note(&mut self, node: NodeId, notes: Option<Rc<Notes>>) {
         self.nodes[node].notes = notes;
     }
 
@@ -254,7 +254,7 @@ impl Graph {
         let fault = result.as_ref().err().cloned().map(Box::new);
         let NewNode { name, op, inputs, regions, .. } = new;
         let name = name.to_owned();
-        let notes = Rc::default();
+        let notes = None;
         self.nodes.push(Node { name, op, inputs, outputs, regions, binds, checks, fault, notes });
         self.regions[region].nodes.push(id);
         (id, result)

@@ -238,14 +238,14 @@ impl<'a> Lower<'a> {
     }
 
     fn call_all(&mut self, kernel: BoundKernel, dtype: DType) -> Result {
-        let mut inputs = Vec::new();
+        let mut inputs = Vec::with_capacity(self.node.inputs.len());
         for i in 0..self.node.inputs.len() {
             inputs.push(match self.optional(i)? {
                 Some(operand) => Arg::Tensor(operand),
                 None => Arg::Optional(None),
             });
         }
-        let mut outputs = Vec::new();
+        let mut outputs = Vec::with_capacity(self.node.outputs.len());
         for i in 0..self.node.outputs.len() {
             outputs.push(self.output(i)?.into());
         }

@@ -9,12 +9,12 @@ use super::{
     symbol_renaming::Renames,
 };
 use crate::{
-    arena::Map,
+    arena::UndoMap,
     diag::{DiagnosticSink, Diagnostics},
     dim::Symbol,
     ty::Type,
 };
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 /// A local rewrite: returns what replaces the outputs of a node, whose inputs are values of the new
 /// graph.
@@ -50,7 +50,7 @@ pub struct Rewrite<'a> {
     /// The graph that is written.
     pub new: Graph,
     /// Maps each value of the old graph to the new one.
-    pub to: Map<ValueId, ValueId>,
+    pub to: UndoMap<ValueId, ValueId>,
     renames: Renames,
     uses: UseCounts,
     rules: &'a [Rule<'a>],
@@ -58,8 +58,8 @@ pub struct Rewrite<'a> {
     changes: &'a dyn Changes,
     /// The errors.
     pub diagnostics: DiagnosticSink,
-    /// The values computed so far in each open region, by CSE key.
-    seen: Vec<HashMap<String, Vec<Option<ValueId>>>>,
+    /// The nodes so far of each open region.
+    seen: cse::Seen,
     fitting: Fitting<RegionId>,
     /// Whether a rule or the hook has added anything.
     is_changed: bool,
@@ -203,14 +203,14 @@ impl<'a> Rewrite<'a> {
         Rewrite {
             old,
             new,
-            to: Map::default(),
+            to: UndoMap::default(),
             renames: Renames::default(),
             uses,
             rules,
             hook,
             changes: &Unchanged,
             diagnostics: DiagnosticSink::default(),
-            seen: Vec::new(),
+            seen: cse::Seen::default(),
             fitting: Fitting::default(),
             is_changed: false,
         }
@@ -272,7 +272,7 @@ impl<'a> Rewrite<'a> {
             Site { graph: &mut self.new, region: into, uses: SiteUses::default(), names: &[] };
         match self.changes.wrap(&mut site, id, value) {
             None => {}
-            Some(Ok(new)) => drop(self.to.insert(id, new)),
+            Some(Ok(new)) => self.to.insert(id, new),
             Some(Err(diagnostic)) => self.diagnostics.push(diagnostic),
         }
     }
@@ -289,7 +289,7 @@ impl<'a> Rewrite<'a> {
 
     /// Does the work at the end of `into`, and returns `outputs` in the new graph.
     pub fn rest(&mut self, todo: &[Todo], into: RegionId, outputs: &[ValueId]) -> Vec<ValueId> {
-        self.seen.push(HashMap::new());
+        self.seen.open();
         let mut finished = None;
         for (i, &next) in todo.iter().enumerate() {
             let node = match next {
@@ -312,7 +312,7 @@ impl<'a> Rewrite<'a> {
                 }
             }
         }
-        self.seen.pop();
+        self.seen.close();
         finished.unwrap_or_else(|| outputs.iter().map(|&id| self.value(id)).collect())
     }
 
@@ -469,19 +469,17 @@ impl<'a> Rewrite<'a> {
 
     fn copy(&mut self, node: Node, names: &[Option<String>], into: RegionId) -> Outputs {
         let key = cse::key(&self.new, &node);
-        let again = key.as_ref().and_then(|key| self.seen.iter().find_map(|seen| seen.get(key)));
-        if let Some(outputs) = again {
-            return outputs.clone();
+        if let Some(again) = key.as_ref().and_then(|key| self.seen.find(&self.new, key)) {
+            return self.new[again].outputs.clone();
         }
         let Node { name, op, inputs, regions, binds, notes, .. } = node;
         let id = self.add(into, NewNode { name: &name, op, inputs, outputs: names, regions });
         self.renames.symbols(&binds, &self.new[id].binds);
         self.new.note(id, notes);
-        let outputs = self.new[id].outputs.clone();
-        if let (Some(key), Some(seen)) = (key, self.seen.last_mut()) {
-            seen.insert(key, outputs.clone());
+        if let Some(key) = key {
+            self.seen.insert(&key, id);
         }
-        outputs
+        self.new[id].outputs.clone()
     }
 
     pub(super) fn inner_regions(

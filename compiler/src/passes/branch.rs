@@ -165,7 +165,7 @@ impl Branches {
         name: &str,
         outputs: &[ValueId],
     ) -> RegionId {
-        let before = cx.to.clone();
+        let before = cx.to.mark();
         let region = cx.new.region(name);
         let condition = match cx.new[cond].known.as_deref() {
             Some([known]) if !holds => Some(known.clone()),
@@ -176,7 +176,7 @@ impl Branches {
         let results = cx.rest(todo, region, outputs);
         let results = with_declared_ranks(cx, region, results, outputs);
         cx.new.set_outputs(region, results);
-        cx.to = before;
+        cx.to.undo(before);
         self.known.leave(denied);
         region
     }

@@ -4,7 +4,7 @@ use super::{
     Block, BufferId, Cond, If, Loop, Operand, Plan, Step,
     step::{loop_operands, operands},
 };
-use crate::arena::Map;
+use crate::arena::{Id, Map};
 use std::collections::HashMap;
 
 /// A live range: the first and the last step that use a buffer. Steps are counted through all
@@ -29,13 +29,13 @@ pub(super) fn lives(plan: &Plan) -> Map<BufferId, Life> {
 }
 
 /// The number of times that the steps of a plan, its outputs and its states use each buffer.
-pub struct UseCounts(HashMap<BufferId, usize>);
+pub struct UseCounts(Vec<usize>);
 
 impl UseCounts {
     /// Counts the uses in `plan`.
     pub fn of(plan: &Plan) -> UseCounts {
-        let mut all: HashMap<BufferId, usize> = HashMap::new();
-        let mut count = |operand: &Operand| *all.entry(operand.buffer).or_default() += 1;
+        let mut all = vec![0; plan.buffers.len()];
+        let mut count = |operand: &Operand| all[operand.buffer.index()] += 1;
         operands(&plan.steps, &mut count);
         let states = plan.states.iter().map(|state| &state.found.operand);
         plan.results().chain(plan.defaults()).chain(states).for_each(count);
@@ -55,7 +55,7 @@ impl UseCounts {
         }
         let mut found = vec![Vec::new(); steps.len()];
         for (buffer, (count, last)) in uses {
-            if self.0[&buffer] == count {
+            if self.0[buffer.index()] == count {
                 found[last].push(buffer);
             }
         }

@@ -9,7 +9,8 @@ const NAME_SCOPES: &str = "pkg.torch.onnx.name_scopes";
 /// Returns the scopes around a node, the outermost first: those in its metadata, or the folders of
 /// its name (`/encoder/layer.0/MatMul`).
 pub fn of(node: &Node) -> Vec<String> {
-    let listed = node.notes.metadata.iter().find(|(key, _)| key == NAME_SCOPES);
+    let notes = node.notes.as_ref();
+    let listed = notes.and_then(|notes| notes.metadata.iter().find(|(key, _)| key == NAME_SCOPES));
     match listed {
         Some((_, text)) => listed_scopes(text),
         None => folders(&node.name),
