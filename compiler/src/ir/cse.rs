@@ -8,9 +8,9 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// The nodes so far of each open region, by the hash of their key. A key is computed again where it
-/// is compared: keys that stay would lie between the nodes of the graph, and leave its memory in
-/// pieces when they are freed.
+/// The nodes so far of each open region, by the hash of their key. A key is recomputed where it is
+/// compared: stored keys would lie between the nodes of the graph, and leave its memory in pieces
+/// when they are freed.
 #[derive(Default)]
 pub(super) struct Seen(Vec<HashMap<u64, NodeId>>);
 

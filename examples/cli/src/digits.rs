@@ -13,11 +13,9 @@ mod digits {
     use ::onnxc_runtime::arena::{
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
     };
-    use ::onnxc_runtime::kernels::{blocked, conv, matmul, pool, reduce};
-    use ::onnxc_runtime::kernels::blocked::Channels;
+    use ::onnxc_runtime::kernels::{conv, matmul, pool};
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
-    use ::onnxc_runtime::kernels::geometry::Reduction;
     use ::onnxc_runtime::kernels::matmul::{Gemm, Layout};
     use ::onnxc_runtime::kernels::pool::Pool;
 
@@ -184,13 +182,9 @@ mod digits {
         };
         conv::conv_nchwc(operands, relu_2, scratch, RELU_2_CONV, Activation::Relu);
 
-        // node_relu_2: Unblock -> float[1, 32, 4, 4]
-        let (relu_2_nchw, relu_2) = borrow(arena, (RELU_2_NCHW.write(), RELU_2.read()));
-        blocked::unblock(relu_2, relu_2_nchw, RELU_2_NCHW_CHANNELS);
-
-        // node_mean: ReduceMean -> float[1, 32, 1, 1]
-        let (mean, relu_2_nchw) = borrow(arena, (MEAN.write(), RELU_2_NCHW.read()));
-        reduce::reduce_mean(relu_2_nchw, mean, MEAN_REDUCTION);
+        // node_mean: BlockedPool -> float[1, 2, 1, 1, 16]
+        let (mean, relu_2) = borrow(arena, (MEAN.write(), RELU_2.read()));
+        pool::average_pool_nchwc(relu_2, mean, MEAN_POOL);
 
         // node_linear: Gemm -> float[1, 10]
         let (scores, mean) = borrow(arena, (SCORES.write(), MEAN.read()));
@@ -211,9 +205,8 @@ mod digits {
     const RELU_SCRATCH: Slot<f32> = Slot::new(0, 100);
     const RELU_1: Slot<f32> = Slot::new(0, 2048); // [1, 2, 8, 8, 16]
     const RELU_2_SCRATCH: Slot<f32> = Slot::new(0, 1152);
-    const RELU_2_NCHW: Slot<f32> = Slot::new(0, 512); // [1, 32, 4, 4]
-    const SCORES: Slot<f32> = Slot::new(0, 10); // [1, 10]
-    const MEAN: Slot<f32> = Slot::new(2048, 32); // [1, 32, 1, 1]
+    const MEAN: Slot<f32> = Slot::new(0, 32); // [1, 2, 1, 1, 16]
+    const SCORES: Slot<f32> = Slot::new(128, 10); // [1, 10]
     const RELU_2: Slot<f32> = Slot::new(4608, 512); // [1, 2, 4, 4, 16]
     const RELU_1_SCRATCH: Slot<f32> = Slot::new(8192, 1600);
     const MAX_POOL2D: Slot<f32> = Slot::new(8192, 512); // [1, 2, 4, 4, 16]
@@ -282,17 +275,15 @@ mod digits {
         weights: WeightLayout::Packed,
     };
 
-    const RELU_2_NCHW_CHANNELS: Channels = Channels {
-        batch: 1,
-        channels: 32,
-        pixels: 16,
-    };
-
-    const MEAN_REDUCTION: Reduction = Reduction {
-        kept: &[32],
-        kept_strides: &[16],
-        reduced: &[16],
-        reduced_strides: &[1],
+    const MEAN_POOL: Pool = Pool {
+        planes: 2,
+        size: &[4, 4],
+        out: &[1, 1],
+        kernel: &[4, 4],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
     };
 
     const SCORES_GEMM: Gemm = Gemm {

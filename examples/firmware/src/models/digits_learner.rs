@@ -15,10 +15,9 @@ mod digits_learner {
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,
     };
     use ::onnxc_runtime::kernels::{
-        binary, blocked, compare, conv, expand, gate, loss, matmul, optimizer, pool,
-        reduce, reshape, select, softmax, unary,
+        binary, compare, conv, expand, gate, loss, matmul, optimizer, pool, reduce,
+        reshape, select, softmax, unary,
     };
-    use ::onnxc_runtime::kernels::blocked::Channels;
     use ::onnxc_runtime::kernels::conv::{Conv, ConvOperands, WeightLayout};
     use ::onnxc_runtime::kernels::epilogue::Activation;
     use ::onnxc_runtime::kernels::geometry::{
@@ -273,13 +272,9 @@ mod digits_learner {
             Activation::Relu,
         );
 
-        // node_relu_2: Unblock -> float[1, 32, 4, 4]
-        let (relu_2_nchw, relu_2) = borrow(arena, (RELU_2_NCHW.write(), RELU_2.read()));
-        blocked::unblock(relu_2, relu_2_nchw, RELU_2_NCHW_CHANNELS);
-
-        // node_mean: ReduceMean -> float[1, 32, 1, 1]
-        let (mean, relu_2_nchw) = borrow(arena, (MEAN.write(), RELU_2_NCHW.read()));
-        reduce::reduce_mean(relu_2_nchw, mean, MEAN_REDUCTION);
+        // node_mean: BlockedPool -> float[1, 2, 1, 1, 16]
+        let (mean, relu_2) = borrow(arena, (MEAN.write(), RELU_2.read()));
+        pool::average_pool_nchwc(relu_2, mean, MEAN_POOL);
 
         // node_linear: Gemm -> float[1, 10]
         let (scores, mean, x11_weight, x11_bias) = borrow(
@@ -440,16 +435,9 @@ mod digits_learner {
             Activation::Relu,
         );
 
-        // node_relu_2: Unblock -> float[1, 32, 4, 4]
-        let (relu_2_nchw, relu_2) = borrow(
-            arena,
-            (RELU_2_NCHW_2.write(), RELU_2_2.read()),
-        );
-        blocked::unblock(relu_2, relu_2_nchw, RELU_2_NCHW_CHANNELS);
-
-        // node_mean: ReduceMean -> float[1, 32, 1, 1]
-        let (mean, relu_2_nchw) = borrow(arena, (MEAN_2.write(), RELU_2_NCHW_2.read()));
-        reduce::reduce_mean(relu_2_nchw, mean, MEAN_REDUCTION);
+        // node_mean: BlockedPool -> float[1, 2, 1, 1, 16]
+        let (mean, relu_2) = borrow(arena, (MEAN_2.write(), RELU_2_2.read()));
+        pool::average_pool_nchwc(relu_2, mean, MEAN_POOL);
 
         // node_linear: Gemm -> float[1, 10]
         let (scores, mean, x11_weight, x11_bias) = borrow(
@@ -821,10 +809,9 @@ mod digits_learner {
     const RELU_SCRATCH: Slot<f32> = Slot::new(76736, 100);
     const RELU_1: Slot<f32> = Slot::new(76736, 2048); // [1, 2, 8, 8, 16]
     const RELU_2_SCRATCH: Slot<f32> = Slot::new(76736, 9216);
-    const RELU_2_NCHW: Slot<f32> = Slot::new(76736, 512); // [1, 32, 4, 4]
-    const SCORES: Slot<f32> = Slot::new(76736, 10); // [1, 10]
+    const MEAN: Slot<f32> = Slot::new(76736, 32); // [1, 2, 1, 1, 16]
     const X7_WEIGHT_GRADIENT_SCRATCH: Slot<f32> = Slot::new(76736, 10368);
-    const MEAN: Slot<f32> = Slot::new(78784, 32); // [1, 32, 1, 1]
+    const SCORES: Slot<f32> = Slot::new(76864, 10); // [1, 10]
     const RELU_1_SCRATCH: Slot<f32> = Slot::new(84928, 1600);
     const RELU: Slot<f32> = Slot::new(91328, 1024); // [1, 1, 8, 8, 16]
     const RELU_2_SCRATCH_2: Slot<f32> = Slot::new(113600, 1152);
@@ -832,7 +819,6 @@ mod digits_learner {
     const RELU_2_2: Slot<f32> = Slot::new(118208, 512); // [1, 2, 4, 4, 16]
     const X7_WEIGHT_GRADIENT: Slot<f32> = Slot::new(118208, 9216); // [32, 32, 3, 3]
     const RELU_2: Slot<f32> = Slot::new(120256, 512); // [1, 2, 4, 4, 16]
-    const RELU_2_NCHW_2: Slot<f32> = Slot::new(120256, 512); // [1, 32, 4, 4]
     const NODE_LINEAR_GRADIENT_GEMM: Slot<f32> = Slot::new(120256, 32); // [1, 32]
     const MAX_POOL2D_2: Slot<f32> = Slot::new(155072, 512); // [1, 2, 4, 4, 16]
     const NODE_CONV2D_2_GRADIENT_REDUCE_SUM: Slot<f32> = Slot::new(155072, 32); // [1, 2, 1, 1, 16]
@@ -846,7 +832,7 @@ mod digits_learner {
     const LOSS_GRADIENT_WHERE: Slot<i64> = Slot::new(157248, 1);
     const LOSS_GRADIENT_WHERE_2: Slot<f32> = Slot::new(157312, 1);
     const LOSS_GRADIENT_DIV: Slot<f32> = Slot::new(157376, 1);
-    const MEAN_2: Slot<f32> = Slot::new(157440, 32); // [1, 32, 1, 1]
+    const MEAN_2: Slot<f32> = Slot::new(157440, 32); // [1, 2, 1, 1, 16]
     const X11_WEIGHT_GRADIENT: Slot<f32> = Slot::new(159168, 320); // [10, 32]
     const LOSS: Slot<f32> = Slot::new(160448, 1);
     const LOSS_GRADIENT_ONE_HOT: Slot<f32> = Slot::new(160512, 10); // [1, 10]
@@ -932,17 +918,15 @@ mod digits_learner {
         weights: WeightLayout::Packed,
     };
 
-    const RELU_2_NCHW_CHANNELS: Channels = Channels {
-        batch: 1,
-        channels: 32,
-        pixels: 16,
-    };
-
-    const MEAN_REDUCTION: Reduction = Reduction {
-        kept: &[32],
-        kept_strides: &[16],
-        reduced: &[16],
-        reduced_strides: &[1],
+    const MEAN_POOL: Pool = Pool {
+        planes: 2,
+        size: &[4, 4],
+        out: &[1, 1],
+        kernel: &[4, 4],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        pads: &[0, 0],
+        ends: &[0, 0],
     };
 
     const SCORES_GEMM: Gemm = Gemm {

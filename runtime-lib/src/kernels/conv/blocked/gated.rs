@@ -38,8 +38,8 @@ pub const fn gated_conv_nchwc_scratch(geometry: &Conv<'_>) -> usize {
 }
 
 /// Computes `y = f(w · (gate ⊙ x) + bias + add)` for a window of one pixel, one group and no
-/// padding. The weights are packed by [`pack_blocks`](super::pack_blocks). The gate has a number for
-/// each channel of the blocks of each image.
+/// padding. The weights are packed by [`pack_blocks`](super::pack_blocks). The gate is an image of
+/// one pixel, with the blocks of `x`.
 ///
 /// # Panics
 ///
