@@ -27,7 +27,7 @@ const SCALES: usize = 2;
 const SIZES: usize = 3;
 
 /// The time of a pass over an image, in products for each of its elements.
-const PASS: usize = 64;
+const PASS: f64 = 64.0;
 
 /// Some of the channels that a convolution reads.
 struct Part {
@@ -108,11 +108,19 @@ fn enlarged(site: &Site<'_>, value: ValueId, filters: usize) -> Option<(ValueId,
     let grows =
         small[0] == large[0] && small.iter().zip(&large).all(|(small, large)| small <= large);
     let (channels, small, large) = (small[0], count(&small[1..]), count(&large[1..]));
-    // A sum of images is one more pass, and one `Resize` takes the place of another.
-    let passes = (2 * filters).saturating_sub(channels);
-    let pays = channels * filters * (large - small.min(large)) >= PASS * passes * large;
     let is_linear = interpolates(resize) && leaves_channels(site.graph, resize, node);
-    (grows && pays && large > small && is_linear).then(|| (x, node.clone()))
+    let pays = grows && large > small && pays([channels, filters], [small, large]);
+    (pays && is_linear).then(|| (x, node.clone()))
+}
+
+/// Returns whether a convolution with these channels and filters saves more on `small` pixels
+/// instead of `large` than the sum of images costs.
+fn pays(counts: [usize; 2], pixels: [usize; 2]) -> bool {
+    let [channels, filters, small, large] =
+        [counts[0], counts[1], pixels[0], pixels[1]].map(|count| count as f64);
+    // The sum is one more pass, and one `Resize` takes the place of another.
+    let passes = (2.0 * filters - channels).max(0.0);
+    channels * filters * (large - small) >= PASS * passes * large
 }
 
 /// Returns whether each pixel of the result is a mean of pixels.

@@ -40,6 +40,8 @@ fn windows_over_three_axes_match() {
     check_all([6, 4, 4], [3, 1, 1], [2, 1, 1], one, none);
     check_all([2, 3, 4], one, one, one, none);
     check_all([4, 3, 4], one, [3, 1, 2], one, none);
+    // Windows of which no tap reads the image along the depth.
+    check_all([1, 3, 4], [2, 3, 3], one, [3, 1, 1], [2, 1, 1]);
 }
 
 /// The blocks of such images are a multiple of a page apart: some are copied, and copies of a
