@@ -65,9 +65,9 @@ fn sizes_of_rows(
 ) -> Option<Vec<Dim>> {
     let [a, y] = [tensor(graph, a)?, tensor(graph, y)?];
     let mut sizes = graph[shape].known.clone()?;
-    // A size of 0 copies that of the same axis, which must be one of both.
-    let copies =
-        |(axis, size): (usize, &Dim)| axis + 1 >= y.rank() && size.known().is_none_or(|n| n == 0);
+    // A size of 0 copies that of the same axis, which must be one of both. A free size of 0 that
+    // would copy another is an error of the run.
+    let copies = |(axis, size): (usize, &Dim)| axis + 1 >= y.rank() && size.known() == Some(0);
     let is_kept = sizes.len() >= 2 && sizes.last() == y.shape.last();
     if !is_kept || !allowzero && sizes.iter().enumerate().any(copies) {
         return None;

@@ -14,7 +14,7 @@ use crate::{
         window::AutoPad,
     },
     tensor::Tensor,
-    ty::{TensorType, count},
+    ty::TensorType,
 };
 use onnxc_runtime::kernels::{
     epilogue::Activation,
@@ -78,7 +78,8 @@ fn is_pointwise(Conv { window, group, activation, .. }: &Conv, shape: &[usize]) 
 /// Returns the parts of the image that a convolution with this number of filters reads.
 fn parts(site: &Site<'_>, x: ValueId, filters: usize) -> Option<Vec<Part>> {
     let (producer, rank) = (site.producer(x)?, tensor(site.graph, x)?.rank() as i64);
-    let values: Vec<ValueId> = match producer.op.downcast::<Concat>() {
+    let concat = producer.op.downcast::<Concat>();
+    let values: Vec<ValueId> = match concat {
         Some(concat) if [1, 1 - rank].contains(&concat.axis) => {
             producer.inputs.iter().copied().collect::<Option<_>>()?
         }
@@ -90,37 +91,53 @@ fn parts(site: &Site<'_>, x: ValueId, filters: usize) -> Option<Vec<Part>> {
         let own = usize::try_from(tensor(site.graph, value)?.shape.get(1)?.known()?).ok()?;
         let channels = first..first + own;
         first += own;
-        Some(Part { value, channels, small: enlarged(site, value, filters) })
+        Some(Part { value, channels, small: enlarged(site, value, filters, concat.is_none()) })
     };
     values.into_iter().map(part).collect()
 }
 
 /// Returns the image that a `Resize` enlarges to `value`, and the `Resize`, if it pays to convolve
-/// that image.
-fn enlarged(site: &Site<'_>, value: ValueId, filters: usize) -> Option<(ValueId, Node)> {
+/// that image. `is_alone` if the convolution reads no other image.
+fn enlarged(
+    site: &Site<'_>,
+    value: ValueId,
+    filters: usize,
+    is_alone: bool,
+) -> Option<(ValueId, Node)> {
     let node = site.producer(value)?;
     let (resize, x) = (node.op.downcast::<Resize>()?, node.input(0)?);
-    let sizes = |id: ValueId| {
-        let known = |dim: &Dim| usize::try_from(dim.known()?).ok();
-        tensor(site.graph, id)?.shape[1..].iter().map(known).collect::<Option<Vec<usize>>>()
-    };
-    let (small, large) = (sizes(x)?, sizes(value)?);
-    let grows =
-        small[0] == large[0] && small.iter().zip(&large).all(|(small, large)| small <= large);
-    let (channels, small, large) = (small[0], count(&small[1..]), count(&large[1..]));
+    let [channels, after] = [x, value].map(|id| tensor(site.graph, id)?.shape.get(1)?.known());
+    let growth = growth(site.graph, node, [x, value], is_alone)?;
     let is_linear = interpolates(resize) && leaves_channels(site.graph, resize, node);
-    let pays = grows && large > small && pays([channels, filters], [small, large]);
-    (pays && is_linear).then(|| (x, node.clone()))
+    let pays = growth > 1.0 && pays(channels? as f64, filters as f64, growth);
+    (pays && is_linear && channels == after).then(|| (x, node.clone()))
 }
 
-/// Returns whether a convolution with these channels and filters saves more on `small` pixels
-/// instead of `large` than the sum of images costs.
-fn pays(counts: [usize; 2], pixels: [usize; 2]) -> bool {
-    let [channels, filters, small, large] =
-        [counts[0], counts[1], pixels[0], pixels[1]].map(|count| count as f64);
+/// Returns whether a convolution with these channels and filters saves more on an image with fewer
+/// pixels, by the factor `growth`, than the sum of images costs.
+fn pays(channels: f64, filters: f64, growth: f64) -> bool {
     // The sum is one more pass, and one `Resize` takes the place of another.
     let passes = (2.0 * filters - channels).max(0.0);
-    channels * filters * (large - small) >= PASS * passes * large
+    channels * filters * (1.0 - 1.0 / growth) >= PASS * passes
+}
+
+/// Returns the factor by which a `Resize` enlarges the number of pixels, if no axis shrinks.
+/// Constant scales tell it for free sizes as for fixed ones, so that both choose alike. But they do
+/// not tell whether an image has the size of those that it is concatenated with.
+fn growth(graph: &Graph, node: &Node, [x, value]: [ValueId; 2], is_alone: bool) -> Option<f64> {
+    let ratios = match node.input(SCALES) {
+        Some(scales) if is_alone => graph[scales].constant.as_ref()?.floats()?,
+        Some(_) => return None,
+        None => {
+            let [small, large] = [x, value].map(|id| tensor(graph, id));
+            let ratio = |(small, large): (&Dim, &Dim)| {
+                Some(large.known()? as f64 / small.known().filter(|&small| small > 0)? as f64)
+            };
+            let axes = small?.shape[2..].iter().zip(&large?.shape[2..]);
+            axes.map(ratio).collect::<Option<Vec<f64>>>()?
+        }
+    };
+    ratios.iter().all(|&ratio| ratio >= 1.0).then(|| ratios.iter().product())
 }
 
 /// Returns whether each pixel of the result is a mean of pixels.
@@ -219,25 +236,29 @@ fn add(site: &mut Site<'_>, node: &Node, a: Option<ValueId>, b: ValueId) -> Opti
 mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
-    /// A convolution of single pixels of images of two sizes.
-    fn text(resize: &str, filters: usize) -> String {
+    /// A convolution of the single pixels of an image, and of another one with `concat`, which are an
+    /// output if they are `kept`.
+    fn text(resize: &str, concat: bool, filters: usize, kept: bool) -> String {
         let numbers = |count: usize, step: usize| {
             let number = |i: usize| format!("{}.0", (i * step) % 5);
             (0..count).map(number).collect::<Vec<_>>().join(", ")
         };
+        let channels = if concat { 128 } else { 96 };
+        let images = if concat { "Concat<axis = -3>(r, large)" } else { "Identity(r)" };
+        let output = if kept { ", float[a, b, c, d] i" } else { "" };
         format!(
             "<ir_version: 10, opset_import: [\"\" : 21]>
              g (float[2, 96, 3, 5] small, float[2, 32, 6, 10] large)
-               => (float[2, {filters}, 6, 10] y)
-             <float[{filters}, 128, 1, 1] w = {{{}}}, float[{filters}] b = {{{}}},
+               => (float[2, {filters}, 6, 10] y{output})
+             <float[{filters}, {channels}, 1, 1] w = {{{}}}, float[{filters}] b = {{{}}},
               float[4] scales = {{1.0, 1.0, 2.0, 2.0}}, int64[4] sizes = {{2, 96, 6, 10}}>
              {{
                  r = {resize}
-                 c = Concat<axis = -3>(r, large)
-                 s = Conv(c, w, b)
+                 i = {images}
+                 s = Conv(i, w, b)
                  y = Relu(s)
              }}",
-            numbers(filters * 128, 3),
+            numbers(filters * channels, 3),
             numbers(filters, 2),
         )
     }
@@ -261,19 +282,23 @@ mod tests {
 
     #[test]
     fn small_images_are_convolved_before_they_are_enlarged() {
-        for resize in [
-            "Resize<mode = \"linear\">(small, , scales)",
-            "Resize<mode = \"linear\", coordinate_transformation_mode = \"align_corners\">
-               (small, , , sizes)",
-            "Resize(small, , scales)",
+        for (resize, concat) in [
+            ("Resize<mode = \"linear\">(small, , , sizes)", true),
+            (
+                "Resize<mode = \"linear\", coordinate_transformation_mode = \"align_corners\">
+                   (small, , , sizes)",
+                true,
+            ),
+            ("Resize(small, , , sizes)", true),
+            ("Resize<mode = \"linear\">(small, , scales)", false),
         ] {
-            let (moved, found) = compute(&text(resize, 48));
+            let text = |kept: bool| text(resize, concat, 48, kept);
+            let (moved, found) = compute(&text(false));
             assert!(!moved.contains("Concat"), "{moved}");
-            assert_eq!(moved.matches("Conv").count(), 2, "{moved}");
-            // A graph output is another use of the concatenated images.
-            let both = text(resize, 48).replace("6, 10] y)", "6, 10] y, float[2, 128, 6, 10] c)");
-            let (kept, expected) = compute(&both);
-            assert!(kept.contains("Concat"), "{kept}");
+            assert_eq!(moved.matches("Conv").count(), 1 + usize::from(concat), "{moved}");
+            // A graph output is another use of the images.
+            let (kept, expected) = compute(&text(true));
+            assert!(kept.find("Conv") > kept.find("Resize"), "{kept}");
             let largest = expected.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
             for (found, expected) in found.iter().zip(expected) {
                 assert!((found - expected).abs() <= 1e-6 * largest, "{found} {expected}");
@@ -282,10 +307,33 @@ mod tests {
     }
 
     #[test]
-    fn images_that_are_not_means_or_not_worth_it_stay() {
-        let cubic = text("Resize<mode = \"cubic\">(small, , scales)", 48);
-        assert!(compute(&cubic).0.contains("Concat"));
-        let many = text("Resize<mode = \"linear\">(small, , scales)", 2048);
-        assert!(compute(&many).0.contains("Concat"));
+    fn other_images_stay() {
+        let stays = |resize: &str, filters: usize| {
+            assert!(compute(&text(resize, true, filters, false)).0.contains("Concat"), "{resize}");
+        };
+        stays("Resize<mode = \"cubic\">(small, , , sizes)", 48);
+        // The result has so many channels that adding costs more.
+        stays("Resize<mode = \"linear\">(small, , , sizes)", 2048);
+        // For free sizes, scales do not tell whether the sizes agree.
+        stays("Resize<mode = \"linear\">(small, , scales)", 48);
+    }
+
+    #[test]
+    fn free_sizes_choose_alike() {
+        let fixed = text("Resize<mode = \"linear\">(small, , scales)", false, 48, false);
+        let free =
+            fixed.replace("96, 3, 5]", "96, h, w]").replace("[2, 48, 6, 10]", "[a, b, c, d]");
+        let mut after = [fixed, free].map(|text| {
+            let mut after = String::new();
+            crate::Compiler::new(&Options::default())
+                .observe(|_, graph| after = graph.to_string())
+                .plan(text.into())
+                .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            after
+        });
+        for after in &mut after {
+            let [conv, resize] = ["Conv", "Resize"].map(|name| after.find(name));
+            assert!(conv < resize, "{after}");
+        }
     }
 }
