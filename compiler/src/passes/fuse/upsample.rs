@@ -236,8 +236,8 @@ fn add(site: &mut Site<'_>, node: &Node, a: Option<ValueId>, b: ValueId) -> Opti
 mod tests {
     use crate::{Options, interpreter, tensor::Tensor, value::Value};
 
-    /// A convolution of the single pixels of an image, and of another one with `concat`, which are an
-    /// output if they are `kept`.
+    /// A convolution of the single pixels of an image, and of another one with `concat`. Its input
+    /// is an output if it is `kept`.
     fn text(resize: &str, concat: bool, filters: usize, kept: bool) -> String {
         let numbers = |count: usize, step: usize| {
             let number = |i: usize| format!("{}.0", (i * step) % 5);
