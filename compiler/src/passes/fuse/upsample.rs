@@ -312,7 +312,7 @@ mod tests {
             assert!(compute(&text(resize, true, filters, false)).0.contains("Concat"), "{resize}");
         };
         stays("Resize<mode = \"cubic\">(small, , , sizes)", 48);
-        // The result has so many channels that adding costs more.
+        // Adding results of this many channels costs more.
         stays("Resize<mode = \"linear\">(small, , , sizes)", 2048);
         // For free sizes, scales do not tell whether the sizes agree.
         stays("Resize<mode = \"linear\">(small, , scales)", 48);
