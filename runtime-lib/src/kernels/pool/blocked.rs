@@ -152,10 +152,9 @@ impl<'a, S: Simd, F: FoldVectors> Columns<'a, S, F> {
         memory: &mut [Pixel; FOLDED],
         y: &mut [f32],
     ) {
-        if self.axis.out == 1 && self.axis.kernel == self.axis.size && self.axis.is_inside() {
-            if let (&[line], false) = (lines, are_there) {
-                return self.whole(&x[line..][..self.axis.size], y);
-            }
+        let is_whole = self.axis.kernel == self.axis.size && self.axis.is_inside();
+        if let (&[line], 1, true, false) = (lines, self.axis.out, is_whole, are_there) {
+            return self.whole(&x[line..][..self.axis.size], y);
         }
         if lines.len() < 2 || self.at_once == 0 {
             return self.windows(x, (lines, 0), 0..self.axis.out, are_there, y);
