@@ -37,8 +37,8 @@ pub const OPS: &[Entry] = &[internal("BlockedConv", |node| {
 })];
 
 /// A [`Conv`] whose result, and input 3, which is added to it, are in the NCHWc layout. Filters and
-/// bias are those of [`Conv`]. If it has an input 4, a gate in the NCHWc layout, that has a number
-/// for each channel of each image, which is multiplied first; the window is one pixel then.
+/// bias are those of [`Conv`]. With an input 4, the image is first multiplied by it: a gate in the
+/// NCHWc layout, with one pixel for each image. The window is then one pixel.
 pub struct BlockedConv {
     /// The convolution.
     pub conv: Conv,
@@ -115,14 +115,9 @@ impl BlockedConv {
         Ok((inputs, outputs))
     }
 
-    /// Calls the kernel that multiplies by a gate, too.
+    /// Calls the kernel that first multiplies by the gate.
     fn lower_gated(&self, cx: &mut Lower<'_>, geometry: geometry::Conv) -> Result {
-        let algorithm = Algorithm::Nchwc;
-        let filters = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
-        let weights = match pack_constant(cx, 1, filters) {
-            Some(weights) => weights,
-            None => pack_at_run_time(cx, algorithm, &geometry)?,
-        };
+        let weights = packed_weights(cx, Algorithm::Nchwc, &geometry)?;
         let scratch = size_function!(conv::gated_conv_nchwc_scratch);
         let scratch = scratch_len(cx, &geometry, scratch);
         let x = cx.input(0)?;
@@ -167,6 +162,19 @@ fn of_one_group(cx: &Lower<'_>, geometry: &geometry::Conv) -> Algorithm {
     match tiles.clone().flatten().next() {
         Some(tile) if tiles.clone().any(|tile| tile.is_none()) => Algorithm::BySize(tile, reading),
         tile => chosen(tile),
+    }
+}
+
+/// Returns the packed weights.
+fn packed_weights(
+    cx: &mut Lower<'_>,
+    algorithm: Algorithm,
+    geometry: &geometry::Conv,
+) -> Result<Operand> {
+    let filters = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
+    match pack_constant(cx, 1, filters) {
+        Some(weights) => Ok(weights),
+        None => pack_at_run_time(cx, algorithm, geometry),
     }
 }
 
@@ -258,11 +266,7 @@ impl Op for BlockedConv {
             let formula = (geometry, self.conv.activation);
             return cx.call_on(kernel, DType::F32, inputs, outputs, formula);
         }
-        let filters = Filters { algorithm, geometry: geometry.clone(), piece: PIECE };
-        let weights = match pack_constant(cx, 1, filters) {
-            Some(weights) => weights,
-            None => pack_at_run_time(cx, algorithm, &geometry)?,
-        };
+        let weights = packed_weights(cx, algorithm, &geometry)?;
         let scratch = algorithm.scratch(cx, &geometry);
         let (inputs, outputs) = self.operands(cx, [x, weights], scratch)?;
         algorithm.convolve(cx, inputs, outputs, (geometry, self.conv.activation))

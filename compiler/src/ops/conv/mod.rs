@@ -65,6 +65,19 @@ impl Conv {
 }
 
 impl Conv {
+    /// Returns whether the convolution multiplies single pixels by weights of this shape: in one
+    /// group, and without strides and padding.
+    pub fn is_pointwise(&self, weights: &[Dim]) -> bool {
+        let Window { auto_pad, strides, pads, .. } = &self.window;
+        let is_one = |size: &Dim| size.known() == Some(1);
+        self.group == 1
+            && weights.len() > 2
+            && weights[2..].iter().all(is_one)
+            && strides.iter().all(|&stride| stride == 1)
+            // Other rules give a window of one pixel no padding.
+            && (*auto_pad != AutoPad::NotSet || pads.iter().all(|&pad| pad == 0))
+    }
+
     /// A convolution in one group, without an epilogue.
     pub fn one(window: Window) -> Conv {
         Conv { window, group: 1, activation: Activation::Identity, fused: false }

@@ -11,7 +11,6 @@ use crate::{
         concat::Concat,
         conv::Conv,
         resize::{Mode, Resize},
-        window::AutoPad,
     },
     tensor::Tensor,
     ty::TensorType,
@@ -41,13 +40,14 @@ struct Part {
 
 /// Replaces `conv(concat(resize(x), …))` by `resize(conv(x)) + conv(concat(…))`.
 pub fn move_convolution(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let conv = node.op.downcast::<Conv>()?;
     let [x, w] = [node.input(0)?, node.input(1)?];
-    let weights = site.graph[w].constant.as_ref()?;
-    let is_free = node.input(3).is_none() && site.uses(0) == 1 && rounds_alike(site.graph, x);
-    if !is_free || !is_pointwise(node.op.downcast()?, &weights.shape) {
+    let has_epilogue = node.input(3).is_some() || conv.activation != Activation::Identity;
+    let is_free = !has_epilogue && site.uses(0) == 1 && rounds_alike(site.graph, x);
+    if !is_free || !conv.is_pointwise(&tensor(site.graph, w)?.shape) {
         return None;
     }
-    let weights = weights.clone();
+    let weights = site.graph[w].constant.clone()?;
     let parts = parts(site, x, weights.shape[0])?;
     let (small, large): (Vec<&Part>, _) = parts.iter().partition(|part| part.small.is_some());
     if small.is_empty() {
@@ -64,15 +64,6 @@ pub fn move_convolution(site: &mut Site<'_>, node: &Node) -> Replaced {
         sum = Some(add(site, node, sum, enlarged)?);
     }
     Some(vec![Some(add(site, node, rest, sum?)?)])
-}
-
-/// Returns whether a convolution with weights of this shape multiplies each pixel alone, without an
-/// epilogue.
-fn is_pointwise(Conv { window, group, activation, .. }: &Conv, shape: &[usize]) -> bool {
-    let is_padded = window.auto_pad != AutoPad::NotSet || window.pads.iter().any(|&pad| pad != 0);
-    let is_strided = window.strides.iter().any(|&stride| stride != 1);
-    let is_single = shape.len() > 2 && shape[2..].iter().all(|&size| size == 1);
-    is_single && !is_padded && !is_strided && *group == 1 && *activation == Activation::Identity
 }
 
 /// Returns the parts of the image that a convolution with this number of filters reads.

@@ -102,7 +102,7 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     }
     if let Some(gated) = blocked.filter(|_| site.uses(0) == 1 && shuffled == 1)
         && let Some([image, gate]) = gated_image(site, gated)
-        && is_pointwise(site.graph, weights, conv)
+        && conv.is_pointwise(&tensor(site.graph, weights)?.shape)
     {
         inputs[0] = Some(image);
         inputs.resize(4, None);
@@ -132,18 +132,6 @@ fn gated_image(site: &Site<'_>, x: ValueId) -> Option<[ValueId; 2]> {
             && pixels.iter().all(|size| size.known() == Some(1))
     };
     [[a, b], [b, a]].into_iter().find(|&[image, gate]| is_gate(gate, image))
-}
-
-/// Returns whether a convolution in one group multiplies single pixels.
-fn is_pointwise(graph: &Graph, weights: ValueId, conv: &Conv) -> bool {
-    let Some([_, _, kernel @ ..]) = tensor(graph, weights).map(|ty| ty.shape.as_slice()) else {
-        return false;
-    };
-    let window = &conv.window;
-    conv.group == 1
-        && kernel.iter().all(|size| size.known() == Some(1))
-        && window.strides.iter().all(|&stride| stride == 1)
-        && window.pads.iter().all(|&pad| pad == 0)
 }
 
 /// Returns whether a convolution of an NCHW input gains by a `Block` before it. It does not if its
