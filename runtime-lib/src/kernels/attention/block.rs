@@ -1,12 +1,14 @@
 //! The loops over sequences, heads and blocks of rows, and their products.
 
 use super::AttentionOperands;
-use super::rows::{Finish, Place, Span, rounded};
+use super::rows::{Finish, Place, Rows, Span, rounded};
 use super::scaled::{root, scale_or_default};
+use super::weights::ScaleRows;
 use super::{Attention, FEW_ROWS, PANEL};
 use crate::microkernel::{
     Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target, pack_right, panel_cols,
 };
+use crate::simd::dispatch;
 use crate::{Float, Number};
 use core::ops::Range;
 
@@ -15,6 +17,7 @@ use core::ops::Range;
 pub(super) struct Kind<T: Float> {
     /// Returns the elements themselves if their type is the wide type.
     pub as_wide: fn(&[T]) -> Option<&[T::Wide]>,
+    pub as_wide_mut: fn(&mut [T]) -> Option<&mut [T::Wide]>,
 }
 
 /// Rows that are computed together: queries of heads that share their keys.
@@ -47,8 +50,7 @@ struct HeadScratch<'a, W> {
 struct Head<'a, W> {
     keys: Keys<'a, W>,
     values: Matrix<'a, W>,
-    /// The factor of the queries.
-    scale: W,
+    scale: Scales<W>,
     /// The sequence.
     batch: usize,
     first: usize,
@@ -131,7 +133,7 @@ pub(super) fn run<T: Float>(
     let (copied, rest) = rest.split_at_mut(if copies { g.keys * g.width } else { 0 });
     let mut scratch = HeadScratch::of(rest, g);
     let mut finish = Finish::new(g, x.mask, x.allowed, scores, wide);
-    let [q_scale, k_scale] = scales::<T>(g, wide);
+    let scale = Scales::of::<T>(g, wide);
     let start = part.start(g);
     for (b, h) in part.range(0).flat_map(|b| part.range(1).map(move |h| (b, h))) {
         let span = Span::of(g, b, x.lengths, x.mask.is_some() || x.allowed.is_some());
@@ -147,7 +149,7 @@ pub(super) fn run<T: Float>(
                 Keys::Packed(&*packed)
             }
             None => {
-                pack_keys(k, g.k[2], len, g.depth, packed, k_scale);
+                pack_keys(k, g.k[2], len, g.depth, packed, scale.keys);
                 Keys::Packed(&*packed)
             }
         };
@@ -161,27 +163,38 @@ pub(super) fn run<T: Float>(
         let head = Head {
             keys,
             values,
-            scale: q_scale,
+            scale,
             batch: b,
             first: h * g.group,
             span,
             is_row: g.shared_rows() == 1,
         };
         each_block(g, part.range(2), &mut |block| {
-            head.block(g, x.q, (&mut *y, start), block, &mut scratch, &mut finish);
+            head.block(g, (kind, x.q), (&mut *y, start), block, &mut scratch, &mut finish);
         });
     }
 }
 
-/// The factors of queries and keys. If results are rounded, both are scaled by the root of the
-/// scale, as in ONNX's function for the operator.
-fn scales<T: Float>(g: &Attention, wide: bool) -> [T::Wide; 2] {
-    let scale = scale_or_default(g.scale, g.depth);
-    if wide {
-        return [T::Wide::from_f64(scale), T::Wide::ONE];
+/// The factors of queries, keys and their products.
+#[derive(Clone, Copy)]
+struct Scales<W> {
+    queries: W,
+    keys: W,
+    products: W,
+}
+
+impl<W: Float> Scales<W> {
+    /// If results are rounded, queries and keys are scaled by the root of the scale, as in ONNX's
+    /// function for the operator.
+    fn of<T: Float<Wide = W>>(g: &Attention, wide: bool) -> Scales<W> {
+        let scale = scale_or_default(g.scale, g.depth);
+        if wide {
+            return Scales { queries: W::ONE, keys: W::ONE, products: W::from_f64(scale) };
+        }
+        let root = root::<T>(scale).widen();
+        let queries = if scale < 0.0 { root.neg() } else { root };
+        Scales { queries, keys: root, products: W::ONE }
     }
-    let root = root::<T>(scale).widen();
-    [if scale < 0.0 { root.neg() } else { root }, root]
 }
 
 /// Returns `x[at..]`, or an empty slice if `at` is out of bounds, as it may be without elements.
@@ -248,60 +261,56 @@ impl<'a, W> HeadScratch<'a, W> {
     }
 }
 
-impl Block {
-    fn rows(&self) -> usize {
-        self.heads.len() * self.queries.len()
-    }
-
-    /// The head and the query of each row.
-    fn each(&self) -> impl Iterator<Item = (usize, usize)> {
-        let queries = self.queries.clone();
-        self.heads.clone().flat_map(move |head| queries.clone().map(move |query| (head, query)))
-    }
-}
-
-impl<W: GemmElem> Head<'_, W> {
+impl<W: GemmElem + Float> Head<'_, W> {
     fn block<T: Float<Wide = W>>(
         &self,
         g: &Attention,
-        q: &[T],
+        (kind, q): (Kind<T>, &[T]),
         (y, start): (&mut [T], usize),
         block: Block,
         scratch: &mut HeadScratch<'_, W>,
         finish: &mut Finish<'_, T>,
     ) {
-        let rows = block.rows();
         let reach = self.reach(g, &block);
         let keys = if finish.needs_all_keys() { 0..g.keys } else { reach.clone() };
-        for ((head, query), to) in
-            block.each().zip(scratch.queries.chunks_exact_mut(g.depth.max(1)))
-        {
-            let at = self.batch * g.q[0] + (self.first + head) * g.q[1] + query * g.q[2];
-            for (to, q) in to.iter_mut().zip(from(q, at)) {
-                *to = rounded::<T>(q.widen().mul(self.scale));
+        let heads = self.first + block.heads.start..self.first + block.heads.end;
+        let is_head = heads.len() == 1;
+        let rows =
+            Rows { g, span: self.span, batch: self.batch, heads, queries: block.queries, keys };
+        let count = rows.len();
+        let scores = &mut scratch.scores[..count * rows.keys.len()];
+        let q_at = |p: Place| p.batch * g.q[0] + p.head * g.q[1] + p.query * g.q[2];
+        let y_at = |p: Place| p.batch * g.y[0] + p.head * g.y[1] + p.query * g.y[2] - start;
+        let first = rows.first();
+        let queries = match (kind.as_wide)(from(q, q_at(first))) {
+            Some(data) if is_head => Matrix { data, row: g.q[2], col: 1 },
+            _ => {
+                let to = scratch.queries.chunks_exact_mut(g.depth.max(1));
+                for (place, to) in rows.each().zip(to) {
+                    for (to, q) in to.iter_mut().zip(from(q, q_at(place))) {
+                        *to = rounded::<T>(q.widen().mul(self.scale.queries));
+                    }
+                }
+                Matrix { data: &*scratch.queries, row: g.depth, col: 1 }
             }
+        };
+        self.scores(queries, g.depth, rows.keys.clone(), scores, scratch.product);
+        let factors = &mut scratch.factors[..count];
+        finish.block(scores, &rows, factors);
+        let weights = Matrix {
+            data: from(scores, reach.start - rows.keys.start),
+            row: rows.keys.len(),
+            col: 1,
+        };
+        if is_head && let Some(y) = (kind.as_wide_mut)(&mut y[y_at(first)..]) {
+            self.results(weights, reach, y, (count, g.width, g.y[2]), scratch.product);
+            return scale_rows(y, g.y[2], g.width, factors);
         }
-        let scores = &mut scratch.scores[..rows * keys.len()];
-        let results = &mut scratch.results[..rows * g.width];
-        self.scores(
-            &scratch.queries[..rows * g.depth],
-            g.depth,
-            keys.clone(),
-            scores,
-            scratch.product,
-        );
-        for (row, (head, query)) in block.each().enumerate() {
-            let scores = &mut scores[row * keys.len()..][..keys.len()];
-            let place = Place { batch: self.batch, head: self.first + head, query };
-            scratch.factors[row] = finish.row(scores, keys.start, place, self.span);
-        }
-        let weights =
-            Matrix { data: from(scores, reach.start - keys.start), row: keys.len(), col: 1 };
-        self.results(weights, reach, results, g.width, scratch.product);
-        let rows = results.chunks_exact(g.width.max(1)).zip(&*scratch.factors);
-        for ((head, query), (from, &factor)) in block.each().zip(rows) {
-            let at = self.batch * g.y[0] + (self.first + head) * g.y[1] + query * g.y[2];
-            y[at - start..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x.mul(factor)));
+        let results = &mut scratch.results[..count * g.width];
+        self.results(weights, reach, results, (count, g.width, g.width), scratch.product);
+        let results = results.chunks_exact(g.width.max(1)).zip(&*factors);
+        for (place, (from, &factor)) in rows.each().zip(results) {
+            y[y_at(place)..].iter_mut().zip(from).for_each(|(y, &x)| *y = T::narrow(x.mul(factor)));
         }
     }
 
@@ -314,10 +323,10 @@ impl<W: GemmElem> Head<'_, W> {
         start..last.end.max(start)
     }
 
-    /// `scores = q · kᵀ`, for these keys.
+    /// `scores = scale · q · kᵀ`, for these keys.
     fn scores(
         &self,
-        q: &[W],
+        q: Matrix<'_, W>,
         depth: usize,
         keys: Range<usize>,
         scores: &mut [W],
@@ -332,45 +341,61 @@ impl<W: GemmElem> Head<'_, W> {
         let rows = scores.len() / len;
         match self.keys {
             Keys::Packed(panels) => {
-                let a = Matrix { data: q, row: depth, col: 1 };
                 let b = Operand::Panels(&panels[keys.start * depth..]);
-                product([rows, len, depth], a, b).run_matrix(scores, Target::whole(len), scratch);
+                let product = product([rows, len, depth], self.scale.products, q, b);
+                product.run_matrix(scores, Target::whole(len), scratch);
             }
             Keys::Rows(k, row) => {
                 for first in (0..len).step_by(FEW_KEYS) {
                     let count = FEW_KEYS.min(len - first);
                     let data = from(k, (keys.start + first) * row);
                     for i in 0..rows {
-                        let a = Matrix { data: &q[i * depth..], row: depth, col: 1 };
+                        let a = Matrix { data: &q.data[i * q.row..], ..q };
                         let b = Operand::Matrix(Matrix { data, row: 1, col: row });
                         let y = &mut scores[i * len + first..][..count];
-                        product([1, count, depth], a, b).run(y, Target::whole(count), scratch);
+                        product([1, count, depth], self.scale.products, a, b).run(
+                            y,
+                            Target::whole(count),
+                            scratch,
+                        );
                     }
                 }
             }
         }
     }
 
-    /// `results = weights · v`, for these keys.
+    /// `results = weights · v`, for these keys: rows of a width and a stride.
     fn results(
         &self,
         weights: Matrix<'_, W>,
         keys: Range<usize>,
         results: &mut [W],
-        width: usize,
+        (rows, width, apart): (usize, usize, usize),
         scratch: &mut [W],
     ) {
-        if keys.is_empty() || results.is_empty() {
-            return results.fill(W::ZERO);
+        if keys.is_empty() {
+            let rows = results.chunks_mut(apart.max(1)).take(rows);
+            return rows.for_each(|row| row[..width].fill(W::ZERO));
         }
         let Matrix { data, row, col } = self.values;
         let b = Operand::Matrix(Matrix { data: from(data, keys.start * row), row, col });
-        let rows = results.len() / width;
-        let product = product([rows, width, keys.len()], weights, b);
+        let product = product([rows, width, keys.len()], W::ONE, weights, b);
         if self.is_row {
-            product.run(results, Target::whole(width), scratch);
+            product.run(results, Target::whole(apart), scratch);
         } else {
-            product.run_matrix(results, Target::whole(width), scratch);
+            product.run_matrix(results, Target::whole(apart), scratch);
+        }
+    }
+}
+
+/// Multiplies rows with a stride by a factor each.
+fn scale_rows<W: Float>(y: &mut [W], apart: usize, width: usize, factors: &[W]) {
+    match (W::as_f32_mut(y), W::as_f32(factors)) {
+        (Some(y), Some(factors)) => dispatch(ScaleRows { y, apart, width, factors }),
+        _ => {
+            for (y, &factor) in y.chunks_mut(apart.max(1)).zip(factors) {
+                y[..width].iter_mut().for_each(|y| *y = y.mul(factor));
+            }
         }
     }
 }
@@ -378,9 +403,10 @@ impl<W: GemmElem> Head<'_, W> {
 /// The product of two operands.
 fn product<'a, W: GemmElem>(
     [m, n, k]: [usize; 3],
+    alpha: W,
     a: Matrix<'a, W>,
     b: Operand<'a, W>,
 ) -> Product<'a, W> {
     let addends = [Addend::NONE; 2];
-    Product { m, n, k, a: Operand::Matrix(a), b, alpha: W::ONE, addends, f: FusedActivation::NONE }
+    Product { m, n, k, a: Operand::Matrix(a), b, alpha, addends, f: FusedActivation::NONE }
 }

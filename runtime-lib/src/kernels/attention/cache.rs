@@ -87,7 +87,7 @@ pub fn attention_cached_f32(
     let Attention { batch, heads, keys, depth, width, past, .. } = geometry;
     let rows = |width, x| Append { batch, heads, past, new: keys - past, width, x };
     let (of_keys, of_values) = (rows(depth, geometry.k), rows(width, geometry.v));
-    let kind = Kind { as_wide: |x| Some(x) };
+    let kind = Kind { as_wide: |x| Some(x), as_wide_mut: |x| Some(x) };
     let x = AttentionOperands { q, k, v, mask, allowed, lengths: None };
     let all = Part::all(&geometry);
     let (axis, apart, count) = all.cut(&geometry);

@@ -22,6 +22,7 @@ mod rows;
 mod scaled;
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod tests;
+mod weights;
 
 pub use cache::{Append, CachedAttentionOperands, append, attention_cached_f32};
 pub use linear::{
@@ -219,7 +220,7 @@ pub fn attention_f32(
     scratch: &mut [f32],
     geometry: Attention,
 ) {
-    let kind = Kind { as_wide: |x| Some(x) };
+    let kind = Kind { as_wide: |x| Some(x), as_wide_mut: |x| Some(x) };
     share(kind, operands, y, scores, scratch, &geometry);
 }
 
@@ -232,7 +233,7 @@ pub fn attention_f64(
     scratch: &mut [f64],
     geometry: Attention,
 ) {
-    let kind = Kind { as_wide: |x| Some(x) };
+    let kind = Kind { as_wide: |x| Some(x), as_wide_mut: |x| Some(x) };
     share(kind, operands, y, scores, scratch, &geometry);
 }
 
@@ -244,6 +245,6 @@ pub fn attention_half<T: Float<Wide = f32>>(
     scratch: &mut [f32],
     geometry: Attention,
 ) {
-    let kind = Kind { as_wide: |_| None };
+    let kind = Kind { as_wide: |_| None, as_wide_mut: |_| None };
     share(kind, operands, y, scores, scratch, &geometry);
 }

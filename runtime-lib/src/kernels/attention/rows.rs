@@ -1,10 +1,11 @@
 //! Computes attention weights from the products of queries and keys, row by row.
 
+use super::weights::{Weigh, softmax_f32};
 use super::{Attention, Precision, Stage};
-use crate::kernels::softmax::{Times, max_of, softmax_rounded};
+use crate::kernels::softmax::softmax_rounded;
 use crate::loops::epilogue::Activation;
 use crate::loops::index::signed;
-use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch, map_in_place, math};
+use crate::simd::dispatch;
 use crate::{Elem, Float, Number};
 use core::ops::Range;
 
@@ -48,6 +49,47 @@ impl Span {
     }
 }
 
+/// The rows of a block of scores.
+pub(super) struct Rows<'a> {
+    pub g: &'a Attention,
+    pub span: Span,
+    /// The sequence.
+    pub batch: usize,
+    /// The heads of queries.
+    pub heads: Range<usize>,
+    pub queries: Range<usize>,
+    /// The keys whose scores a row holds.
+    pub keys: Range<usize>,
+}
+
+impl Rows<'_> {
+    pub fn len(&self) -> usize {
+        self.heads.len() * self.queries.len()
+    }
+
+    pub fn first(&self) -> Place {
+        Place { batch: self.batch, head: self.heads.start, query: self.queries.start }
+    }
+
+    pub fn each(&self) -> impl Iterator<Item = Place> {
+        let (batch, queries) = (self.batch, self.queries.clone());
+        let of = move |head| queries.clone().map(move |query| Place { batch, head, query });
+        self.heads.clone().flat_map(of)
+    }
+
+    /// Returns the scores of a row that its query attends to, and the offset of the first in the
+    /// mask.
+    #[inline(always)]
+    pub fn attended(&self, place: Place) -> (Range<usize>, usize) {
+        let attended = self.span.attended(self.g, place.query);
+        let start = attended.start.clamp(self.keys.start, self.keys.end);
+        let end = attended.end.clamp(start, self.keys.end);
+        let [batch, head, query] = self.g.mask;
+        let at = place.batch * batch + place.head * head + place.query * query + start;
+        (start - self.keys.start..end - self.keys.start, at)
+    }
+}
+
 /// Computes rows of weights from rows of products.
 pub(super) struct Finish<'a, T: Float> {
     g: &'a Attention,
@@ -78,23 +120,45 @@ impl<'a, T: Float> Finish<'a, T> {
         self.scores.is_some()
     }
 
-    /// Replaces the products with the keys from `first` on by weights. Returns the factor that
-    /// scales the products of these weights and the values.
-    pub fn row(&mut self, row: &mut [T::Wide], first: usize, place: Place, span: Span) -> T::Wide {
-        let attended = span.attended(self.g, place.query);
-        let start = attended.start.clamp(first, first + row.len());
-        let end = attended.end.clamp(start, first + row.len());
-        let part = start - first..end - first;
+    /// Replaces products by weights. Writes the factors that scale the products of the weights of
+    /// each row and the values.
+    pub fn block(&mut self, products: &mut [T::Wide], rows: &Rows<'_>, factors: &mut [T::Wide]) {
+        factors.fill(T::Wide::ONE);
+        if self.block_f32(products, rows, factors).is_some() {
+            return;
+        }
+        for (place, row) in rows.each().zip(products.chunks_exact_mut(rows.keys.len().max(1))) {
+            self.row(row, place, rows.attended(place));
+        }
+    }
+
+    /// Computes weights that lack a factor. Returns `None` if a stage is requested or a step is
+    /// rounded.
+    fn block_f32(
+        &self,
+        products: &mut [T::Wide],
+        rows: &Rows<'_>,
+        factors: &mut [T::Wide],
+    ) -> Option<()> {
+        let rounds = !self.wide || self.g.precision == Precision::Double;
+        if self.scores.is_some() || rounds {
+            return None;
+        }
+        let factors = T::Wide::as_f32_mut(factors)?;
+        self.cap(products);
+        let scores = T::Wide::as_f32_mut(products)?;
+        let (mask, allowed) = (self.mask.and_then(T::as_f32), self.allowed);
+        dispatch(Weigh { scores, mask, allowed, rows, factors });
+        Some(())
+    }
+
+    /// Replaces a row of products by weights.
+    fn row(&mut self, row: &mut [T::Wide], place: Place, (part, at): (Range<usize>, usize)) {
         self.round(row);
         self.write_stage(Stage::Products, row, place);
         self.cap(row);
         self.write_stage(Stage::Capped, row, place);
-        let at = self.mask_at(start, place);
         let some = self.allow(&mut row[part.clone()], at);
-        if let Some(factor) = self.weigh_fused(&mut row[part.clone()], at) {
-            fill_outside(row, part, T::Wide::ZERO);
-            return if some { factor } else { T::Wide::ZERO };
-        }
         let some = some && self.add_mask(&mut row[part.clone()], at);
         fill_outside(row, part.clone(), T::Wide::LOWEST);
         self.write_stage(Stage::Masked, row, place);
@@ -105,7 +169,6 @@ impl<'a, T: Float> Finish<'a, T> {
             row.fill(T::Wide::ZERO);
         }
         self.write_stage(Stage::Weights, row, place);
-        T::Wide::ONE
     }
 
     /// Rounds a row to the element type.
@@ -142,52 +205,20 @@ impl<'a, T: Float> Finish<'a, T> {
         }
     }
 
-    /// Returns the offset in the mask of a row's key `start`.
-    fn mask_at(&self, start: usize, place: Place) -> usize {
-        let [batch, head, query] = self.g.mask;
-        place.batch * batch + place.head * head + place.query * query + start
-    }
-
     /// Sets the scores of excluded keys to -∞. Returns whether any key is left.
     fn allow(&self, row: &mut [T::Wide], at: usize) -> bool {
-        let (Some(allowed), false) = (self.allowed, row.is_empty()) else { return !row.is_empty() };
-        let allowed = &allowed[at..][..row.len()];
-        for (x, &allowed) in row.iter_mut().zip(allowed) {
-            *x = if allowed { *x } else { T::Wide::LOWEST };
+        match self.allowed {
+            Some(allowed) => exclude(row, &allowed[at..][..row.len()]),
+            None => !row.is_empty(),
         }
-        allowed.contains(&true)
-    }
-
-    /// Returns the part of the mask that is added to a row.
-    fn mask_part(&self, len: usize, at: usize) -> Option<&'a [T]> {
-        self.mask.map(|mask| &mask[at..][..len])
     }
 
     /// Adds the mask to scores. Returns whether any score is left.
     fn add_mask(&self, row: &mut [T::Wide], at: usize) -> bool {
-        let Some(mask) = self.mask_part(row.len(), at) else { return true };
+        let Some(mask) = self.mask.map(|mask| &mask[at..][..row.len()]) else { return true };
         row.iter_mut().zip(mask).for_each(|(x, mask)| *x = x.add(mask.widen()));
         self.round(row);
         leaves_any(mask)
-    }
-
-    /// Adds the mask to scores of `f32`, replaces them by weights that lack a common factor, and
-    /// returns this factor. Returns `None` if a stage is requested or a step is rounded.
-    fn weigh_fused(&self, row: &mut [T::Wide], at: usize) -> Option<T::Wide> {
-        let double = self.g.precision == Precision::Double;
-        if self.scores.is_some() || !self.wide || double {
-            return None;
-        }
-        let mask = self.mask_part(row.len(), at);
-        let row = T::Wide::as_f32_mut(row)?;
-        if row.is_empty() || mask.is_some_and(|mask| !leaves_any(mask)) {
-            // A factor of zero is not enough: the products of these scores and the values may be
-            // infinite, and zero times infinity is NaN.
-            row.fill(0.0);
-            return Some(T::Wide::ZERO);
-        }
-        let factor = dispatch(SoftmaxRow { row, mask: mask.and_then(T::as_f32) });
-        Some(T::Wide::from_f64(factor.into()))
     }
 
     /// Replaces a row by its softmax, or by zeros if all scores are -∞.
@@ -224,7 +255,8 @@ impl<'a, T: Float> Finish<'a, T> {
 }
 
 /// Fills a row outside of `part`.
-fn fill_outside<W: Copy>(row: &mut [W], part: Range<usize>, x: W) {
+#[inline(always)]
+pub(super) fn fill_outside<W: Copy>(row: &mut [W], part: Range<usize>, x: W) {
     row[..part.start].fill(x);
     row[part.end..].fill(x);
 }
@@ -260,76 +292,16 @@ fn softmax_double(row: &mut [f32]) {
     row.iter_mut().for_each(|x| *x = f32::from_f64(e(*x) / sum));
 }
 
-/// Replaces a row by its softmax, or by zeros if all scores are -∞.
-#[inline(never)]
-fn softmax_f32(row: &mut [f32]) {
-    let factor = dispatch(SoftmaxRow { row: &mut *row, mask: None });
-    map_in_place(row, Times(factor));
-}
-
-/// Replaces a row by the exponentials of its differences from the maximum. Returns the reciprocal
-/// of their sum. A row that is all -∞ becomes zeros.
-struct SoftmaxRow<'a> {
-    row: &'a mut [f32],
-    /// The mask that is added to the row first.
-    mask: Option<&'a [f32]>,
-}
-
-impl WithSimd for SoftmaxRow<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> f32 {
-        let row = self.row;
-        let max = match self.mask {
-            Some(mask) => add_and_max(s, row, mask),
-            None => max_of(s, row),
-        };
-        if max == f32::NEG_INFINITY {
-            let any_nan = row.iter().any(|x| x.is_nan());
-            row.fill(0.0);
-            return if any_nan { f32::NAN } else { 0.0 };
-        }
-        let shift = s.splat(max);
-        let mut sum = s.splat(0.0);
-        let mut vectors = row.chunks_exact_mut(S::LANES);
-        for x in &mut vectors {
-            let e = math::exp_to_one(s, s.sub(s.load(x), shift));
-            sum = s.add(sum, e);
-            s.store(e, x);
-        }
-        let rest = vectors.into_remainder();
-        if !rest.is_empty() {
-            let mut whole = [f32::NEG_INFINITY; MAX_LANES];
-            whole[..rest.len()].copy_from_slice(rest);
-            let e = math::exp_to_one(s, s.sub(s.load(&whole), shift));
-            sum = s.add(sum, e);
-            s.store_head(e, rest);
-        }
-        1.0 / s.sum(sum)
-    }
-}
-
-/// Adds a mask, and returns the largest sum.
+/// Sets the scores of excluded keys to -∞. Returns whether any key is left.
 #[inline(always)]
-fn add_and_max<S: Simd>(s: S, row: &mut [f32], mask: &[f32]) -> f32 {
-    let mut max = s.splat(f32::NEG_INFINITY);
-    let mut rows = row.chunks_exact_mut(S::LANES);
-    let mut masks = mask.chunks_exact(S::LANES);
-    for (row, mask) in (&mut rows).zip(&mut masks) {
-        let x = s.add(s.load(row), s.load(mask));
-        max = s.max(max, x);
-        s.store(x, row);
+pub(super) fn exclude<W: Number>(row: &mut [W], allowed: &[bool]) -> bool {
+    for (x, &allowed) in row.iter_mut().zip(allowed) {
+        *x = if allowed { *x } else { W::LOWEST };
     }
-    let mut rest = f32::NEG_INFINITY;
-    for (x, mask) in rows.into_remainder().iter_mut().zip(masks.remainder()) {
-        *x += mask;
-        rest = rest.max(*x);
-    }
-    s.largest(max).max(rest)
+    allowed.contains(&true)
 }
 
 /// Returns whether a mask leaves any score.
-fn leaves_any<T: Float>(mask: &[T]) -> bool {
+pub(super) fn leaves_any<T: Float>(mask: &[T]) -> bool {
     mask.iter().any(|x| *x != T::LOWEST)
 }

@@ -1,0 +1,148 @@
+//! Weights of `f32` that lack a factor, and the factors.
+
+use super::rows::{Rows, exclude, fill_outside, leaves_any};
+use crate::kernels::softmax::{Times, max_of};
+use crate::simd::{Simd, WithSimd, dispatch, map_in_place, math};
+
+/// Replaces rows of scores by the exponentials of their differences from the largest, and writes
+/// the reciprocals of the sums of each row. All rows are in one call, because a row may be shorter
+/// than the time between the first instruction and the last.
+pub(super) struct Weigh<'a> {
+    pub scores: &'a mut [f32],
+    /// The mask that is added to them.
+    pub mask: Option<&'a [f32]>,
+    /// Which keys each query attends to.
+    pub allowed: Option<&'a [bool]>,
+    pub rows: &'a Rows<'a>,
+    pub factors: &'a mut [f32],
+}
+
+impl WithSimd for Weigh<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Weigh { scores, mask, allowed, rows, factors } = self;
+        let all = scores.chunks_exact_mut(rows.keys.len().max(1)).zip(factors);
+        for (place, (row, factor)) in rows.each().zip(all) {
+            let (part, at) = rows.attended(place);
+            fill_outside(row, part.clone(), 0.0);
+            let row = &mut row[part];
+            let mask = mask.map(|mask| &mask[at..][..row.len()]);
+            let excluded = match allowed {
+                Some(allowed) => !exclude(row, &allowed[at..][..row.len()]),
+                None => row.is_empty(),
+            };
+            *factor = if excluded { 0.0 } else { weigh(s, row, mask) };
+            if *factor == 0.0 {
+                // A factor of zero is not enough: the products of these scores and the values may
+                // be infinite, and zero times infinity is NaN.
+                row.fill(0.0);
+            }
+        }
+    }
+}
+
+/// Adds the mask to a row, replaces it by the exponentials of its differences from the largest, and
+/// returns the reciprocal of their sum: 0 if all scores are -∞ or the mask excludes all keys.
+#[inline(always)]
+fn weigh<S: Simd>(s: S, row: &mut [f32], mask: Option<&[f32]>) -> f32 {
+    let max = match mask {
+        Some(mask) => add_and_max(s, row, mask),
+        None => max_of(s, row),
+    };
+    // The maximum of a row with a NaN may be any number.
+    if max.is_nan() || max == f32::NEG_INFINITY {
+        let excluded = mask.is_some_and(|mask| !leaves_any(mask));
+        return if !excluded && row.iter().any(|x| x.is_nan()) { f32::NAN } else { 0.0 };
+    }
+    let shift = s.splat(max);
+    let mut sum = s.splat(0.0);
+    let mut vectors = row.chunks_exact_mut(S::LANES);
+    for x in &mut vectors {
+        let e = math::exp_to_one(s, s.sub(s.load_for_update(x), shift));
+        sum = s.add(sum, e);
+        s.store(e, x);
+    }
+    let rest = vectors.into_remainder();
+    if !rest.is_empty() {
+        let e = math::exp_to_one(s, s.sub(s.load_head_or(rest, f32::NEG_INFINITY), shift));
+        sum = s.add(sum, e);
+        s.store_head(e, rest);
+    }
+    1.0 / s.sum(sum)
+}
+
+/// Adds a mask, and returns the largest sum.
+#[inline(always)]
+fn add_and_max<S: Simd>(s: S, row: &mut [f32], mask: &[f32]) -> f32 {
+    let mut max = [s.splat(f32::NEG_INFINITY); 2];
+    let mut rows = row.chunks_exact_mut(2 * S::LANES);
+    let mut masks = mask.chunks_exact(2 * S::LANES);
+    for (row, mask) in (&mut rows).zip(&mut masks) {
+        for (i, max) in max.iter_mut().enumerate() {
+            let row = &mut row[i * S::LANES..];
+            let x = s.add(s.load_for_update(row), s.load(&mask[i * S::LANES..]));
+            *max = s.max(*max, x);
+            s.store(x, row);
+        }
+    }
+    let mut max = s.max(max[0], max[1]);
+    let rest = rows.into_remainder().chunks_mut(S::LANES);
+    for (row, mask) in rest.zip(masks.remainder().chunks(S::LANES)) {
+        let x = s.add(s.load_head_or(row, f32::NEG_INFINITY), s.load_head(mask));
+        max = s.max(max, x);
+        s.store_head(x, row);
+    }
+    s.largest(max)
+}
+
+/// A row that becomes its softmax, or zeros if all scores are -∞.
+struct SoftmaxRow<'a>(&'a mut [f32]);
+
+impl WithSimd for SoftmaxRow<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let factor = if self.0.is_empty() { 0.0 } else { weigh(s, self.0, None) };
+        if factor == 0.0 {
+            self.0.fill(0.0);
+        }
+        factor
+    }
+}
+
+/// Replaces a row by its softmax, or by zeros if all scores are -∞.
+#[inline(never)]
+pub(super) fn softmax_f32(row: &mut [f32]) {
+    let factor = dispatch(SoftmaxRow(&mut *row));
+    map_in_place(row, Times(factor));
+}
+
+/// Multiplies rows with a stride by a factor each.
+pub(super) struct ScaleRows<'a> {
+    pub y: &'a mut [f32],
+    pub apart: usize,
+    pub width: usize,
+    pub factors: &'a [f32],
+}
+
+impl WithSimd for ScaleRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let ScaleRows { y, apart, width, factors } = self;
+        for (i, &factor) in factors.iter().enumerate() {
+            let factor = s.splat(factor);
+            for y in y[i * apart..][..width].chunks_mut(S::LANES) {
+                if y.len() == S::LANES {
+                    s.store(s.mul(s.load_for_update(y), factor), y);
+                } else {
+                    s.store_head(s.mul(s.load_head(y), factor), y);
+                }
+            }
+        }
+    }
+}
