@@ -6,7 +6,7 @@ use super::bf16_pairs::PairRow;
 use super::epilogue::{Addend, Epilogue, Target};
 use super::fused_activation::FusedActivation;
 use super::gemm_elem::GemmElem;
-use super::gemm_tile::{Distance, GemmBlock, Starts};
+use super::gemm_tile::{Distance, GemmBlock, PackedRows, RowsInPlace, Starts, TILE_ROWS};
 use super::gemv::{Gemv, GemvOperands, Stored};
 use super::pack::{Operand, Wide, pack_left, pack_right};
 use super::panels::{Matrix, PACKED_ROWS, PANEL_ROWS, Part, panel_cols};
@@ -39,6 +39,8 @@ const MAX_K_OF_MATRIX: usize = 384;
 const FEW_ROWS: usize = 24;
 /// Rows whose stride is a multiple of this number of bytes compete for the same cache lines.
 const ALIASING: usize = 2048;
+/// The same for the rows of a left operand, of which a tile reads twelve.
+const ALIASING_LEFT: usize = 4096;
 /// The alignment of scratch memory, in elements.
 const ALIGN: usize = MAX_LANES;
 
@@ -121,6 +123,14 @@ enum Rows<'a, T> {
     Apart(usize),
     At(&'a [T]),
     Pairs(fn(GemmBlock<'_, T, ()>)),
+}
+
+/// The left operand of a block.
+struct LeftPanels<'a, T> {
+    data: &'a [T],
+    panel: usize,
+    /// The stride of the rows, if they are not packed.
+    in_place: Option<usize>,
 }
 
 /// Packed rows of the left operand.
@@ -434,16 +444,20 @@ impl<T: GemmElem> Product<'_, T> {
         (y, to): (&mut [T], Target),
     ) {
         let height = part(self.m, MAX_M, PANEL_ROWS);
-        for m in (0..self.m).step_by(height.max(1)) {
-            let rows = height.min(self.m - m);
+        // The rows of whole tiles are read in place; the others are packed.
+        let whole = self.left_in_place().map_or(0, |_| self.m - self.m % TILE_ROWS);
+        let mut m = 0;
+        while m < self.m {
+            let rows = height.min(if m < whole { whole } else { self.m } - m);
             let y = &mut y[m * to.row..];
-            let (a, a_panel_stride) = self.left((m, rows), ks, left);
+            let a = self.left((m, rows), ks, left);
             let block = GemmBlock {
                 m: rows,
                 n: ns.1,
                 k: if self.is_paired() { ks.1 / PAIR } else { ks.1 },
-                a,
-                a_panel_stride,
+                a: a.data,
+                a_panel_stride: a.panel,
+                a_rows: PackedRows,
                 b: right.data,
                 b_panel_stride: right.panel,
                 b_rows: (),
@@ -452,21 +466,37 @@ impl<T: GemmElem> Product<'_, T> {
                 first: ns.0,
                 epilogue: self.epilogue(m, ks),
             };
-            match right.rows {
-                Rows::Apart(distance) => T::multiply(block.with_rows(Distance(distance))),
-                Rows::At(starts) => T::multiply_rows(block.with_rows(Starts(starts))),
-                Rows::Pairs(multiply) => multiply(block),
+            match (right.rows, a.in_place) {
+                (Rows::Apart(distance), None) => T::multiply(block.with_rows(Distance(distance))),
+                (Rows::Apart(distance), Some(row)) => {
+                    T::multiply_in_place(block.with(Distance(distance), RowsInPlace(row)));
+                }
+                (Rows::At(starts), _) => T::multiply_rows(block.with_rows(Starts(starts))),
+                (Rows::Pairs(multiply), _) => multiply(block),
             }
             if ks.0 + ks.1 == self.k {
                 self.finish(y, to, (rows, ns));
             }
+            m += rows;
         }
     }
 
-    /// Returns the panels of the left operand for these rows and columns, and their stride.
-    fn left<'s>(&'s self, ms: Part, ks: Part, left: &'s mut Left<'_, T>) -> (&'s [T], usize) {
+    /// Returns the left operand, if its rows are contiguous and it is better read in place.
+    fn left_in_place(&self) -> Option<Matrix<'_, T>> {
+        let Operand::Matrix(a) = self.a else { return None };
+        let apart = !(a.row * size_of::<T>()).is_multiple_of(ALIASING_LEFT);
+        let rows = matches!(self.b, Operand::Pairs(_) | Operand::Rows { .. });
+        (a.col == 1 && apart && !rows).then_some(a)
+    }
+
+    /// Returns the left operand for these rows and columns.
+    fn left<'s>(&'s self, ms: Part, ks: Part, left: &'s mut Left<'_, T>) -> LeftPanels<'s, T> {
         let ((m, rows), (k, depth)) = (ms, ks);
-        match self.a {
+        if let (Some(a), true) = (self.left_in_place(), rows.is_multiple_of(TILE_ROWS)) {
+            let data = a.data.get(m * a.row + k..).unwrap_or(&[]);
+            return LeftPanels { data, panel: PANEL_ROWS * a.row, in_place: Some(a.row) };
+        }
+        let (data, panel): (&[T], usize) = match self.a {
             Operand::Matrix(a) => {
                 let width = if self.is_paired() { depth / PAIR } else { depth };
                 let panels = &mut left.panels[..rows.next_multiple_of(PANEL_ROWS) * width];
@@ -477,13 +507,14 @@ impl<T: GemmElem> Product<'_, T> {
                         _ => pack_left(a, ms, ks, panels, T::pack_rows),
                     }
                 }
-                (panels, PANEL_ROWS * width)
+                (&*panels, PANEL_ROWS * width)
             }
             Operand::Panels(data) | Operand::Blocks(data) | Operand::Rows { data, .. } => {
                 (&data[m * self.k + k * PANEL_ROWS..], PANEL_ROWS * self.k)
             }
             Operand::Wide(_) | Operand::Pairs(_) => (&[], 0),
-        }
+        };
+        LeftPanels { data, panel, in_place: None }
     }
 
     /// Returns the epilogue of the block from row `m` on for this part of the depth.

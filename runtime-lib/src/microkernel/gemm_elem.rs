@@ -1,6 +1,6 @@
 //! Element types with GEMM micro-kernels, which are compiled once, in this crate.
 
-use super::gemm_tile::{Distance, GemmBlock, Starts};
+use super::gemm_tile::{Distance, GemmBlock, RowsInPlace, Starts};
 use super::gemv::Gemv;
 use super::pack::{PackColumns, PackRows, Widen, pack_columns, pack_rows};
 use super::panels::Part;
@@ -19,6 +19,8 @@ pub(crate) trait GemmElem: SimdElem {
     fn widen_part(from: &dyn Widen, first: usize, to: &mut [Self]);
     /// Multiplies a block.
     fn multiply(block: GemmBlock<'_, Self, Distance>);
+    /// Multiplies a block whose left operand is not packed.
+    fn multiply_in_place(block: GemmBlock<'_, Self, Distance, RowsInPlace>);
     /// Multiplies a block whose right operand has rows at arbitrary offsets.
     fn multiply_rows(block: GemmBlock<'_, Self, Starts<'_, Self>>);
     /// Multiplies a row.
@@ -47,6 +49,11 @@ impl GemmElem for f32 {
 
     #[inline(never)]
     fn multiply(block: GemmBlock<'_, f32, Distance>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_in_place(block: GemmBlock<'_, f32, Distance, RowsInPlace>) {
         dispatch(block);
     }
 
@@ -90,6 +97,11 @@ impl GemmElem for f64 {
 
     #[inline(never)]
     fn multiply(block: GemmBlock<'_, f64, Distance>) {
+        dispatch(block);
+    }
+
+    #[inline(never)]
+    fn multiply_in_place(block: GemmBlock<'_, f64, Distance, RowsInPlace>) {
         dispatch(block);
     }
 

@@ -12,18 +12,23 @@ use core::slice::from_raw_parts;
 /// The largest number of elements of a tile.
 const MAX_TILE: usize = PANEL_ROWS * 2 * MAX_LANES;
 
-/// A block of `y = epilogue(a · b)`, with packed operands.
-pub(crate) struct GemmBlock<'a, T, R> {
+/// The rows of the smallest tile. The tiles of some rows read at most the next multiple of it.
+pub(super) const TILE_ROWS: usize = 4;
+
+/// A block of `y = epilogue(a · b)`.
+pub(crate) struct GemmBlock<'a, T, R, L = PackedRows> {
     /// The rows of the result.
     pub m: usize,
     /// The columns of the result.
     pub n: usize,
     /// The depth.
     pub k: usize,
-    /// The left operand: panels of [`PANEL_ROWS`] rows, column after column.
+    /// The left operand: panels of [`PANEL_ROWS`] rows.
     pub a: &'a [T],
     /// The stride of the panels of `a`, in elements.
     pub a_panel_stride: usize,
+    /// The layout of a panel of `a`.
+    pub a_rows: L,
     /// The right operand: panels of [`panel_cols`] columns, row after row.
     pub b: &'a [T],
     /// The stride of the panels of `b`, in elements.
@@ -38,6 +43,34 @@ pub(crate) struct GemmBlock<'a, T, R> {
     pub first: usize,
     /// The epilogue. Its addends start at the block's first row and at column 0.
     pub epilogue: Epilogue<'a, T>,
+}
+
+/// The layout of a panel of the left operand.
+pub(crate) trait LeftRows: Copy {
+    /// Returns the strides of rows and columns, in elements.
+    fn strides(self) -> [usize; 2];
+}
+
+/// Packed rows, column after column. Zeros fill the last panel.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedRows;
+
+impl LeftRows for PackedRows {
+    #[inline(always)]
+    fn strides(self) -> [usize; 2] {
+        [1, PANEL_ROWS]
+    }
+}
+
+/// Rows of a matrix with this stride, in elements. Their number is a multiple of [`TILE_ROWS`].
+#[derive(Clone, Copy)]
+pub(crate) struct RowsInPlace(pub usize);
+
+impl LeftRows for RowsInPlace {
+    #[inline(always)]
+    fn strides(self) -> [usize; 2] {
+        [self.0, 1]
+    }
 }
 
 /// The offsets of a panel's rows, and the operation on their elements.
@@ -131,14 +164,36 @@ impl<T: SimdElem> RowStarts<T> for Starts<'_, T> {
 impl<'a, T: SimdElem> GemmBlock<'a, T, ()> {
     /// Returns the block with other row offsets.
     pub fn with_rows<R: RowStarts<T>>(self, b_rows: R) -> GemmBlock<'a, T, R> {
-        let GemmBlock {
-            m, n, k, a, a_panel_stride, b, b_panel_stride, y, to, first, epilogue, ..
-        } = self;
-        GemmBlock { m, n, k, a, a_panel_stride, b, b_panel_stride, b_rows, y, to, first, epilogue }
+        self.with(b_rows, PackedRows)
+    }
+
+    /// Returns the block with other row offsets and another layout of the left operand.
+    pub fn with<R: RowStarts<T>, L: LeftRows>(
+        self,
+        b_rows: R,
+        a_rows: L,
+    ) -> GemmBlock<'a, T, R, L> {
+        let GemmBlock { m, n, k, a, a_panel_stride, .. } = self;
+        let GemmBlock { b, b_panel_stride, y, to, first, epilogue, .. } = self;
+        GemmBlock {
+            m,
+            n,
+            k,
+            a,
+            a_panel_stride,
+            a_rows,
+            b,
+            b_panel_stride,
+            b_rows,
+            y,
+            to,
+            first,
+            epilogue,
+        }
     }
 }
 
-impl<T: SimdElem, R: RowStarts<T>> WithSimd for GemmBlock<'_, T, R> {
+impl<T: SimdElem, R: RowStarts<T>, L: LeftRows> WithSimd for GemmBlock<'_, T, R, L> {
     type Output = ();
 
     #[inline(always)]
@@ -169,8 +224,8 @@ struct Columns<B, const V: usize> {
     j: usize,
 }
 
-impl<T: SimdElem, R: RowStarts<T>, const V: usize> WithSimd
-    for Columns<&mut GemmBlock<'_, T, R>, V>
+impl<T: SimdElem, R: RowStarts<T>, L: LeftRows, const V: usize> WithSimd
+    for Columns<&mut GemmBlock<'_, T, R, L>, V>
 {
     type Output = ();
 
@@ -181,14 +236,34 @@ impl<T: SimdElem, R: RowStarts<T>, const V: usize> WithSimd
     }
 }
 
-impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
+/// Returns the height of the next tile of a panel of which `rows` rows are left.
+#[inline(always)]
+const fn height<S: Simd>(rows: usize) -> usize {
+    match (S::LANES, rows) {
+        (16, 9..) => 12,
+        (16, 7..) => 8,
+        (16, 5..) => 6,
+        (8, 5..=6 | 9..) => 6,
+        _ => TILE_ROWS,
+    }
+}
+
+impl<T: SimdElem, R: RowStarts<T>, L: LeftRows> GemmBlock<'_, T, R, L> {
     /// Checks that every panel element that the tiles access is inside its slice.
     fn check(&self) {
         let cols = panel_cols::<T>();
-        let (down, across) = (self.m.div_ceil(PANEL_ROWS), self.n.div_ceil(cols));
+        let across = self.n.div_ceil(cols);
         if self.k > 0 {
+            let [row, col] = self.a_rows.strides();
+            let end = |panel, rows: usize| {
+                let start = [[panel, self.a_panel_stride], [rows - 1, row], [self.k - 1, col]];
+                reach(start).saturating_add(1)
+            };
+            let last = self.m.next_multiple_of(TILE_ROWS) - 1;
+            let (whole, more) = (last / PANEL_ROWS, last % PANEL_ROWS + 1);
+            assert!(end(whole, more) <= self.a.len());
+            assert!(whole == 0 || end(whole - 1, PANEL_ROWS) <= self.a.len());
             let last = self.b_rows.last(self.k);
-            assert!(reach([[down - 1, self.a_panel_stride], [self.k, PANEL_ROWS]]) <= self.a.len());
             assert!(
                 reach([[across - 1, self.b_panel_stride], [last, 1], [cols, 1]]) <= self.b.len()
             );
@@ -205,16 +280,11 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         for panel in (0..self.m).step_by(PANEL_ROWS) {
             let (mut i, end) = (panel, self.m.min(panel + PANEL_ROWS));
             while i < end {
-                let height = match (S::LANES, end - i) {
-                    (16, 9..) => 12,
-                    (16, 7..) => 8,
-                    (16, 5..) => 6,
-                    (8, 5..=6 | 9..) => 6,
-                    _ => 4,
-                };
+                let height = height::<S>(end - i);
                 let mut tile = [MaybeUninit::uninit(); MAX_TILE];
                 // SAFETY: `check` has passed, `i < end <= m`, and the heights add up to at most a
-                // panel. `sums` initializes all rows of the tile.
+                // panel, and to the next multiple of `TILE_ROWS`. `sums` initializes all rows of
+                // the tile.
                 unsafe {
                     match (S::LANES, height) {
                         (16, 12) => self.sums::<S, 12, V>(s, i, j, &mut tile),
@@ -280,7 +350,8 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
         // `b`.
         unsafe {
             // `wrapping_add`, because the panels may be empty if the depth is 0.
-            let at = i / PANEL_ROWS * self.a_panel_stride + i % PANEL_ROWS;
+            let [a_row, a_col] = self.a_rows.strides();
+            let at = i / PANEL_ROWS * self.a_panel_stride + i % PANEL_ROWS * a_row;
             let mut a = self.a.as_ptr().wrapping_add(at);
             let b = self.b.as_ptr().wrapping_add(j / panel * self.b_panel_stride + j % panel);
             let (mut later, step) = self.later::<H>(i, j, V * lanes);
@@ -298,13 +369,13 @@ impl<T: SimdElem, R: RowStarts<T>> GemmBlock<'_, T, R> {
                     *row = T::load_at(s, b.add(j * apart));
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let x = T::splat(s, *a.add(i));
+                    let x = T::splat(s, *a.add(i * a_row));
                     for (sum, &y) in sums.iter_mut().zip(&row) {
                         *sum = R::add_products(s, x, y, *sum);
                     }
                 }
                 // `wrapping_add`, because nothing may follow the last column.
-                a = a.wrapping_add(PANEL_ROWS);
+                a = a.wrapping_add(a_col);
             }
         }
         for (i, sums) in sums.iter().enumerate() {
