@@ -213,7 +213,15 @@ fn group_normalization_is_one_kernel() {
         body.replace("Reshape(normal", "Neg(normal)\n y0 = Neg(y1)\n back = Reshape(y0")
     };
     let apart = |body: &str| apart(body).replace("back = Neg", "y1 = Neg");
-    for body in [body, &plain] {
+    // A number is as good as one for each channel.
+    let numbers = body
+        .replace("float[6, 1, 1] {1, 2, 3, 4, 5, 6}", "float {2}")
+        .replace("float[1, 6, 1, 1] {0.5, 1, 0, -1, 2, 3}", "float[1] {0.5}");
+    for body in [body, &numbers] {
+        let text = recognize_model(model(inputs, body));
+        assert!(!text.contains("Mul") && !text.contains("Add"), "{text}");
+    }
+    for body in [body, &numbers, &plain] {
         let models = [model(inputs, body), model(inputs, &apart(body))];
         check_kernel("norm::group_normalization", &models[0], &models[1], shapes);
     }
@@ -250,6 +258,19 @@ fn written_activations_are_one_kernel() {
         let kernel = format!("activation::{kernel}");
         check_kernel(&kernel, &model(inputs, &body), &model(inputs, &apart), &[&[40]]);
     }
+}
+
+#[test]
+fn a_parametric_relu_with_one_slope_is_a_leaky_relu() {
+    let text = |slope| {
+        let body = format!("{{ slope = Constant<value = {slope}>()  y = PRelu(x, slope) }}");
+        plan(&model("float[2, 3] x", &body))
+    };
+    for slope in ["float {0.25}", "float[1, 1] {0.25}", "float[3] {0.25, 0.25, 0.25}"] {
+        assert!(text(slope).contains("activation::leaky_relu"), "{}", text(slope));
+    }
+    let several = text("float[3] {0.25, 0.5, 0.25}");
+    assert!(several.contains("activation::prelu"), "{several}");
 }
 
 /// Returns a model that raises the logarithm of its input to a constant power.

@@ -13,6 +13,7 @@ from importlib.metadata import version
 import numpy as np
 import onnxruntime
 
+from chart import chart
 from timing import Peer, machine, measure, micros
 
 DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
@@ -149,6 +150,19 @@ def table(results, names, threads):
     return f"{threads} thread{'s' if threads > 1 else ''}:\n\n{body}\n"
 
 
+def draw_chart(results, names, threads):
+    """Draws the ratios of `table`."""
+    rows = []
+    for model, row in results:
+        timed = [name for name in names if "us" in row[name]]
+        if "onnxc" in timed and len(timed) > 1:
+            others = [name for name in timed if name != "onnxc"]
+            rows.append((model, {name: row[name]["us"] / row["onnxc"]["us"] for name in others}))
+    peers = {name: NAMES[name] for name in names if name != "onnxc"}
+    count = f"{threads} thread{'s' if threads > 1 else ''}"
+    return chart(f"Time of a run, divided by onnxc's, {count}", rows, peers) if rows else ""
+
+
 def heading(names):
     crates = {}
     lock = (pathlib.Path(__file__).parent / "Cargo.lock").read_text().split("[[package]]")
@@ -201,6 +215,8 @@ def main():
             print(f"{model.stem}, {n}: {json.dumps(row)}", flush=True)
         tables = [table(results[n], names, n) for n in threads]
         (options.work / "table.md").write_text("\n".join([heading(names), *tables]))
+        chart_file = options.work / "chart.svg"
+        chart_file.write_text(draw_chart(results[threads[0]], names, threads[0]))
     print((options.work / "table.md").read_text())
 
 

@@ -191,7 +191,7 @@ impl Activation {
     /// Returns the operator that applies the epilogue function `f`, if that is `Gelu`,
     /// `HardSigmoid`, `HardSwish`, `Mish` or `Swish`.
     pub fn of(f: epilogue::Activation) -> Option<Activation> {
-        let rows = [&GELU, &GELU_TANH, &HARD_SIGMOID, &HARD_SWISH, &MISH, &SWISH];
+        let rows = [&GELU, &GELU_TANH, &HARD_SIGMOID, &HARD_SWISH, &LEAKY_RELU, &MISH, &SWISH];
         let mut activations = rows.into_iter().map(|row| {
             let mut parameters = [0.0; 2];
             let named = parts(f).1;

@@ -224,6 +224,10 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
 
     #[inline(always)]
     fn store_head(self, x: __m512, to: &mut [f32]) {
+        // The processor forwards what a masked store writes to later loads slowly or not at all.
+        if to.len() >= Self::LANES {
+            return self.store(x, to);
+        }
         // SAFETY: `self` is a token; the mask excludes lanes behind the end of the slice.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), head(to.len()), x) }
     }

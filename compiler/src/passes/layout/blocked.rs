@@ -36,7 +36,7 @@ use std::rc::Rc;
 pub const MIN_FILTERS: usize = 8;
 /// The fewest output channels of one group, which has blocks that hold no other group's channels.
 const MIN_FILTERS_OF_GROUP: usize = 4;
-/// The depth of a dot product below which a convolution gains less than `Unblock` costs.
+/// The depth of a dot product below which a convolution gains less than `Block` and `Unblock` cost.
 const MIN_DEPTH: usize = 128;
 /// The input channels from which on `Block` costs less than it gains: a tile reads a line of the
 /// cache for a few pixels of one channel in NCHW, and for one pixel of a whole block in NCHWc.
@@ -90,7 +90,7 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
         channels_of(site, x)?;
         blocked = Some(to_nchwc(site, node, x)?);
     }
-    if blocked.is_none() && (is_depthwise || is_deep(site, x, weights, conv)) {
+    if blocked.is_none() && (is_depthwise || gains_by_block(site, x, weights, conv)) {
         blocked = Some(to_nchwc(site, node, x)?);
     }
     if let Some((before, groups)) = blocked.and_then(|x| absorbed_shuffle(site, x)) {
@@ -136,13 +136,14 @@ fn gated_image(site: &Site<'_>, x: ValueId) -> Option<[ValueId; 2]> {
 
 /// Returns whether a convolution of an NCHW input gains by a `Block` before it. It does not if its
 /// windows skip pixels, which `Block` would convert.
-fn is_deep(site: &Site<'_>, x: ValueId, weights: ValueId, conv: &Conv) -> bool {
+fn gains_by_block(site: &Site<'_>, x: ValueId, weights: ValueId, conv: &Conv) -> bool {
     let weights = tensor(site.graph, weights).and_then(|ty| ty.known_shape());
-    let Some([_, depth, kernel @ ..]) = weights.as_deref() else { return false };
+    let Some([_, _, kernel @ ..]) = weights.as_deref() else { return false };
     let skips = kernel.iter().enumerate().any(|(axis, &taps)| conv.window.stride(axis) > taps);
-    !skips
-        && depth * kernel.iter().product::<usize>() >= MIN_DEPTH
-        && channels_of(site, x).is_some_and(|channels| channels >= MIN_CHANNELS)
+    let is_pixel = kernel.iter().all(|&taps| taps == 1);
+    // Pixels of up to a block are a line of the cache each way.
+    let least = if is_pixel { BLOCK as i64 + 1 } else { BLOCK as i64 };
+    !skips && channels_of(site, x).is_some_and(|channels| channels >= least)
 }
 
 /// Returns whether a depthwise convolution over rows and columns gains more than the conversions of
@@ -339,13 +340,20 @@ pub fn transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
 pub fn restore(site: &mut Site<'_>, node: &Node) -> Replaced {
     let x = node.input(0).filter(|_| node.op.is::<Unblock>())?;
     let sum = site.producer(x)?;
-    let BlockedConv { conv, nchwc, .. } = sum.op.downcast()?;
-    let weights = tensor(site.graph, sum.input(1)?)?;
-    let depth = weights.shape[1..].iter().product::<Dim>().known()?;
-    if *nchwc || site.uses(0) > 1 || sum.input(3).is_some() || depth >= MIN_DEPTH as i64 {
+    let BlockedConv { conv, nchwc, shuffled } = sum.op.downcast()?;
+    if conv.group > 1 || *shuffled > 1 {
         return None;
     }
-    let (op, inputs) = (conv.clone(), sum.inputs.clone());
+    let weights = tensor(site.graph, sum.input(1)?)?;
+    let depth = weights.shape[1..].iter().product::<Dim>().known()?;
+    if site.uses(0) > 1 || sum.inputs.len() > 3 || depth >= MIN_DEPTH as i64 {
+        return None;
+    }
+    let (op, mut inputs) = (conv.clone(), sum.inputs.clone());
+    if *nchwc {
+        let block = site.producer(sum.input(0)?).filter(|node| node.op.is::<Block>())?;
+        inputs[0] = block.input(0);
+    }
     site.replace(node, Rc::new(op), inputs)
 }
 

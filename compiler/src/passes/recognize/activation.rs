@@ -2,12 +2,14 @@
 
 use super::{
     factors::{Factor, factors_until},
-    matching::{are_private_but, either, is_about, number, operands, operands_of, unrounded},
+    matching::{
+        are_private_but, either, is_about, number, operands, operands_of, uniform, unrounded,
+    },
 };
 use crate::{
     ir::{Node, Site, ValueId},
     ops::{
-        activation,
+        activation::{self, PRelu},
         binary::{ADD, MUL},
         unary::{EXP, LOG, TANH, Unary},
     },
@@ -15,6 +17,17 @@ use crate::{
 };
 use onnxc_runtime::kernels::epilogue::Activation;
 use std::{ptr, rc::Rc};
+
+/// Replaces a `PRelu` whose slope is one number by a `LeakyRelu`.
+pub fn recognize_leaky_relu(site: &mut Site<'_>, node: &Node) -> Replaced {
+    node.op.downcast::<PRelu>()?;
+    let [x, slope]: [ValueId; 2] = node.inputs()?;
+    unrounded(site.graph, x)?;
+    let number = uniform(site.graph, slope)?;
+    let alpha = number as f32;
+    let op = activation::Activation::of(Activation::LeakyRelu { alpha })?;
+    (f64::from(alpha) == number).then(|| site.replace(node, Rc::new(op), vec![Some(x)]))?
+}
 
 /// Recognizes `min(max(x + 3, 0), 6) / 6`, which is `HardSigmoid`, and its product with `x`, which
 /// is `HardSwish`. The factors may be in any order.

@@ -1,7 +1,7 @@
 //! Recognizes `GroupNormalization` in an `InstanceNormalization` of reshaped groups, as models of
 //! operator sets before 18 write it.
 
-use super::matching::{uniform, unrounded};
+use super::matching::{number, uniform, unrounded};
 use crate::{
     dim::Dim,
     dtype::DType,
@@ -67,23 +67,30 @@ pub fn recognize_group_bias(site: &mut Site<'_>, node: &Node) -> Replaced {
 }
 
 /// Matches the operator `row` of the result of a `GroupNormalization`, which nothing else uses, and
-/// a constant with a number for each channel, which becomes input `i`.
+/// a constant with a number for all channels or for each of them, which becomes input `i`.
 fn absorb(site: &mut Site<'_>, node: &Node, row: &'static Binary, i: usize) -> Replaced {
     if !is(node, row) {
         return None;
     }
-    let (op, mut inputs, constant) = [(0, 1), (1, 0)].into_iter().find_map(|(a, b)| {
+    let (op, mut inputs, operand) = [(0, 1), (1, 0)].into_iter().find_map(|(a, b)| {
         let normalization = site.producer(node.input(a)?)?;
         normalization.op.downcast::<GroupNormalization>()?;
         let is_zero = uniform(site.graph, normalization.input(2)?) == Some(0.0);
         let is_one = i == 2 || uniform(site.graph, normalization.input(1)?) == Some(1.0);
-        let rank = unrounded(site.graph, normalization.input(0)?)?.rank();
-        let channels = unrounded(site.graph, normalization.input(1)?)?.shape[0].known()?;
-        let constant = per_channel(site.graph[node.input(b)?].constant.as_ref()?, rank, channels)?;
         let accepts = is_zero && is_one && site.uses(a) == 1;
-        accepts.then(|| (Rc::clone(&normalization.op), normalization.inputs.clone(), constant))
+        accepts.then(|| {
+            Some((normalization.op.clone(), normalization.inputs.clone(), node.input(b)?))
+        })?
     })?;
-    inputs[i] = Some(site.graph.constant("channels", constant));
+    let x = inputs[0]?;
+    let channels = unrounded(site.graph, inputs[1]?)?.shape[0].known()?;
+    let rank = unrounded(site.graph, x)?.rank();
+    let constant = site.graph[operand].constant.as_ref()?;
+    let is_narrow = constant.shape.len() <= rank;
+    inputs[i] = Some(match per_channel(constant, rank, channels) {
+        Some(constant) => site.graph.constant("channels", constant),
+        None => fill(site, x, channels, number(site.graph, operand).filter(|_| is_narrow)?)?,
+    });
     site.replace(node, op, inputs)
 }
 

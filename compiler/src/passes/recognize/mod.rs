@@ -47,6 +47,7 @@ const RULES: &[Rule<'_>] = &[
     &group::recognize_group,
     &group::recognize_group_scale,
     &group::recognize_group_bias,
+    &activation::recognize_leaky_relu,
     &activation::recognize_hard_swish,
     &activation::recognize_mish,
     &attention::recognize_attention,

@@ -6,7 +6,8 @@ use super::scaled::{root, scale_or_default};
 use super::weights::ScaleRows;
 use super::{Attention, FEW_ROWS, PANEL};
 use crate::microkernel::{
-    Addend, FusedActivation, GemmElem, Matrix, Operand, Product, Target, pack_right, panel_cols,
+    Addend, FusedActivation, GemmElem, Matrix, Operand, PANEL_ROWS, Product, Target, pack_right,
+    panel_cols,
 };
 use crate::simd::dispatch;
 use crate::{Float, Number};
@@ -239,7 +240,8 @@ fn each_block(g: &Attention, all: Range<usize>, visit: &mut dyn FnMut(Block)) {
     let most = g.rows.max(1);
     let heads = (most / all.len().max(1)).max(1);
     let parts = all.len().div_ceil(most).max(1);
-    let queries = all.len().div_ceil(parts).max(1);
+    // Whole tiles, of which the products read the rows in place.
+    let queries = all.len().div_ceil(parts).next_multiple_of(PANEL_ROWS).min(most);
     for head in (0..g.group).step_by(heads) {
         for query in all.clone().step_by(queries) {
             visit(Block {

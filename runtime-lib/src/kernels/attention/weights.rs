@@ -1,7 +1,7 @@
 //! Weights of `f32` that lack a factor, and the factors.
 
 use super::rows::{Rows, exclude, fill_outside, leaves_any};
-use crate::kernels::softmax::{Times, max_of};
+use crate::kernels::softmax::{End, Times, max_of_vectors};
 use crate::simd::{Simd, WithSimd, dispatch, map_in_place, math};
 
 /// Replaces rows of scores by the exponentials of their differences from the largest, and writes
@@ -47,54 +47,69 @@ impl WithSimd for Weigh<'_> {
 /// returns the reciprocal of their sum: 0 if all scores are -∞ or the mask excludes all keys.
 #[inline(always)]
 fn weigh<S: Simd>(s: S, row: &mut [f32], mask: Option<&[f32]>) -> f32 {
-    let max = match mask {
-        Some(mask) => add_and_max(s, row, mask),
-        None => max_of(s, row),
+    if row.len() < S::LANES {
+        return weigh_short(s, row, mask);
+    }
+    let (whole, mut end) = End::of(s, row);
+    if let Some(mask) = mask {
+        end.x = s.add(end.x, s.load(&mask[mask.len() - S::LANES..]));
+    }
+    let largest = match mask {
+        Some(mask) => add_and_max(s, &mut row[..whole], mask),
+        None => max_of_vectors(s, &row[..whole]),
     };
+    let max = s.largest(s.max(end.x, largest));
     // The maximum of a row with a NaN may be any number.
     if max.is_nan() || max == f32::NEG_INFINITY {
-        let excluded = mask.is_some_and(|mask| !leaves_any(mask));
-        return if !excluded && row.iter().any(|x| x.is_nan()) { f32::NAN } else { 0.0 };
+        end.store(s, end.x, row);
+        return factor_without_max(row, mask);
     }
     let shift = s.splat(max);
-    let mut sum = s.splat(0.0);
-    let mut vectors = row.chunks_exact_mut(S::LANES);
-    for x in &mut vectors {
+    let last = math::exp_to_one(s, s.sub(end.x, shift));
+    let mut sum = s.mul(last, end.is_new);
+    for x in row[..whole].chunks_exact_mut(S::LANES) {
         let e = math::exp_to_one(s, s.sub(s.load_for_update(x), shift));
         sum = s.add(sum, e);
         s.store(e, x);
     }
-    let rest = vectors.into_remainder();
-    if !rest.is_empty() {
-        let e = math::exp_to_one(s, s.sub(s.load_head_or(rest, f32::NEG_INFINITY), shift));
-        sum = s.add(sum, e);
-        s.store_head(e, rest);
-    }
+    end.store(s, last, row);
     1.0 / s.sum(sum)
 }
 
-/// Adds a mask, and returns the largest sum.
+/// [`weigh`] for a row that is shorter than a vector.
 #[inline(always)]
-fn add_and_max<S: Simd>(s: S, row: &mut [f32], mask: &[f32]) -> f32 {
-    let mut max = [s.splat(f32::NEG_INFINITY); 2];
-    let mut rows = row.chunks_exact_mut(2 * S::LANES);
-    let mut masks = mask.chunks_exact(2 * S::LANES);
-    for (row, mask) in (&mut rows).zip(&mut masks) {
-        for (i, max) in max.iter_mut().enumerate() {
-            let row = &mut row[i * S::LANES..];
-            let x = s.add(s.load_for_update(row), s.load(&mask[i * S::LANES..]));
-            *max = s.max(*max, x);
-            s.store(x, row);
-        }
+fn weigh_short<S: Simd>(s: S, row: &mut [f32], mask: Option<&[f32]>) -> f32 {
+    let mut x = s.load_head_or(row, f32::NEG_INFINITY);
+    if let Some(mask) = mask {
+        x = s.add(x, s.load_head(mask));
     }
-    let mut max = s.max(max[0], max[1]);
-    let rest = rows.into_remainder().chunks_mut(S::LANES);
-    for (row, mask) in rest.zip(masks.remainder().chunks(S::LANES)) {
-        let x = s.add(s.load_head_or(row, f32::NEG_INFINITY), s.load_head(mask));
-        max = s.max(max, x);
+    let max = s.largest(x);
+    if max.is_nan() || max == f32::NEG_INFINITY {
         s.store_head(x, row);
+        return factor_without_max(row, mask);
     }
-    s.largest(max)
+    let e = math::exp_to_one(s, s.sub(x, s.splat(max)));
+    s.store_head(e, row);
+    1.0 / s.sum(e)
+}
+
+/// Returns the factor of a row, with the mask added, that has no largest score.
+#[inline(never)]
+fn factor_without_max(row: &[f32], mask: Option<&[f32]>) -> f32 {
+    let excluded = mask.is_some_and(|mask| !leaves_any(mask));
+    if !excluded && row.iter().any(|x| x.is_nan()) { f32::NAN } else { 0.0 }
+}
+
+/// Adds a mask to whole vectors, and returns the largest sums.
+#[inline(always)]
+fn add_and_max<S: Simd>(s: S, row: &mut [f32], mask: &[f32]) -> S::F32 {
+    let mut max = [s.splat(f32::NEG_INFINITY); 2];
+    for (i, row) in row.chunks_exact_mut(S::LANES).enumerate() {
+        let x = s.add(s.load_for_update(row), s.load(&mask[i * S::LANES..]));
+        max[i % 2] = s.max(max[i % 2], x);
+        s.store(x, row);
+    }
+    s.max(max[0], max[1])
 }
 
 /// A row that becomes its softmax, or zeros if all scores are -∞.

@@ -3,6 +3,7 @@
 
 use super::operands::{Grad, Layer};
 use crate::Float;
+use crate::kernels::softmax::End;
 use crate::loops::fold::sum_at;
 use crate::simd::{Pointwise, Simd, WithSimd};
 use core::ops::Range;
@@ -61,6 +62,28 @@ fn vectors<S: Simd>(_: S, len: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(S::LANES).map(move |at| at..len.min(at + S::LANES))
 }
 
+/// A normalization, followed by a scale and a bias for each element of a row if there are some.
+struct Affine<'a> {
+    normal: Normal,
+    scale: &'a [f32],
+    bias: &'a [f32],
+}
+
+impl Affine<'_> {
+    /// Returns the results of the elements from `at` on.
+    #[inline(always)]
+    fn apply<S: Simd>(&self, s: S, x: S::F32, at: usize) -> S::F32 {
+        let mut x = self.normal.apply(s, x);
+        if !self.scale.is_empty() {
+            x = s.mul(x, s.load_head(&self.scale[at..]));
+        }
+        if !self.bias.is_empty() {
+            x = s.add(x, s.load_head(&self.bias[at..]));
+        }
+        x
+    }
+}
+
 /// The rows of a [`Layer`].
 pub(super) struct LayerRows<'a, const CENTERED: bool>(pub Layer<'a, f32, CENTERED>);
 
@@ -69,23 +92,27 @@ impl<const CENTERED: bool> WithSimd for LayerRows<'_, CENTERED> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let mut layer = self.0;
-        let Layer { scale, bias, geometry, epsilon, .. } = layer;
+        let Layer { x, y, scale, bias, geometry, epsilon, mut statistics } = self.0;
+        let len = geometry.len;
         for i in 0..geometry.outer {
-            let y = layer.row(i);
-            let normal = normal::<S, CENTERED>(s, y, epsilon);
-            for at in vectors(s, geometry.len) {
-                let y = &mut y[at.clone()];
-                let mut x = normal.apply(s, s.load_head(y));
-                if !scale.is_empty() {
-                    x = s.mul(x, s.load_head(&scale[at.clone()]));
+            let y = &mut y[i * len..][..len];
+            // Not copied to `y` first: to load what was just stored in other parts takes long.
+            let x = (!x.is_empty()).then(|| &x[i * len..][..len]);
+            let normal = normal::<S, CENTERED>(s, x.unwrap_or(y), epsilon);
+            let affine = Affine { normal, scale, bias };
+            if len < S::LANES {
+                let result = affine.apply(s, s.load_head(x.unwrap_or(y)), 0);
+                s.store_head(result, y);
+            } else {
+                // Whole vectors: some processors store a part of one slowly.
+                let (whole, end) = End::of(s, x.unwrap_or(y));
+                for at in (0..whole).step_by(S::LANES) {
+                    let result = affine.apply(s, s.load(&x.unwrap_or(y)[at..]), at);
+                    s.store(result, &mut y[at..]);
                 }
-                if !bias.is_empty() {
-                    x = s.add(x, s.load_head(&bias[at]));
-                }
-                s.store_head(x, y);
+                end.store(s, affine.apply(s, end.x, len - S::LANES), y);
             }
-            layer.statistics.write(i, normal.mean, normal.factor);
+            statistics.write(i, normal.mean, normal.factor);
         }
     }
 }

@@ -199,17 +199,17 @@ impl Way for LogSoftmax {
 }
 
 /// The last vector of a row, which repeats elements of the vectors before it.
-struct End<S: Simd> {
-    x: S::F32,
+pub(crate) struct End<S: Simd> {
+    pub x: S::F32,
     /// 1 in the lanes that no other vector has, and 0 in the others.
-    is_new: S::F32,
+    pub is_new: S::F32,
 }
 
 impl<S: Simd> End<S> {
     /// Returns the number of elements of the vectors before the last one of `x`, which has at least
     /// a vector, and the last one.
     #[inline(always)]
-    fn of(s: S, x: &[f32]) -> (usize, End<S>) {
+    pub fn of(s: S, x: &[f32]) -> (usize, End<S>) {
         const IS_NEW: [f32; 2 * MAX_LANES] = {
             let mut is_new = [0.0; 2 * MAX_LANES];
             is_new.split_at_mut(MAX_LANES).1.copy_from_slice(&[1.0; MAX_LANES]);
@@ -222,7 +222,7 @@ impl<S: Simd> End<S> {
 
     /// Stores the last vector of `y`.
     #[inline(always)]
-    fn store(&self, s: S, x: S::F32, y: &mut [f32]) {
+    pub fn store(&self, s: S, x: S::F32, y: &mut [f32]) {
         let start = y.len() - S::LANES;
         s.store(x, &mut y[start..]);
     }
@@ -231,7 +231,7 @@ impl<S: Simd> End<S> {
 /// Returns the largest numbers, lane by lane. (If an element is NaN, so are its exponential and the
 /// whole result.)
 #[inline(always)]
-fn max_of_vectors<S: Simd>(s: S, x: &[f32]) -> S::F32 {
+pub(crate) fn max_of_vectors<S: Simd>(s: S, x: &[f32]) -> S::F32 {
     fold_at(
         s,
         x,
@@ -239,12 +239,6 @@ fn max_of_vectors<S: Simd>(s: S, x: &[f32]) -> S::F32 {
         #[inline(always)]
         |max, x| s.max(max, x),
     )
-}
-
-/// Returns the maximum; any element if one is NaN.
-#[inline(always)]
-pub(crate) fn max_of<S: Simd>(s: S, x: &[f32]) -> f32 {
-    s.largest(max_of_vectors(s, x))
 }
 
 /// `x` times a number.

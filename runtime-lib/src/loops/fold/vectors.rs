@@ -132,7 +132,12 @@ fn head<S: Simd, F: Pointwise>(s: S, x: &[f32], f: F) -> S::F32 {
     if x.len() == S::LANES {
         return y;
     }
-    let mut there = [0.0; MAX_LANES];
-    s.store_head(y, &mut there[..x.len()]);
-    s.load(&there)
+    // Not through memory: to load what was stored in parts takes long.
+    const THERE: [f32; 2 * MAX_LANES] = {
+        let mut there = [0.0; 2 * MAX_LANES];
+        there.split_at_mut(MAX_LANES).0.copy_from_slice(&[1.0; MAX_LANES]);
+        there
+    };
+    let there = s.lt(s.splat(0.0), s.load(&THERE[MAX_LANES - x.len()..]));
+    s.select(there, y, s.splat(0.0))
 }
