@@ -434,15 +434,23 @@ mod tests {
     #[test]
     fn a_small_convolution_alone_stays() {
         assert_eq!(after_layout(3, |graph, x| conv(graph, x, [16, 3], 3)), "Conv");
-        assert_eq!(after_layout(16, |graph, x| conv(graph, x, [16, 16], 3)), "BlockedConv Unblock");
+        assert_eq!(after_layout(15, |graph, x| conv(graph, x, [16, 15], 3)), "BlockedConv Unblock");
         assert_eq!(after_layout(16, |graph, x| conv(graph, x, [4, 16], 3)), "Conv");
+        assert_eq!(after_layout(96, |graph, x| conv(graph, x, [96, 96], 1)), "Conv");
     }
 
     #[test]
     fn many_channels_are_blocked_before_a_convolution() {
-        let deep = |channels| after_layout(channels, |graph, x| conv(graph, x, [16, channels], 3));
-        assert_eq!(deep(31), "BlockedConv Unblock");
-        assert_eq!(deep(32), "Block BlockedConv Unblock");
+        let twice = |channels, kernel| {
+            after_layout(channels, |graph, x| {
+                let a = conv(graph, x, [24, channels], kernel);
+                conv(graph, a, [24, 24], kernel)
+            })
+        };
+        for (kernel, channels) in [(1, 17), (3, 16)] {
+            assert_eq!(twice(channels - 1, kernel), "BlockedConv BlockedConv Unblock");
+            assert_eq!(twice(channels, kernel), "Block BlockedConv BlockedConv Unblock");
+        }
     }
 
     #[test]
@@ -509,8 +517,8 @@ mod tests {
                 graph.add(graph.body, "product", &MUL, &[a, two]).expect("the operands broadcast")
             })
         };
-        assert_eq!(times(4), "BlockedConv Affine Unblock");
-        assert_eq!(times(5), "BlockedConv Unblock Mul");
+        assert_eq!(times(4), "Block BlockedConv Affine Unblock");
+        assert_eq!(times(5), "Block BlockedConv Unblock Mul");
     }
 
     #[test]
@@ -523,7 +531,7 @@ mod tests {
                     .expect("the operands broadcast")
             })
         };
-        assert_eq!(joined(32), "BlockedConv BlockedConv Concat Unblock");
-        assert_eq!(joined(24), "BlockedConv Unblock BlockedConv Unblock Concat");
+        assert_eq!(joined(32), "Block BlockedConv BlockedConv Concat Unblock");
+        assert_eq!(joined(24), "Block BlockedConv Unblock BlockedConv Unblock Concat");
     }
 }
