@@ -50,10 +50,12 @@ fn cortex_m() -> [(&'static str, bool); 3] {
     ]
 }
 
-/// The levels of x86-64 that are compiled.
-fn x86() -> [(&'static str, bool); 2] {
+/// The levels of x86-64 that are compiled. A kernel of an operating system may have no vectors.
+fn x86() -> [(&'static str, bool); 3] {
     let is_x86 = variable("CARGO_CFG_TARGET_ARCH") == "x86_64";
+    let has_sse2 = variable("CARGO_CFG_TARGET_FEATURE").split(',').any(|name| name == "sse2");
     [
+        ("x86_sse2", is_x86 && has_sse2),
         ("x86_avx2", is_x86 && is_set("CARGO_FEATURE_AVX2")),
         ("x86_avx512", is_x86 && is_set("CARGO_FEATURE_AVX512")),
     ]

@@ -24,6 +24,7 @@ mod map;
 pub mod math;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
+#[cfg(any(test, not(x86_sse2)))]
 mod portable;
 #[cfg(x86_avx2)]
 mod prefetch;
@@ -31,6 +32,8 @@ pub(crate) mod scalar_tile;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
 pub(crate) mod square;
+#[cfg(x86_sse2)]
+mod sse2;
 pub(crate) mod taps;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -54,9 +57,12 @@ pub(crate) use level::{dispatch_pairs, has_pairs};
 pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub use neon::Neon;
+#[cfg(not(x86_sse2))]
 pub use portable::Portable;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub use simd128::Simd128;
+#[cfg(x86_sse2)]
+pub use sse2::Portable;
 
 /// Whether the target has vectors. If it has none, loops over single numbers are as fast as those
 /// over arrays, and smaller.

@@ -154,6 +154,8 @@ impl Agree {
 #[test]
 fn every_level_does_the_same() {
     each_level(|level| dispatch(Agree(level)));
+    // Where the level of every processor has vectors, its arrays have the same results.
+    portable::Portable.run(Agree(Level::Portable(Portable)));
 }
 
 /// Stores columns with a stride that overflows the address space, so that column addresses wrap

@@ -7,11 +7,14 @@ mod avx2;
 mod channels;
 mod limits;
 mod multiplier;
+#[cfg(not(x86_sse2))]
 mod portable;
 mod quad;
 mod row;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd128;
+#[cfg(x86_sse2)]
+mod sse2;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(x86_avx512)]
