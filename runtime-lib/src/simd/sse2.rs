@@ -17,13 +17,14 @@ fn select(mask: __m128, a: __m128, b: __m128) -> __m128 {
     _mm_or_ps(_mm_and_ps(mask, a), _mm_andnot_ps(mask, b))
 }
 
-/// Returns `rounded` with the sign of `x`, or `x` if it is an integer because of its size.
+/// Returns `rounded`, which is zero or has the sign of `x`, with that sign; or `x` if it is an
+/// integer because of its size.
 #[target_feature(enable = "sse2")]
 #[inline]
 fn round_with(x: __m128, rounded: __m128) -> __m128 {
     let sign = _mm_set1_ps(-0.0);
     let is_small = _mm_cmplt_ps(_mm_andnot_ps(sign, x), _mm_set1_ps(WHOLE));
-    select(is_small, select(sign, x, rounded), x)
+    select(is_small, _mm_or_ps(_mm_and_ps(sign, x), rounded), x)
 }
 
 #[target_feature(enable = "sse2")]
