@@ -179,6 +179,7 @@ impl Simd for Portable {
         max_f64(a: __m128d, b: __m128d) -> __m128d = _mm_max_pd(a, b);
         min_f64(a: __m128d, b: __m128d) -> __m128d = _mm_min_pd(a, b);
         sum_f64(x: __m128d) -> f64 = sum_f64(x);
-        mul_add_f64(a: __m128d, b: __m128d, c: __m128d) -> __m128d = _mm_add_pd(_mm_mul_pd(a, b), c);
+        mul_add_f64(a: __m128d, b: __m128d, c: __m128d) -> __m128d =
+            _mm_add_pd(_mm_mul_pd(a, b), c);
     }
 }

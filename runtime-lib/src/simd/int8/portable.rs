@@ -25,8 +25,8 @@ impl Bytes for Portable {
     type Level = Portable;
     const LANES: usize = N;
     const ROWS: usize = 1;
-    // On targets with vectors, rustc vectorizes the arrays.
-    const IS_SCALAR: bool = !HAS_VECTORS;
+    // On other targets with vectors, rustc vectorizes the arrays.
+    const IS_SCALAR: bool = !HAS_VECTORS || cfg!(target_arch = "x86_64");
 
     #[inline(always)]
     fn level(self) -> Portable {
