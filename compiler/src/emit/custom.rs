@@ -1,7 +1,8 @@
 //! Generates calls of custom operators.
 
 use super::{
-    steps::{Body, Local},
+    slots::Local,
+    steps::Body,
     text::code,
     tokens::{array, number, parse_tokens},
 };

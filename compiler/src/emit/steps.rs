@@ -8,6 +8,7 @@ use super::{
     method::Method,
     output::Sources,
     sizes::Sizes,
+    slots::Local,
     text::line,
     tokens::{join, number, parse_tokens},
     weights,
@@ -91,13 +92,6 @@ pub(super) struct Body<'p> {
     depth: usize,
     /// The weight of the blocks inside the step that is being generated.
     inside: usize,
-}
-
-/// A part of the arena that a call uses, and the variable for it.
-pub(super) struct Local {
-    pub(super) operand: Operand,
-    pub(super) written: bool,
-    pub(super) name: Ident,
 }
 
 impl<'p> Body<'p> {
@@ -270,6 +264,9 @@ impl<'p> Body<'p> {
         let mut locals = Vec::new();
         for operand in call.writes() {
             self.local(operand, true, &mut locals);
+        }
+        for local in &mut locals {
+            local.updated = call.updates().any(|operand| *operand == local.operand);
         }
         for operand in call.inputs[skip..].iter().filter_map(Arg::operand) {
             self.local(operand, false, &mut locals);
