@@ -380,7 +380,7 @@ pub fn dynamic_quantize_linear(x: &[f32], y: &mut [u8], y_scale: &mut [f32], y_z
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::{F8E4M3FN, I4, U2, U4};
+    use crate::{F8E4M3FN, I4, U4};
     use std::{vec, vec::Vec};
 
     /// Returns scales of every kind over a tensor of these sizes, and the number of scales.
@@ -452,7 +452,7 @@ mod tests {
         #[cfg(feature = "half")]
         {
             check::<half::f16, i8>(|i| 1.0 + (i % 8) as f64 / 8.0);
-            check::<half::bf16, U2>(|i| 64.0 + (i % 8) as f64);
+            check::<half::bf16, crate::U2>(|i| 64.0 + (i % 8) as f64);
         }
     }
 
