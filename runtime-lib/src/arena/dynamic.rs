@@ -250,6 +250,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri ends when there is no memory")]
     fn an_error_tells_the_memory_that_is_missing() {
         let mut arena = DynamicArena::<1>::new();
         borrow(arena.blocks(), Slot::<u8>::new(0, 64).write()).fill(3);

@@ -8,6 +8,8 @@ mod access;
 mod dynamic;
 #[cfg(feature = "alloc")]
 mod gaps;
+#[cfg(all(test, feature = "std", target_arch = "x86_64", target_os = "linux", not(miri)))]
+mod guarded;
 mod include;
 #[cfg(feature = "alloc")]
 mod layout;
