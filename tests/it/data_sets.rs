@@ -130,3 +130,28 @@ fn a_faulty_file_of_settings_is_an_error() {
         assert!(text.contains(says) && text.contains("data.json"), "{text}");
     }
 }
+
+#[test]
+fn a_sequence_without_a_declared_type_is_compared() {
+    let folder = scratch("test_undeclared_sequence");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]> g (float[4] x) => (y)
+        { y = SplitToSequence <axis = 0, keepdims = 1> (x) }";
+    let mut model = import::decode(text.into()).expect("the model is in ONNX's syntax");
+    for output in model.graph.iter_mut().flat_map(|graph| &mut graph.output) {
+        output.r#type = None;
+    }
+    fs::create_dir(folder.join("test_data_set_0")).expect("the scratch directory is writable");
+    fs::write(folder.join("model.onnx"), model.encode_to_vec()).expect("it is writable");
+    write(&folder, "input_0.pb", Tensor::from_floats(&[1.0, 2.0, 3.0, 4.0]));
+    let status = |last: f32| {
+        let parts = [1.0, 2.0, 3.0, last].map(|part| Value::Tensor(Tensor::from_floats(&[part])));
+        let file = folder.join("test_data_set_0/output_0.pb");
+        let bytes = value::write(&Value::Sequence(parts.into()), "");
+        fs::write(file, bytes).expect("it is writable");
+        test(&folder, &[])
+    };
+    let (same, other) = (status(4.0), status(5.0));
+    assert_eq!(same.0, Some(0), "{}", same.1);
+    assert_eq!(other.0, Some(1), "{}", other.1);
+    assert!(other.1.contains("differs"), "{}", other.1);
+}

@@ -1,12 +1,13 @@
 //! Reads and writes values in files of their own, such as test data.
 
-use super::{alone, proto};
+use super::{alone, proto, types};
 use crate::{
     array::Array,
     check,
     diag::{Code, Diagnostic, Result},
     dtype::DType,
     tensor::{Data, Tensor},
+    ty::Type,
     value::Value,
 };
 use onnxc_proto::{
@@ -38,6 +39,11 @@ pub fn read(bytes: Bytes, ty: Option<&TypeProto>) -> Result<Value> {
         }
         _ => tensor(&decode(bytes)?),
     }
+}
+
+/// Returns the type that [`read`] takes for values of type `ty`, without names of sizes.
+pub fn type_message(ty: &Type) -> Option<TypeProto> {
+    types::proto(ty, &|_| None)
 }
 
 /// Encodes a value.

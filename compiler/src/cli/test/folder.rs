@@ -180,8 +180,14 @@ fn values(
     };
     let mut found = Vec::new();
     for (i, name) in names.into_iter().enumerate().take(count) {
-        let ty = infos.iter().find(|info| info.name() == name);
-        found.push((name, files::read(&file(i), ty.and_then(|info| info.r#type.as_ref()))?));
+        let declared = infos.iter().find(|info| info.name() == name);
+        // An output may have no declared type.
+        let planned = || {
+            let port = ports.iter().find(|port| port.name == name)?;
+            import::value::type_message(&port.ty)
+        };
+        let ty = declared.and_then(|info| info.r#type.clone()).or_else(planned);
+        found.push((name, files::read(&file(i), ty.as_ref())?));
     }
     let mut value = |port: &Port| {
         let at = found.iter().position(|(name, _)| *name == port.name)?;
