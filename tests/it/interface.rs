@@ -10,7 +10,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// Compiles a model to a module of that name in `directory`.
 fn compile_module(directory: &Path, name: &str, model: &str, options: &[&str]) {
     let model = folder("models").join(format!("{model}.onnxtxt"));
-    let module = directory.join(format!("{name}.rs"));
+    compile(&model, &directory.join(format!("{name}.rs")), options);
+}
+
+/// Compiles a model with `onnxc`.
+fn compile(model: &Path, module: &Path, options: &[&str]) {
     let run = onnxc().arg(model).arg("-o").arg(module).args(options).output();
     let run = run.expect("the program was built");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -267,6 +271,17 @@ fn threads_share_a_model_and_each_has_an_arena() {
     compile_module(&directory, "stream", "stream", &["--state=h=h_next", "--state=past=sum"]);
     compile_module(&directory, "random", "random", &[]);
     run_program(&directory, "threads");
+}
+
+#[test]
+fn a_program_replaces_saves_and_restores_models_while_they_run() {
+    let directory = scratch("interface_long");
+    let table = "--const=table=[1, 2, 0.5, -1, -2, 1.5]";
+    let sizes = ["--dim=batch=2", "--dim=n=6", "--dim=classes=3", table];
+    compile_module(&directory, "network", "network", &sizes);
+    compile_module(&directory, "stream", "stream", &["--state=h=h_next", "--state=past=sum"]);
+    compile(&folder("models").join("learn.onnx"), &directory.join("learn.rs"), &[]);
+    run_program(&directory, "long");
 }
 
 #[test]
