@@ -3,6 +3,7 @@
 //! ```text
 //! drive TARGET [SECONDS] [SEED]   makes up bytes
 //! drive TARGET FILE…              runs the target on files, such as those of `artifacts`
+//! drive                           runs all targets on the files of `corpus`
 //! ```
 //!
 //! Bytes that make a target panic are written to `artifacts/TARGET`.
@@ -45,9 +46,9 @@ fn mutate(mut bytes: Vec<u8>, random: &mut Random) -> Vec<u8> {
 
 /// Makes up the bytes for a target.
 fn make(target: &str, random: &mut Random) -> Vec<u8> {
-    let seeds = seeds::all();
     match target {
         "model" => {
+            let seeds = seeds::all();
             let seed = &seeds[random.below(seeds.len())];
             let text = random.below(3) == 0;
             let bytes = if text {
@@ -58,7 +59,7 @@ fn make(target: &str, random: &mut Random) -> Vec<u8> {
             mutate(bytes, random)
         }
         "tensor" => {
-            let tensors: Vec<_> = seeds
+            let tensors: Vec<_> = seeds::all()
                 .iter()
                 .flat_map(|seed| &seed.graph)
                 .flat_map(|graph| &graph.initializer)
@@ -67,7 +68,7 @@ fn make(target: &str, random: &mut Random) -> Vec<u8> {
             mutate([vec![random.next() as u8], tensor].concat(), random)
         }
         "numpy" => {
-            let tensors: Vec<_> = seeds
+            let tensors: Vec<_> = seeds::all()
                 .iter()
                 .flat_map(|seed| &seed.graph)
                 .flat_map(|graph| &graph.initializer)
@@ -89,25 +90,46 @@ fn make(target: &str, random: &mut Random) -> Vec<u8> {
 fn fails(run: fn(&[u8]), bytes: &[u8]) -> bool {
     let start = Instant::now();
     let result = catch_unwind(|| run(bytes));
-    let is_slow = start.elapsed() > SLOW;
+    // Miri takes a thousand times as long.
+    let is_slow = start.elapsed() > SLOW && !cfg!(miri);
     if is_slow {
         eprintln!("it took {:?}", start.elapsed());
     }
     result.is_err() || is_slow
 }
 
+fn file_fails(run: fn(&[u8]), path: &Path) -> bool {
+    let bytes = fs::read(path).expect("the file can be read");
+    fails(run, &bytes)
+}
+
+/// Runs each target on the files of its corpus.
+fn replay() -> ExitCode {
+    let mut failed = 0;
+    for (name, run) in TARGETS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let entries = fs::read_dir(folder).expect("each target has a corpus");
+        let paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        println!("{name}: {} files", paths.len());
+        for path in paths.iter().filter(|path| file_fails(run, path)) {
+            failed += 1;
+            println!("{} FAILS", path.display());
+        }
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn main() -> ExitCode {
     let mut arguments = env::args().skip(1);
-    let name = arguments.next().unwrap_or_default();
+    let Some(name) = arguments.next() else { return replay() };
     let Some(&(name, run)) = TARGETS.iter().find(|(target, _)| *target == name) else {
-        eprintln!("usage: drive TARGET [SECONDS] [SEED], or drive TARGET FILE…");
+        eprintln!("usage: drive TARGET [SECONDS] [SEED], drive TARGET FILE…, or drive");
         return ExitCode::FAILURE;
     };
     let rest: Vec<String> = arguments.collect();
     if rest.first().is_some_and(|first| Path::new(first).exists()) {
         let failed = rest.iter().filter(|path| {
-            let bytes = fs::read(path).expect("the file can be read");
-            let fails = fails(run, &bytes);
+            let fails = file_fails(run, Path::new(path));
             println!("{path}: {}", if fails { "FAILS" } else { "passes" });
             fails
         });

@@ -35,7 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut written = 0;
     while written < count {
         let len = 2 + random.below(40);
-        let model = mutant(&mut Choices::new(&random.bytes(len))).encode_to_vec();
+        let bytes = random.bytes(len);
+        let Some(model) = mutant(&mut Choices::new(&bytes)) else { continue };
+        let model = model.encode_to_vec();
         let Some(plan) = oracle::plan(&model, Optimize::Speed) else { continue };
         let sets = sets(&plan);
         if sets.is_empty() {
