@@ -241,7 +241,8 @@ fn each_block(g: &Attention, all: Range<usize>, visit: &mut dyn FnMut(Block)) {
     let heads = (most / all.len().max(1)).max(1);
     let parts = all.len().div_ceil(most).max(1);
     // Whole tiles, of which the products read the rows in place.
-    let queries = all.len().div_ceil(parts).next_multiple_of(PANEL_ROWS).min(most);
+    let queries = all.len().div_ceil(parts).next_multiple_of(PANEL_ROWS);
+    let queries = queries.clamp(1, most);
     for head in (0..g.group).step_by(heads) {
         for query in all.clone().step_by(queries) {
             visit(Block {
