@@ -121,6 +121,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri takes minutes for many buffers")]
     fn many_buffers_take_no_more_than_the_most_that_are_live() {
         // Each pair of buffers is live for three steps; all are of one size.
         let of_step = |i: u32| [buffer(100, i, i + 2), buffer(64, i, i + 2)];
