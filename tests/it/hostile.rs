@@ -134,3 +134,16 @@ fn a_run_that_asks_for_more_than_all_memory_is_an_error() {
         assert!(matches!(found, Err(Error::Memory { .. })), "{found:?}");
     }
 }
+
+#[test]
+fn a_signal_has_no_more_axes_than_the_rank_limit() {
+    for op in ["Rfft", "Irfft"] {
+        for axes in ["0", "257", "9223372036854775807"] {
+            let attributes = format!("onesided = 1, normalized = 0, signal_ndim = {axes}");
+            let graph = format!(
+                "(float[2, 4, 2] x) => (y) {{ y = com.microsoft.{op} <{attributes}> (x) }}"
+            );
+            assert_error(&graph, &["`signal_ndim` is", "must be from 1 to 256"]);
+        }
+    }
+}

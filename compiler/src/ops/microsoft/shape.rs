@@ -7,6 +7,7 @@ use super::{
 use crate::{
     diag::{Code, Diagnostic, Result, counted},
     ir::Reader,
+    ty::MAX_RANK,
 };
 
 pub const OPS: &[Entry] = &[
@@ -185,8 +186,13 @@ fn signal_axes(node: &mut Reader<'_>) -> Result<i64> {
         }
     }
     let axes = node.int("signal_ndim", 1)?;
-    let message = format!("`signal_ndim` is {axes}, but must be positive");
-    if axes < 1 { Err(Diagnostic::new(Code::BadAttribute, message)) } else { Ok(axes) }
+    // A signal has at least as many axes, so none has more than a value may have.
+    let most = MAX_RANK as i64;
+    if (1..=most).contains(&axes) {
+        return Ok(axes);
+    }
+    let message = format!("`signal_ndim` is {axes}, but must be from 1 to {most}");
+    Err(Diagnostic::new(Code::BadAttribute, message))
 }
 
 /// Writes the transform `from` to `to` along the axis that is `before` axes before the parts.
