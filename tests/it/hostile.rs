@@ -147,3 +147,13 @@ fn a_signal_has_no_more_axes_than_the_rank_limit() {
         }
     }
 }
+
+#[test]
+fn a_mixture_of_too_many_experts_is_an_error() {
+    let graph = "(float[2, 4] x, float[2, N] r, float[N, 4, 4] a, float[N, 4, 4] b) => (y) {
+        y = com.microsoft.MoE <k = 1> (x, r, a, \"\", b) }";
+    for n in ["4097", "2147483648"] {
+        let expected = format!("there are {n} experts; onnxc takes up to 4096");
+        assert_error(&graph.replace('N', n), &["E0302", &expected]);
+    }
+}

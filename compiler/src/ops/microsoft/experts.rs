@@ -17,6 +17,8 @@ use std::fmt::Write;
 pub const OPS: &[Entry] =
     &[microsoft_function("MoE", write_experts), microsoft_function("QMoE", write_quantized)];
 
+/// The largest number of experts. Each becomes several nodes.
+const MAX_EXPERTS: usize = 4096;
 /// The indices of inputs.
 const ROUTER_WEIGHTS: usize = 14;
 
@@ -288,6 +290,10 @@ impl Experts {
         let has_third = node.has(third);
         let gating = Gating::read(node, &activation, has_third)?;
         let [count, ..] = sizes(node, weights)?;
+        if count > MAX_EXPERTS {
+            let message = format!("there are {count} experts; onnxc takes up to {MAX_EXPERTS}");
+            return Err(Diagnostic::new(Code::TooLarge, message));
+        }
         let k = node.int("k", 1)?;
         if !usize::try_from(k).is_ok_and(|k| (1..=count).contains(&k)) {
             let message = format!("`k` is {k}, but there are {count} experts");
