@@ -9,7 +9,7 @@ use crate::{
     dim::{Dim, Known, Symbol},
     dtype::DType,
     ident::{self, Names},
-    ty::{TensorType, Type, any_size},
+    ty::{MAX_RANK, TensorType, Type, any_size},
 };
 use onnxc_proto::{
     TensorShapeProto, TypeProto, ValueInfoProto,
@@ -303,9 +303,9 @@ pub fn dtype(code: i32) -> Result<DType> {
 }
 
 fn shape(proto: &TensorShapeProto, value: &str, dims: &mut Dimensions<'_>) -> Result<Vec<Dim>> {
-    if proto.dim.len() > Dim::LONGEST {
+    if proto.dim.len() > MAX_RANK {
         let (name, axes) = (quoted(value), proto.dim.len());
-        let message = format!("{name} has {axes} axes; onnxc takes up to {}", Dim::LONGEST);
+        let message = format!("{name} has {axes} axes; onnxc takes up to {MAX_RANK}");
         return Err(Diagnostic::new(Code::TooLarge, message));
     }
     let mut shape = Vec::new();
