@@ -194,7 +194,7 @@ mod blocks {
         );
 
         // sum: Add -> float[rows, 2]
-        let (a, b) = borrow(arena, (layout.slot(A).update(), layout.slot(B).read()));
+        let (a, b) = borrow(arena, (layout.slot(A).write(), layout.slot(B).read()));
         binary::add_in_place(
             a,
             b,

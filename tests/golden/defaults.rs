@@ -259,7 +259,7 @@ mod defaults {
         );
 
         // moved: Add -> float[2, n]
-        let scaled = borrow(arena, layout.slot(SCALED).update());
+        let scaled = borrow(arena, layout.slot(SCALED).write());
         binary::add_in_place(
             scaled,
             offset,
@@ -271,7 +271,7 @@ mod defaults {
         );
 
         // y: Add -> float[2, n]
-        let scaled = borrow(arena, layout.slot(SCALED).update());
+        let scaled = borrow(arena, layout.slot(SCALED).write());
         binary::add_in_place(
             scaled,
             bias,

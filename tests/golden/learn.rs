@@ -277,7 +277,7 @@ mod learn {
         matmul::gemm_f32(x, w, Some(b), y, scratch, Y_GEMM, Activation::Identity);
 
         // error: Sub -> float[4, 1]
-        let y = borrow(arena, Y.update());
+        let y = borrow(arena, Y.write());
         binary::sub_in_place(y, target, Y_BROADCAST);
 
         // square: Mul -> float[4, 1]
@@ -339,7 +339,7 @@ mod learn {
         binary::mul(weights.get(RATE), dw, w_part, W_PART_BROADCAST);
 
         // w1: Sub -> float[2, 1]
-        let (w, w_part) = borrow(arena, (W.update(), W_PART.read()));
+        let (w, w_part) = borrow(arena, (W.write(), W_PART.read()));
         binary::sub_in_place(w, w_part, W_BROADCAST);
 
         // b_part: Mul -> float[1]
@@ -350,11 +350,11 @@ mod learn {
         binary::mul(weights.get(RATE), y_gradient_reduce_sum, b_part, B_PART_BROADCAST);
 
         // b1: Sub -> float[1]
-        let (b, b_part) = borrow(arena, (B.update(), B_PART.read()));
+        let (b, b_part) = borrow(arena, (B.write(), B_PART.read()));
         binary::sub_in_place(b, b_part, B_PART_BROADCAST);
 
         // iteration1: Add -> int64
-        let iteration = borrow(arena, ITERATION.update());
+        let iteration = borrow(arena, ITERATION.write());
         binary::add_in_place(iteration, weights.get(ONE), B_PART_BROADCAST);
 
         let loss = borrow(arena, LOSS.read());
@@ -374,7 +374,7 @@ mod learn {
         binary::mul(weights.get(RATE_2), new_part, part, W_PART_BROADCAST);
 
         // slow1: Add -> float[2, 1]
-        let (slow, part) = borrow(arena, (SLOW.update(), PART.read()));
+        let (slow, part) = borrow(arena, (SLOW.write(), PART.read()));
         binary::add_in_place(slow, part, W_BROADCAST);
     }
 

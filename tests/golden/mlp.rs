@@ -174,7 +174,7 @@ mod mlp {
         );
 
         // out: Softmax -> float[1, 2]
-        let logits = borrow(arena, LOGITS.update());
+        let logits = borrow(arena, LOGITS.write());
         softmax::softmax_in_place(logits, LOGITS_AXIS);
 
         borrow(arena, LOGITS.array::<2>())

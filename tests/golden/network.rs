@@ -206,7 +206,7 @@ mod network {
         unary::tanh(a, up);
 
         // kept: Add -> float[batch, 4, n]
-        let (up, a) = borrow(arena, (layout.slot(UP).update(), layout.slot(A).read()));
+        let (up, a) = borrow(arena, (layout.slot(UP).write(), layout.slot(A).read()));
         binary::add_in_place(
             up,
             a,
@@ -325,7 +325,7 @@ mod network {
         );
 
         // scores: Softmax -> float[batch, classes]
-        let product = borrow(arena, layout.slot(PRODUCT).update());
+        let product = borrow(arena, layout.slot(PRODUCT).write());
         softmax::softmax_in_place(
             product,
             Axis {

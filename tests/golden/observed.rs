@@ -253,7 +253,7 @@ mod tiny {
         observer.node(1);
 
         // out: Softmax -> float[1, 2]
-        let logits = borrow(arena, LOGITS.update());
+        let logits = borrow(arena, LOGITS.write());
         softmax::softmax_in_place(logits, LOGITS_AXIS);
         observer.value(2, "scores", &[1, 2], || borrow(arena, LOGITS.read()));
         observer.node(2);

@@ -204,7 +204,7 @@ mod stream {
         rnn::gru_f32(operands, outputs, scratch, Y_GRU)?;
 
         // sum: Add -> float[1, 1, 3]
-        let (past, h_next) = borrow(arena, (PAST.update(), H_NEXT.read()));
+        let (past, h_next) = borrow(arena, (PAST.write(), H_NEXT.read()));
         binary::add_in_place(past, h_next, PAST_BROADCAST);
 
         // h_next: kept for the next run

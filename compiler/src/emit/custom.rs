@@ -1,8 +1,7 @@
 //! Generates calls of custom operators.
 
 use super::{
-    slots::Local,
-    steps::Body,
+    steps::{Body, Local},
     text::code,
     tokens::{array, number, parse_tokens},
 };

@@ -1,21 +1,16 @@
 //! Borrows slots of the arena: the parts that one call reads and writes.
 
-use super::{port::Form as PortForm, steps::Body, tokens::number};
+use super::{
+    port::Form as PortForm,
+    steps::{Body, Local},
+    tokens::number,
+};
 use crate::{
     dim::Dim,
     plan::{BufferId, Operand, Place},
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
-
-/// A part of the arena that a call uses, and the variable for it.
-pub(super) struct Local {
-    pub(super) operand: Operand,
-    pub(super) written: bool,
-    /// Whether the call changes what is there, instead of writing all of it.
-    pub(super) updated: bool,
-    pub(super) name: Ident,
-}
 
 impl Body<'_> {
     /// Adds an operand to the locals if it is in the arena.
@@ -41,7 +36,7 @@ impl Body<'_> {
                 before => self.method.derive_name(name, &format!("part_{before}")),
             }
         };
-        locals.push(Local { operand: operand.clone(), written, updated: false, name });
+        locals.push(Local { operand: operand.clone(), written, name });
     }
 
     /// Borrows the parts of the arena that a call uses.
@@ -51,11 +46,7 @@ impl Body<'_> {
             .iter()
             .map(|local| {
                 let slot = self.slot(&local.operand);
-                match (local.written, local.updated) {
-                    (true, true) => quote!(#slot.update()),
-                    (true, false) => quote!(#slot.write()),
-                    (false, _) => quote!(#slot.read()),
-                }
+                if local.written { quote!(#slot.write()) } else { quote!(#slot.read()) }
             })
             .collect();
         self.method.borrow(&names, &accesses)

@@ -8,7 +8,6 @@ use super::{
     method::Method,
     output::Sources,
     sizes::Sizes,
-    slots::Local,
     text::line,
     tokens::{join, number, parse_tokens},
     weights,
@@ -92,6 +91,13 @@ pub(super) struct Body<'p> {
     depth: usize,
     /// The weight of the blocks inside the step that is being generated.
     inside: usize,
+}
+
+/// A part of the arena that a call uses, and the variable for it.
+pub(super) struct Local {
+    pub(super) operand: Operand,
+    pub(super) written: bool,
+    pub(super) name: Ident,
 }
 
 impl<'p> Body<'p> {
@@ -264,9 +270,6 @@ impl<'p> Body<'p> {
         let mut locals = Vec::new();
         for operand in call.writes() {
             self.local(operand, true, &mut locals);
-        }
-        for local in &mut locals {
-            local.updated = call.updates().any(|operand| *operand == local.operand);
         }
         for operand in call.inputs[skip..].iter().filter_map(Arg::operand) {
             self.local(operand, false, &mut locals);

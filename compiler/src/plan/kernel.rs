@@ -275,16 +275,6 @@ impl Call {
     pub fn writes(&self) -> impl Iterator<Item = &Operand> {
         self.outputs.iter().filter_map(Arg::operand)
     }
-
-    /// The operands that it writes whose contents before matter.
-    pub fn updates(&self) -> impl Iterator<Item = &Operand> {
-        let count = match self.form {
-            Form::Apart | Form::MayReuse => 0,
-            Form::InPlace => self.overwrites,
-            Form::Updates => self.outputs.len(),
-        };
-        self.outputs.iter().take(count).filter_map(Arg::operand)
-    }
 }
 
 impl<'a> Args<'a> {

@@ -6,18 +6,9 @@ use super::{Block, Plain, Slot, outside};
 #[derive(Clone, Copy, Debug)]
 pub struct Read<T>(pub(super) Slot<T>);
 
-/// Write access to a slot whose contents nobody reads before they are written. With debug
-/// assertions it has the byte [`POISON`] everywhere, so that a kernel that reads its output, or
-/// leaves a part of it as it was, computes wrong results.
+/// Write access to a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<T>(pub(super) Slot<T>);
-
-/// Write access to a slot that keeps its contents, for a kernel that changes them.
-#[derive(Clone, Copy, Debug)]
-pub struct Update<T>(pub(super) Slot<T>);
-
-/// A byte of which each float is NaN, and each integer no size or index.
-const POISON: u8 = 0xff;
 
 /// Read access to a slot as an array.
 #[derive(Clone, Copy, Debug)]
@@ -73,20 +64,9 @@ impl<T: Plain> Slot<T> {
     /// See [`Access::mend`].
     #[inline(always)]
     unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller upholds the same contract.
-        T::mend(unsafe { self.bytes(base) });
-    }
-
-    /// Returns the bytes of the slot.
-    ///
-    /// # Safety
-    ///
-    /// See [`Access::mend`]. The bytes are dropped before a slice of them exists.
-    #[inline(always)]
-    unsafe fn bytes<'b>(self, base: *mut u8) -> &'b mut [u8] {
         let (start, end) = self.range();
         // SAFETY: the caller borrows the bytes of the range, and no slice of them exists.
-        unsafe { core::slice::from_raw_parts_mut(base.add(start), end - start) }
+        T::mend(unsafe { core::slice::from_raw_parts_mut(base.add(start), end - start) });
     }
 
     /// Returns a pointer to the first element.
@@ -130,38 +110,6 @@ unsafe impl<'a, T: Plain> Access<'a> for Read<T> {
 
 // SAFETY: `slice` returns an exclusive slice of exactly the bytes of `range`; `exclusive` is true.
 unsafe impl<'a, T: Plain> Access<'a> for Write<T> {
-    type Slice = &'a mut [T];
-
-    #[inline(always)]
-    fn range(self) -> (usize, usize) {
-        self.0.range()
-    }
-
-    #[inline(always)]
-    fn exclusive(self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    unsafe fn mend(self, base: *mut u8) {
-        // SAFETY: the caller upholds the same contract.
-        unsafe {
-            if cfg!(debug_assertions) {
-                self.0.bytes(base).fill(POISON);
-            }
-            self.0.mend(base);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn slice(self, base: *mut u8) -> &'a mut [T] {
-        // SAFETY: the caller upholds the same contract.
-        unsafe { Update(self.0).slice(base) }
-    }
-}
-
-// SAFETY: `slice` returns an exclusive slice of exactly the bytes of `range`; `exclusive` is true.
-unsafe impl<'a, T: Plain> Access<'a> for Update<T> {
     type Slice = &'a mut [T];
 
     #[inline(always)]
@@ -366,4 +314,4 @@ macro_rules! single {
     )*};
 }
 
-single!(Read<T> Write<T> Update<T> ReadArray<T, N>);
+single!(Read<T> Write<T> ReadArray<T, N>);

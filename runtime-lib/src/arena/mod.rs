@@ -16,7 +16,7 @@ mod layout;
 mod trailer;
 mod weights;
 
-pub use access::{Access, Read, ReadArray, Slots, Together, Update, Write, borrow};
+pub use access::{Access, Read, ReadArray, Slots, Together, Write, borrow};
 #[cfg(feature = "alloc")]
 pub use dynamic::{DynamicArena, DynamicSlot, Layout, bounded};
 #[cfg(feature = "link-weights")]
@@ -145,16 +145,10 @@ impl<T: Plain> Slot<T> {
         Read(self)
     }
 
-    /// Write access, for a kernel that writes every element.
+    /// Write access.
     #[inline(always)]
     pub const fn write(self) -> Write<T> {
         Write(self)
-    }
-
-    /// Write access that keeps the elements, for a kernel that changes them.
-    #[inline(always)]
-    pub const fn update(self) -> Update<T> {
-        Update(self)
     }
 
     /// Read access as an array of all elements.
@@ -333,19 +327,6 @@ mod tests {
         let mut arena = InlineArena::<1>::new();
         borrow(arena.blocks(), Slot::<u8>::new(0, 4).write()).copy_from_slice(&[0, 1, 2, 255]);
         assert_eq!(borrow(arena.blocks(), FLAGS.read()), [false, true, true, true]);
-    }
-
-    #[test]
-    fn only_an_update_keeps_the_contents_with_debug_assertions() {
-        let mut arena = InlineArena::<2>::new();
-        let bytes = Slot::<u8>::new(0, 128);
-        borrow(arena.blocks(), bytes.write()).fill(1);
-        assert_eq!(borrow(arena.blocks(), Y.update()), [1; 64]);
-        let (flags, x) = borrow(arena.blocks(), (FLAGS.write(), X.part(1, 15).write()));
-        let is_poisoned = cfg!(debug_assertions);
-        assert_eq!((&*flags, x[14].is_nan()), (&[true; 4][..], is_poisoned));
-        let rest = if is_poisoned { 0xff } else { 1 };
-        assert_eq!(borrow(arena.blocks(), bytes.read())[63..65], [rest, 1]);
     }
 
     #[test]

@@ -470,7 +470,7 @@ mod digits_learner {
         )?;
 
         // loss gradient/LogSoftmax: LogSoftmax -> float[1, 10]
-        let scores = borrow(arena, SCORES_2.update());
+        let scores = borrow(arena, SCORES_2.write());
         softmax::log_softmax_in_place(scores, LOSS_AXIS);
 
         // loss gradient/Equal: Equal -> bool[1]
@@ -496,7 +496,7 @@ mod digits_learner {
         );
 
         // loss gradient/Not: Not -> bool[1]
-        let loss_gradient_equal = borrow(arena, LOSS_GRADIENT_EQUAL.update());
+        let loss_gradient_equal = borrow(arena, LOSS_GRADIENT_EQUAL.write());
         unary::not_in_place(loss_gradient_equal);
 
         // loss gradient/Where: Where -> float[1]
@@ -527,7 +527,7 @@ mod digits_learner {
         // loss gradient/Mul: Mul -> float[1, 10]
         let (loss_gradient_one_hot, loss_gradient_where_2) = borrow(
             arena,
-            (LOSS_GRADIENT_ONE_HOT.update(), LOSS_GRADIENT_WHERE_2.read()),
+            (LOSS_GRADIENT_ONE_HOT.write(), LOSS_GRADIENT_WHERE_2.read()),
         );
         binary::mul_in_place(
             loss_gradient_one_hot,
@@ -548,13 +548,13 @@ mod digits_learner {
         );
 
         // loss gradient/Neg: Neg -> float[1, 10]
-        let loss_gradient_one_hot = borrow(arena, LOSS_GRADIENT_ONE_HOT.update());
+        let loss_gradient_one_hot = borrow(arena, LOSS_GRADIENT_ONE_HOT.write());
         unary::neg_in_place(loss_gradient_one_hot);
 
         // loss gradient/Mul: Mul -> float[1]
         let (loss_gradient_where_2, loss_gradient_div) = borrow(
             arena,
-            (LOSS_GRADIENT_WHERE_2.update(), LOSS_GRADIENT_DIV.read()),
+            (LOSS_GRADIENT_WHERE_2.write(), LOSS_GRADIENT_DIV.read()),
         );
         binary::mul_in_place(
             loss_gradient_where_2,
@@ -565,7 +565,7 @@ mod digits_learner {
         // loss gradient/Mul: Mul -> float[1, 10]
         let (loss_gradient_one_hot, loss_gradient_where_2) = borrow(
             arena,
-            (LOSS_GRADIENT_ONE_HOT.update(), LOSS_GRADIENT_WHERE_2.read()),
+            (LOSS_GRADIENT_ONE_HOT.write(), LOSS_GRADIENT_WHERE_2.read()),
         );
         binary::mul_in_place(
             loss_gradient_one_hot,
@@ -574,7 +574,7 @@ mod digits_learner {
         );
 
         // loss gradient/Exp: Exp -> float[1, 10]
-        let scores = borrow(arena, SCORES_2.update());
+        let scores = borrow(arena, SCORES_2.write());
         unary::exp_in_place(scores);
 
         // loss gradient/ReduceSum: ReduceSum -> float[1, 1]
@@ -591,7 +591,7 @@ mod digits_learner {
         // loss gradient/Mul: Mul -> float[1, 10]
         let (scores, loss_gradient_reduce_sum) = borrow(
             arena,
-            (SCORES_2.update(), LOSS_GRADIENT_REDUCE_SUM.read()),
+            (SCORES_2.write(), LOSS_GRADIENT_REDUCE_SUM.read()),
         );
         binary::mul_in_place(
             scores,
@@ -602,7 +602,7 @@ mod digits_learner {
         // loss gradient/Sub: Sub -> float[1, 10]
         let (loss_gradient_one_hot, scores) = borrow(
             arena,
-            (LOSS_GRADIENT_ONE_HOT.update(), SCORES_2.read()),
+            (LOSS_GRADIENT_ONE_HOT.write(), SCORES_2.read()),
         );
         binary::sub_in_place(
             loss_gradient_one_hot,
@@ -650,10 +650,7 @@ mod digits_learner {
         );
 
         // node_mean gradient/Mul: Mul -> float[1, 32, 1, 1]
-        let node_linear_gradient_gemm = borrow(
-            arena,
-            NODE_LINEAR_GRADIENT_GEMM.update(),
-        );
+        let node_linear_gradient_gemm = borrow(arena, NODE_LINEAR_GRADIENT_GEMM.write());
         binary::mul_in_place(
             node_linear_gradient_gemm,
             weights.get(CONSTANT_5),
@@ -674,7 +671,7 @@ mod digits_learner {
         // node_relu_2 gradient/Where: Gate -> float[1, 2, 4, 4, 16]
         let (node_relu_2_gradient_where, relu_2) = borrow(
             arena,
-            (NODE_RELU_2_GRADIENT_WHERE.update(), RELU_2_2.read()),
+            (NODE_RELU_2_GRADIENT_WHERE.write(), RELU_2_2.read()),
         );
         gate::gate_in_place(node_relu_2_gradient_where, relu_2);
 
@@ -718,8 +715,8 @@ mod digits_learner {
         let (x7_weight, x7_weight_momentum, x7_weight_gradient, step_2) = borrow(
             arena,
             (
-                X7_WEIGHT.update(),
-                X7_WEIGHT_MOMENTUM.update(),
+                X7_WEIGHT.write(),
+                X7_WEIGHT_MOMENTUM.write(),
                 X7_WEIGHT_GRADIENT.read(),
                 STEP_2.read(),
             ),
@@ -737,8 +734,8 @@ mod digits_learner {
         let (x7_bias, x7_bias_momentum, node_conv2d_2_gradient_reduce_sum, step_2) = borrow(
             arena,
             (
-                X7_BIAS.update(),
-                X7_BIAS_MOMENTUM.update(),
+                X7_BIAS.write(),
+                X7_BIAS_MOMENTUM.write(),
                 NODE_CONV2D_2_GRADIENT_REDUCE_SUM.read(),
                 STEP_2.read(),
             ),
@@ -756,8 +753,8 @@ mod digits_learner {
         let (x11_weight, x11_weight_momentum, x11_weight_gradient, step_2) = borrow(
             arena,
             (
-                X11_WEIGHT.update(),
-                X11_WEIGHT_MOMENTUM.update(),
+                X11_WEIGHT.write(),
+                X11_WEIGHT_MOMENTUM.write(),
                 X11_WEIGHT_GRADIENT.read(),
                 STEP_2.read(),
             ),
@@ -775,8 +772,8 @@ mod digits_learner {
         let (x11_bias, x11_bias_momentum, loss_gradient_one_hot, step_2) = borrow(
             arena,
             (
-                X11_BIAS.update(),
-                X11_BIAS_MOMENTUM.update(),
+                X11_BIAS.write(),
+                X11_BIAS_MOMENTUM.write(),
                 LOSS_GRADIENT_ONE_HOT.read(),
                 STEP_2.read(),
             ),

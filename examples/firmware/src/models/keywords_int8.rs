@@ -490,7 +490,7 @@ mod keywords_int8 {
         // n_Softmax_63: Softmax -> float[1, 12]
         let gemm_61_dequantize_linear_output = borrow(
             arena,
-            GEMM_61_DEQUANTIZE_LINEAR_OUTPUT.update(),
+            GEMM_61_DEQUANTIZE_LINEAR_OUTPUT.write(),
         );
         softmax::softmax_in_place(
             gemm_61_dequantize_linear_output,
