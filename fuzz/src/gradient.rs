@@ -48,11 +48,12 @@ fn check(plan: &Plan, values: &[Value], at: usize, gradient: usize) {
     };
     let losses = [-2.0, -1.0, 0.0, 1.0, 2.0].map(|step| loss(step * STEP));
     let [Some(a), Some(b), Some(c), Some(d), Some(e)] = losses else { return };
-    let slopes = [b - a, c - b, d - c, e - d].map(|difference| difference / STEP);
+    let quotients = [b - a, c - b, d - c, e - d].map(|difference| difference / STEP);
     let expected = (d - b) / (2.0 * STEP);
-    // The function is smooth where all slopes agree, and large numbers have large errors.
-    let is_smooth =
-        slopes.iter().all(|slope| (slope - expected).abs() < 1e-2 * (1.0 + expected.abs()));
+    // The function is smooth where all quotients agree, and large numbers have large errors.
+    let is_smooth = quotients
+        .iter()
+        .all(|quotient| (quotient - expected).abs() < 1e-2 * (1.0 + expected.abs()));
     if !is_smooth || !(c.abs() < 1e4 && expected.abs() < 1e4) {
         return;
     }
