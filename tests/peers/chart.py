@@ -17,6 +17,12 @@ def text(x, y, content, anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
+def mean_ratio(row):
+    """Returns the geometric mean of a row's ratios."""
+    _, ratios = row
+    return math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+
+
 def axis(limits, height):
     """Draws a line for each power of two; the one for equal times is heavier."""
     lines = []
@@ -34,8 +40,7 @@ def axis(limits, height):
 
 def chart(title, rows, peers):
     """Returns an SVG of `rows`: the name of a model, and for each peer its time divided by ours."""
-    mean = lambda ratios: sum(map(math.log, ratios.values())) / max(len(ratios), 1)
-    rows = sorted(rows, key=lambda row: -mean(row[1]))
+    rows = sorted(rows, key=mean_ratio, reverse=True)
     powers = [math.log2(ratio) for _, ratios in rows for ratio in ratios.values()]
     limits = (2.0 ** min(-1, math.floor(min(powers))), 2.0 ** max(2, math.ceil(max(powers))))
     width, height = LABEL + SCALE + 30, TOP + ROW * len(rows) + 12
