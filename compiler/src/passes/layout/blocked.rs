@@ -141,7 +141,7 @@ fn gains_by_block(site: &Site<'_>, x: ValueId, weights: ValueId, conv: &Conv) ->
     let Some([_, _, kernel @ ..]) = weights.as_deref() else { return false };
     let skips = kernel.iter().enumerate().any(|(axis, &taps)| conv.window.stride(axis) > taps);
     let is_pixel = kernel.iter().all(|&taps| taps == 1);
-    // Pixels of up to a block are a line of the cache each way.
+    // With up to a block of channels, a convolution of single pixels is as fast in NCHW.
     let least = if is_pixel { BLOCK as i64 + 1 } else { BLOCK as i64 };
     !skips && channels_of(site, x).is_some_and(|channels| channels >= least)
 }
