@@ -5,8 +5,8 @@ use crate::kernels::softmax::{End, Times, max_of_vectors};
 use crate::simd::{Simd, WithSimd, dispatch, map_in_place, math};
 
 /// Replaces rows of scores by the exponentials of their differences from the largest, and writes
-/// the reciprocals of the sums of each row. All rows are in one call, so that the processor works on
-/// several short rows at once.
+/// the reciprocals of the sums of each row. All rows are in one call, so that the processor
+/// works on several short rows at once.
 pub(super) struct Weigh<'a> {
     pub scores: &'a mut [f32],
     /// The mask that is added to them.
