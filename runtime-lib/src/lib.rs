@@ -19,6 +19,8 @@
 //! `link-weights` and `avx512`, which implies `avx2`, are on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Families share loops and microkernels, and each uses a few of them.
+#![cfg_attr(not(feature = "all-kernels"), allow(dead_code, unused_imports))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -49,6 +51,7 @@ mod element;
 #[doc(hidden)]
 pub mod kernels;
 mod loops;
+#[cfg(feature = "matmul")]
 mod microkernel;
 #[doc(hidden)]
 pub mod simd;

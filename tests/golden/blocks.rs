@@ -8,6 +8,7 @@ pub use blocks::{Blocks, BlocksArena};
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod blocks {
+    // Features of onnxc-runtime: matmul
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,

@@ -9,6 +9,7 @@ pub use cache::{Cache, CacheArena};
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod cache {
+    // Features of onnxc-runtime: attention
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{Block, InlineArena, Slot, borrow};
     use ::onnxc_runtime::kernels::{attention, reshape};

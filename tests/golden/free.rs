@@ -8,6 +8,7 @@ pub use free::{Free, FreeArena};
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod free {
+    // Features of onnxc-runtime: conv, pool
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{Buffer, DynamicArena, DynamicSlot, borrow, bounded};
     use ::onnxc_runtime::kernels::{conv, pool};

@@ -8,6 +8,7 @@ pub use learn::Learn;
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod learn {
+    // Features of onnxc-runtime: matmul
     use ::onnxc_runtime::{Result, variable, view};
     use ::onnxc_runtime::arena::{
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,

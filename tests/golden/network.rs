@@ -8,6 +8,7 @@ pub use network::{Network, NetworkArena, NetworkOutput};
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod network {
+    // Features of onnxc-runtime: conv, matmul, pool
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Buffer, DynamicArena, DynamicSlot, Slot, Weights, WeightsView, borrow,

@@ -10,6 +10,7 @@ pub use tiny::{Tiny, TinyArena};
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod tiny {
+    // Features of onnxc-runtime: matmul
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,

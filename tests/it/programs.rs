@@ -65,6 +65,7 @@ pub fn rustc_without_features(file: &Path, directory: &Path) -> Output {
         Command::new("rustc")
             .arg(file)
             .args(["--edition=2024", "--crate-type=lib", "--emit=metadata"])
+            .args(["--cfg", "feature=\"matmul\""])
             .arg(format!("--crate-name={name}"))
             .arg(format!("--extern={}={}", needs.0, needs.1.display()))
             .arg(format!("-Ldependency={}", dependencies.display()))

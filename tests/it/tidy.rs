@@ -340,6 +340,30 @@ fn kernels_have_a_module_for_each_family_of_operators() {
     assert_eq!(modules(&root().join("runtime-lib/src/kernels")), expected);
 }
 
+/// The compiler says in a module which features its kernels need.
+#[test]
+fn the_compiler_knows_the_features_of_kernels() {
+    let modules = text(&root().join("runtime-lib/src/kernels/mod.rs"));
+    let compiler = text(&root().join("compiler/src/emit/imports.rs"));
+    let lines: Vec<&str> = modules.lines().collect();
+    let mut found = 0;
+    for pair in lines.windows(2) {
+        let feature = pair[0].strip_prefix("#[cfg(feature = ");
+        let feature = feature.and_then(|rest| rest.strip_suffix(")]"));
+        let module = pair[1].strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';'));
+        let (Some(feature), Some(module)) = (feature, module) else { continue };
+        // A module reports these in other ways.
+        if ["\"alloc\"", "\"image\""].contains(&feature) {
+            continue;
+        }
+        let arm = compiler.lines().find(|line| line.contains(&format!("\"{module}\"")));
+        let arm = arm.unwrap_or_else(|| panic!("`feature` has no arm for {module}"));
+        assert!(arm.trim_end().ends_with(&format!("=> {feature},")), "{module}: {arm}");
+        found += 1;
+    }
+    assert!(found > 6, "only {found} modules are features");
+}
+
 #[test]
 fn every_workspace_has_the_same_minimum_rust_version() {
     let minimum = |folder: &str| {

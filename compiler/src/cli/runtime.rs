@@ -70,7 +70,8 @@ impl Runtime {
             Runtime::Path(path) => sources::dependency_on(path),
             Runtime::Version(version) => format!("version = {version:?}"),
         };
-        let mut features = [&["half", "link-weights", "std", level()], features].concat();
+        let mut features =
+            [&["all-kernels", "half", "link-weights", "std", level()], features].concat();
         features.sort_unstable();
         format!("onnxc-runtime = {{ {of}, default-features = false, features = {features:?} }}")
     }

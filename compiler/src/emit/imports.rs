@@ -89,6 +89,13 @@ impl Imports {
         quote!(#(#uses)*)
     }
 
+    /// Returns the features of the runtime library that its modules need.
+    pub fn features(&self) -> BTreeSet<&'static str> {
+        let paths = self.paths.borrow();
+        let modules = paths.values().filter_map(|path| path.strip_prefix("kernels::"));
+        modules.filter_map(|path| feature(path.split("::").next()?)).collect()
+    }
+
     fn is_public(&self, name: &str) -> bool {
         self.public.iter().any(|public| public == name)
     }
@@ -102,6 +109,19 @@ impl Imports {
         let mut paths = self.paths.borrow_mut();
         paths.entry(name.to_owned()).or_insert_with(|| path.to_owned()) == path
     }
+}
+
+/// Returns the feature of the runtime library without which a module of kernels is left out.
+fn feature(module: &str) -> Option<&'static str> {
+    Some(match module {
+        "attention" => "attention",
+        "blocked" | "conv" => "conv",
+        "nhwc" | "quantized" => "int8",
+        "blockwise" | "einsum" | "matmul" | "weight_precision" => "matmul",
+        "pool" => "pool",
+        "rnn" => "rnn",
+        _ => return None,
+    })
 }
 
 /// Splits a path into its module, which may be empty, and its last name.

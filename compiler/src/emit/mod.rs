@@ -45,6 +45,7 @@ pub use weights::write_file as write_weights;
 use chunks::Sink;
 use constants::Constants;
 use context::Context;
+use imports::Imports;
 use method::Method;
 use model::Model;
 use proc_macro2::{Literal, TokenStream};
@@ -184,6 +185,7 @@ fn tokens(plans: &Plans, style: &Style, notes: &[String], sink: &Sink) -> TokenS
         |plan: &&Plan| plan.buffers.iter().any(|(_, buffer)| buffer.kind == Kind::Sequence);
     let unused_mut = all.iter().any(has_sequences).then(|| quote!(, unused_mut));
     let (uses, module) = (cx.imports.items(), &cx.module);
+    let features = features(&cx.imports);
     let interface = Literal::u32_unsuffixed(onnxc_runtime::INTERFACE_VERSION);
     quote! {
         #head
@@ -192,6 +194,7 @@ fn tokens(plans: &Plans, style: &Style, notes: &[String], sink: &Sink) -> TokenS
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
         #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables #unused_mut)]
         mod #module {
+            #features
             #uses
             #needs_alloc
             blank!();
@@ -204,4 +207,11 @@ fn tokens(plans: &Plans, style: &Style, notes: &[String], sink: &Sink) -> TokenS
             const _: () = ::onnxc_runtime::check_interface(#interface);
         }
     }
+}
+
+/// Names the features of the runtime library that a module needs.
+fn features(imports: &Imports) -> Option<TokenStream> {
+    let features: Vec<&str> = imports.features().into_iter().collect();
+    let text = format!("Features of onnxc-runtime: {}", features.join(", "));
+    (!features.is_empty()).then(|| quote!(comment!(#text);))
 }

@@ -9,6 +9,7 @@ pub use digits::{Digits, DigitsArena};
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits {
+    // Features of onnxc-runtime: conv, matmul, pool
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,

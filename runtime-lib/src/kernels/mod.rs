@@ -13,16 +13,21 @@ pub(crate) mod accuracy;
 pub mod activation;
 pub mod activation_grad;
 pub mod arg;
+#[cfg(feature = "attention")]
 pub mod attention;
 pub mod binary;
+#[cfg(feature = "conv")]
 pub mod blocked;
+#[cfg(feature = "matmul")]
 pub mod blockwise;
 pub mod cast;
 pub mod compare;
 pub mod concat;
 pub mod constant;
+#[cfg(feature = "conv")]
 pub mod conv;
 pub mod cumulative;
+#[cfg(feature = "matmul")]
 pub mod einsum;
 pub mod expand;
 pub mod fourier;
@@ -32,20 +37,25 @@ pub mod gather;
 pub mod image;
 pub mod linalg;
 pub mod loss;
+#[cfg(feature = "matmul")]
 pub mod matmul;
 pub mod ml;
+#[cfg(feature = "int8")]
 pub mod nhwc;
 pub mod nms;
 pub mod norm;
 pub mod optimizer;
 pub mod pad;
+#[cfg(feature = "pool")]
 pub mod pool;
 pub mod quantize;
+#[cfg(feature = "int8")]
 pub mod quantized;
 pub mod random;
 pub mod reduce;
 pub mod reshape;
 pub mod resize;
+#[cfg(feature = "rnn")]
 pub mod rnn;
 pub mod roi;
 pub mod sample;
@@ -60,6 +70,7 @@ pub mod transpose;
 pub mod unary;
 pub mod variadic;
 pub mod warping;
+#[cfg(feature = "matmul")]
 pub mod weight_precision;
 
 pub use crate::loops::{epilogue, geometry};

@@ -4,6 +4,9 @@
 
 use crate::error::{Error, Result};
 
+/// The channels of a block of NCHWc images: the number of lanes of the widest vector.
+pub const BLOCK: usize = 16;
+
 /// A tensor as seen from one axis: `outer · len · inner` elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {

@@ -11,4 +11,5 @@ pub(crate) mod index;
 pub(crate) mod strided;
 pub(crate) mod walk;
 pub(crate) mod window;
+pub(crate) mod window_axis;
 pub(crate) mod zip_vectors;

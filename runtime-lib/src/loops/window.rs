@@ -68,14 +68,19 @@ impl<'a> Taps<'a> {
 
     /// Returns the last axis of the window.
     pub fn only_last(&self) -> Taps<'a> {
-        let last = |of: &'a [usize]| &of[of.len().saturating_sub(1)..];
+        self.only(self.size.len().saturating_sub(1))
+    }
+
+    /// Returns an axis of the window, or none.
+    pub fn only(&self, axis: usize) -> Taps<'a> {
+        let one = |of: &'a [usize]| of.get(axis..=axis).unwrap_or(&[]);
         Taps {
-            size: last(self.size),
-            out: last(self.out),
-            kernel: last(self.kernel),
-            strides: last(self.strides),
-            dilations: last(self.dilations),
-            pads: last(self.pads),
+            size: one(self.size),
+            out: one(self.out),
+            kernel: one(self.kernel),
+            strides: one(self.strides),
+            dilations: one(self.dilations),
+            pads: one(self.pads),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Conversions of pixels between rows of channels and NCHWc, by squares. The last square of a row
 //! overlaps the one before it.
 
-use super::conv_layout::BLOCK;
 use crate::loops::bounds::reach;
+use crate::loops::geometry::BLOCK;
 use crate::simd::square::{Rows, transpose_at};
 use crate::simd::{Simd, WithSimd};
 use crate::threads::Share;

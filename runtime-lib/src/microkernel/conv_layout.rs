@@ -1,9 +1,8 @@
 //! Sizes of the channel blocks, tiles and windows of NCHWc convolutions.
 
+use crate::loops::geometry::BLOCK;
 use crate::simd::bf16_pair::PAIR;
 
-/// The channels of a block: the number of lanes of the widest vector.
-pub const BLOCK: usize = 16;
 /// The pairs of channels in a block.
 pub(crate) const PAIRS: usize = BLOCK / PAIR;
 /// The largest number of taps of a window.

@@ -1,12 +1,13 @@
 //! The micro-kernel of NCHWc convolutions: the accumulators of a few pixels and one or two blocks
 //! of output channels stay in registers while it iterates over taps and input channels.
 
-use super::conv_layout::{BLOCK, MAX_TILE, Span, UsedTaps};
+use super::conv_layout::{MAX_TILE, Span, UsedTaps};
 use super::overlap::{self, Overlap};
 use super::prefetch_schedule::PrefetchSchedule;
 use super::tile_run::{Tile, TileRun, fits};
 pub(super) use super::widths::{next, widths};
 use crate::loops::bounds::reach;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 use crate::threads::Share;
 

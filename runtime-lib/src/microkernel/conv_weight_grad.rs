@@ -1,8 +1,8 @@
 //! The micro-kernel of the weight gradient of NCHWc convolutions: the accumulators of a few weights
 //! and one or two blocks of output channels stay in registers while it iterates over pixels.
 
-use super::BLOCK;
 use crate::loops::bounds::reach;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The weight gradient, accumulated over the windows of some rows and columns.

@@ -1,9 +1,10 @@
 //! The micro-kernel of NCHWc depthwise convolutions: the accumulators of a few pixels of one block
 //! stay in registers while it iterates over taps.
 
-use super::conv_layout::{BLOCK, MAX_TAPS};
+use super::conv_layout::MAX_TAPS;
 use super::conv_tile::{bound, finish, next, start, widths};
 use crate::loops::bounds::reach;
+use crate::loops::geometry::BLOCK;
 use crate::simd;
 use crate::simd::{Simd, WithSimd};
 

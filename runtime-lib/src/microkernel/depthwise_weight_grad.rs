@@ -1,8 +1,8 @@
 //! The micro-kernel of the weight gradient of NCHWc depthwise convolutions: the accumulators of a
 //! few taps of one block stay in registers while it iterates over pixels.
 
-use super::BLOCK;
 use crate::loops::bounds::reach;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The weight gradient of one block of channels, accumulated over the windows of some rows and

@@ -78,6 +78,8 @@ impl GemmElem for f32 {
     }
 }
 
+// Few models compute in `f64`, so the crates that do compile these functions, and the kernels that
+// call them: they are a seventh of this crate.
 impl GemmElem for f64 {
     fn pack_rows(rows: &[f64], apart: usize, of: Part, panel: &mut [f64]) {
         pack_rows(rows, apart, of, panel);
@@ -95,32 +97,32 @@ impl GemmElem for f64 {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn multiply(block: GemmBlock<'_, f64, Distance>) {
         dispatch(block);
     }
 
-    #[inline(never)]
+    #[inline]
     fn multiply_in_place(block: GemmBlock<'_, f64, Distance, RowsInPlace>) {
         dispatch(block);
     }
 
-    #[inline(never)]
+    #[inline]
     fn multiply_rows(block: GemmBlock<'_, f64, Starts<'_, f64>>) {
         dispatch(block);
     }
 
-    #[inline(never)]
+    #[inline]
     fn multiply_row(product: Gemv<'_, f64>) {
         product.share();
     }
 
-    #[inline(never)]
+    #[inline]
     fn multiply_tiny(product: &mut Tiny<'_, f64>) {
         dispatch(product);
     }
 
-    #[inline(never)]
+    #[inline]
     fn multiply_thin(product: &mut Thin<'_, f64>) {
         dispatch(product);
     }

@@ -43,7 +43,6 @@ mod winograd;
 
 pub(crate) use bf16_pairs::Pairs;
 pub(crate) use channel_blocks::{Block, Unblock};
-pub use conv_layout::BLOCK;
 pub(crate) use conv_layout::{MAX_TAPS, PAIRS, Span, UsedTaps};
 pub(crate) use conv_tile::NchwcConv;
 pub(crate) use conv_weight_grad::NchwcWeightGrad;

@@ -1,9 +1,9 @@
 //! Computes the tiles of an NCHWc convolution.
 
-use super::conv_layout::BLOCK;
 use super::conv_tile::{NchwcConv, bound, place};
 use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 use super::tile_run::Tile;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{Simd, WithSimd};
 
 impl<

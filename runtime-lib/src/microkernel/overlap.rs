@@ -1,7 +1,8 @@
 //! Overlapping windows: a tap reads for one pixel the element that its neighbor reads for the pixel
 //! before. A tile of single vectors is limited by its loads, so it loads these elements once.
 
-use super::conv_layout::{BLOCK, MAX_TILE};
+use super::conv_layout::MAX_TILE;
+use crate::loops::geometry::BLOCK;
 use crate::simd::Simd;
 
 /// The order of a kernel row's taps in the input, if they share elements.

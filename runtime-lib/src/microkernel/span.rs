@@ -1,9 +1,10 @@
 //! The inner loops of NCHWc convolutions: a range of input channels for a tile of pixels.
 
-use super::conv_layout::{BLOCK, Span};
+use super::conv_layout::Span;
 use super::conv_tile::{NchwcConv, place};
 use super::overlap;
 use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
+use crate::loops::geometry::BLOCK;
 use crate::simd::Simd;
 
 /// The number of rows of weights to prefetch ahead: more than the latency of an L2 cache.

@@ -1,7 +1,7 @@
 //! Describes tiles of an NCHWc convolution that one call computes.
 
-use super::conv_layout::BLOCK;
 use super::prefetch_schedule::PrefetchSchedule;
+use crate::loops::geometry::BLOCK;
 use crate::simd::Simd;
 
 /// Returns whether this number of accumulators fits in the registers of a level.

@@ -10,6 +10,7 @@ pub use digits_learner::DigitsLearner;
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod digits_learner {
+    // Features of onnxc-runtime: conv, matmul, pool
     use ::onnxc_runtime::{Result, variable, view};
     use ::onnxc_runtime::arena::{
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,

@@ -10,6 +10,7 @@ pub use keywords_int8::KeywordsInt8;
 #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code)]
 #[allow(elided_lifetimes_in_paths, unused_parens, unused_variables)]
 mod keywords_int8 {
+    // Features of onnxc-runtime: conv, int8, pool
     use ::onnxc_runtime::{Result, view};
     use ::onnxc_runtime::arena::{
         Aligned, Block, InlineArena, Slot, Weights, WeightsView, borrow,

@@ -225,7 +225,7 @@ pub fn attention_f32(
 }
 
 /// [`attention_f32`], of `f64`.
-#[inline(never)]
+#[inline]
 pub fn attention_f64(
     operands: AttentionOperands<'_, f64>,
     y: &mut [f64],

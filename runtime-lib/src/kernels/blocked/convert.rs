@@ -1,7 +1,8 @@
 //! Conversions between NCHW and NCHWc.
 
 use super::Channels;
-use crate::microkernel::{BLOCK, Block, Unblock};
+use crate::loops::geometry::BLOCK;
+use crate::microkernel::{Block, Unblock};
 use crate::simd::dispatch;
 use crate::threads::{By, Share};
 

@@ -5,7 +5,7 @@ mod channel;
 mod convert;
 
 use crate::loops::epilogue::Activation;
-pub use crate::microkernel::BLOCK;
+pub use crate::loops::geometry::BLOCK;
 use crate::microkernel::FusedActivation;
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads::{By, Share};

@@ -10,7 +10,7 @@
 //! In `f32` the relative error of a sum of `K` products of one sign is at most `1e-6 √K`, for every
 //! kernel and level; if terms cancel, it is relative to the sum of their absolute values.
 
-mod axis;
+mod axes;
 mod blocked;
 mod causal;
 mod deform;
@@ -25,7 +25,6 @@ mod tests;
 mod transpose;
 mod weight_grad;
 
-pub(crate) use axis::{Axis, TapRun};
 pub use blocked::{
     ConvBySize, MAX_SHUFFLED, Reading, Tile, conv_by_size_nchwc, conv_by_size_nchwc_scratch,
     conv_nchw_to_nchwc, conv_nchw_to_nchwc_scratch, conv_nchwc, conv_nchwc_scratch,
@@ -259,7 +258,7 @@ pub fn conv_f64(
     FusedActivation::within_all(f, y, |y, f| products_f64(&operands, y, scratch, geometry, f));
 }
 
-#[inline(never)]
+#[inline]
 fn products_f64(
     operands: &ConvOperands<'_, f64>,
     y: &mut [f64],

@@ -5,8 +5,8 @@
 //! neighboring outputs read neighboring elements.
 
 use super::Conv;
-use super::axis::Axis;
 use crate::loops::strided::copy;
+use crate::loops::window_axis::Axis;
 use crate::microkernel::{GemmElem, panel_cols};
 use crate::simd::{Simd, WithSimd, dispatch};
 
@@ -35,7 +35,7 @@ pub(crate) struct Band {
 impl Window {
     /// Returns the window of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>) -> Option<Window> {
-        match Axis::all(conv) {
+        match conv.three_axes() {
             Some(axes) => Some(Window { channels: conv.channels, axes }),
             None => None,
         }

@@ -157,7 +157,7 @@ pub fn conv_transpose_f64(
     FusedActivation::within_all(f, y, |y, f| transposed_f64(&operands, y, scratch, &geometry, f));
 }
 
-#[inline(never)]
+#[inline]
 fn transposed_f64(
     operands: &ConvOperands<'_, f64>,
     y: &mut [f64],

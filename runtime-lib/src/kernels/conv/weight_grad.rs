@@ -72,7 +72,7 @@ pub fn conv_weight_grad_f32(
 }
 
 /// Computes `dw = x ∗ dy`.
-#[inline(never)]
+#[inline]
 pub fn conv_weight_grad_f64(
     x: &[f64],
     dy: &[f64],

@@ -79,7 +79,7 @@ pub fn matmul_f64(
     FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
-#[inline(never)]
+#[inline]
 fn products_f64(
     [a, b]: [&[f64]; 2],
     c: Option<&[f64]>,

@@ -131,7 +131,7 @@ pub fn gemm_f64(
     FusedActivation::within(f, y, geometry.rows(), compute);
 }
 
-#[inline(never)]
+#[inline]
 pub(crate) fn product_f64(
     a: &[f64],
     b: &[f64],

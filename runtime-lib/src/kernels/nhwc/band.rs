@@ -2,7 +2,7 @@
 //! an L1 cache.
 
 use super::windows::Windows;
-use crate::kernels::conv::Axis;
+use crate::loops::window_axis::Axis;
 use crate::simd::int8::{Bytes, MAX_BYTES};
 
 /// The size of a band, in bytes, up to which it has several rows.

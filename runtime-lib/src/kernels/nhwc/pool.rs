@@ -1,10 +1,10 @@
 //! Pooling of NHWC bytes.
 
 use super::{BLOCK, QUAD};
-use crate::kernels::conv::{Axis, TapRun};
 use crate::kernels::pool::Pool;
 use crate::kernels::quantized::{Requantize, requantized};
 use crate::loops::window::Taps;
+use crate::loops::window_axis::{Axis, TapRun};
 use crate::simd::HAS_VECTORS;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, Vector, WithBytes, dispatch_bytes, is_scalar};

@@ -1,7 +1,8 @@
 //! The offsets of the windows of a convolution in an NHWC image of bytes.
 
 use super::{MAX_AXES, QUAD};
-use crate::kernels::conv::{Axis, Conv};
+use crate::kernels::conv::Conv;
+use crate::loops::window_axis::Axis;
 use crate::threads;
 
 /// The windows of a convolution.
@@ -17,7 +18,7 @@ pub(super) struct Windows {
 impl Windows {
     /// Returns the windows of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>, pixel: usize) -> Windows {
-        let Some(axes) = Axis::all(conv) else {
+        let Some(axes) = conv.three_axes() else {
             panic!("the compiler lets no more axes come here")
         };
         let [d, h, w] = &axes;

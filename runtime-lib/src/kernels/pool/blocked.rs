@@ -2,10 +2,10 @@
 
 use super::Pool;
 use super::fold::{Counted, Largest, Mean};
-use super::vectors::{CHECKED_TAPS, FoldVectors, are_finite};
-use crate::kernels::conv::{Axis, TapRun};
+use super::vectors::FoldVectors;
+use crate::loops::geometry::BLOCK;
 use crate::loops::window::Taps;
-use crate::microkernel::BLOCK;
+use crate::loops::window_axis::{Axis, TapRun};
 use crate::simd::{Simd, WithSimd, dispatch};
 use crate::threads::{By, Piece, Share};
 use core::mem;
@@ -68,28 +68,12 @@ impl<F: FoldVectors> WithSimd for Nchwc<'_, F> {
         let all = [taps.elements()];
         let folded = if taps.is_whole() { Taps::whole(&all) } else { taps };
         let mut memory = [[0.0; BLOCK]; FOLDED];
+        let columns = Columns::of(s, fold, folded, geometry);
         for (i, plane) in planes.enumerate() {
-            let (x, y) = (&x[plane * elements..][..elements], y.plane(i));
-            let rows = rows.clone();
-            if taps.taps() >= CHECKED_TAPS
-                && let Some(fold) = fold.of_numbers()
-                && are_finite(s, seen(x, &folded, &rows))
-            {
-                Columns::of(s, fold, folded, geometry).plane(x, rows, &mut memory, y);
-            } else {
-                Columns::of(s, fold, folded, geometry).plane(x, rows, &mut memory, y);
-            }
+            let x = &x[plane * elements..][..elements];
+            columns.plane(x, rows.clone(), &mut memory, y.plane(i));
         }
     }
-}
-
-/// Returns the rows of the image that some rows of the output depend on, and those between them.
-fn seen<'x>(x: &'x [f32], taps: &Taps<'_>, rows: &Range<usize>) -> &'x [f32] {
-    let (lines, width) = (taps.without_last(), Axis::last_of(taps).size * BLOCK);
-    let of = |row| (0..lines.taps()).filter_map(move |tap| lines.input(row, tap));
-    let first = rows.clone().flat_map(of).min().unwrap_or(0);
-    let end = rows.clone().flat_map(of).max().map_or(first, |last| last + 1);
-    &x[first * width..end * width]
 }
 
 /// Windows along the last axis.

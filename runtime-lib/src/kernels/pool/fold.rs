@@ -68,35 +68,6 @@ impl<T: Number> Fold<T> for Largest {
     }
 }
 
-/// The maximum of elements of which none is NaN.
-#[derive(Clone, Copy)]
-pub(super) struct LargestNumber;
-
-impl Fold<f32> for LargestNumber {
-    type State = f32;
-
-    #[inline(always)]
-    fn start(self) -> f32 {
-        f32::LOWEST
-    }
-    #[inline(always)]
-    fn take(self, state: f32, x: f32) -> f32 {
-        if x > state { x } else { state }
-    }
-    #[inline(always)]
-    fn join(self, a: f32, b: f32) -> f32 {
-        self.take(a, b)
-    }
-    #[inline(always)]
-    fn counted(self) -> Option<Counted> {
-        None
-    }
-    #[inline(always)]
-    fn finish(self, state: f32, _: usize) -> f32 {
-        state
-    }
-}
-
 /// The mean.
 #[derive(Clone, Copy)]
 pub(super) struct Mean(pub Counted);

@@ -18,11 +18,11 @@ pub use small::{small_average_pool, small_average_pool_padded, small_max_pool, s
 pub use unpool::{max_unpool, max_unpool_sizes};
 
 use crate::loops::window::Taps;
-use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
+use crate::simd::{HAS_VECTORS, dispatch};
 use crate::threads;
 use crate::{Float, Number};
 use fold::{Counted, Largest, Mean, Norm, fold};
-use vectors::{FoldVectors, Whole, fold_vectors};
+use vectors::{FoldVectors, FoldWindows, Whole};
 
 /// The geometry of windows over `[planes, size…]`. Elements outside of the image do not count,
 /// unless a kernel says otherwise.
@@ -128,26 +128,6 @@ pub fn max_pool_indices<T: Number>(
     }
 }
 
-/// A fold at a SIMD level.
-struct AtLevel<'a, F> {
-    x: &'a [f32],
-    y: &'a mut [f32],
-    geometry: Pool<'a>,
-    fold: F,
-}
-
-impl<F: FoldVectors> WithSimd for AtLevel<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let AtLevel { x, y, geometry, fold: of } = self;
-        if !(HAS_VECTORS && fold_vectors(s, x, y, geometry, of)) {
-            fold(x, y, geometry, of);
-        }
-    }
-}
-
 #[inline(never)]
 fn max_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>) {
     pool_f32(x, y, geometry, Largest);
@@ -159,11 +139,15 @@ fn average_pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, counted: Count
 }
 
 #[inline(always)]
-fn pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, fold: impl FoldVectors) {
+fn pool_f32(x: &[f32], y: &mut [f32], geometry: Pool<'_>, of: impl FoldVectors) {
     let taps = geometry.taps();
     if HAS_VECTORS && taps.is_whole() {
         let size = taps.elements();
-        return geometry.share(x, y, 1, |x, y| dispatch(Whole { x, y, size, fold }));
+        return geometry.share(x, y, 1, |x, y| dispatch(Whole { x, y, size, fold: of }));
     }
-    geometry.share(x, y, 1, |x, y| dispatch(AtLevel { x, y, geometry, fold }));
+    geometry.share(x, y, 1, |x, y| {
+        if !(HAS_VECTORS && dispatch(FoldWindows { x, y: &mut *y, geometry, fold: of })) {
+            fold(x, y, geometry, of);
+        }
+    });
 }

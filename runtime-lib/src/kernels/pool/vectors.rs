@@ -1,14 +1,12 @@
 //! Pooling of `f32` with SIMD. The rows of windows are folded first, column by column, then the
-//! columns, which a stride of two separates. Several rows of the output are computed together,
-//! because reading with other alignment what was just written is slow.
+//! columns, which a stride of two separates, and a larger one reads one by one. Several rows of the
+//! output are computed together, because reading with other alignment what was just written is slow.
 
 use super::Pool;
-use super::fold::{Counted, Fold, Largest, LargestNumber, Mean};
-use crate::kernels::conv::{Axis, TapRun};
+use super::fold::{Fold, Largest, Mean};
 use crate::loops::fold::fold_at;
-use crate::loops::window::Taps;
+use crate::loops::window_axis::{Axis, TapRun};
 use crate::simd::{MAX_LANES, Simd, WithSimd};
-use core::ops::Range;
 
 /// A fold whose state is one element, so that it can be a vector. Every method must be
 /// `#[inline(always)]`.
@@ -17,9 +15,6 @@ pub(super) trait FoldVectors: Fold<f32, State = f32> {
     fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32;
     /// [`Fold::finish`] for vectors.
     fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32;
-    /// Returns the fold, if it is faster, that has the same results where no element is NaN. The
-    /// check takes as long as a few elements of each window.
-    fn of_numbers(self) -> Option<impl FoldVectors>;
 }
 
 impl FoldVectors for Largest {
@@ -32,25 +27,6 @@ impl FoldVectors for Largest {
     fn finish_vector<S: Simd>(self, _: S, state: S::F32, _: S::F32) -> S::F32 {
         state
     }
-    #[inline(always)]
-    fn of_numbers(self) -> Option<impl FoldVectors> {
-        Some(LargestNumber)
-    }
-}
-
-impl FoldVectors for LargestNumber {
-    #[inline(always)]
-    fn take_vector<S: Simd>(self, s: S, state: S::F32, x: S::F32) -> S::F32 {
-        s.max(x, state)
-    }
-    #[inline(always)]
-    fn finish_vector<S: Simd>(self, _: S, state: S::F32, _: S::F32) -> S::F32 {
-        state
-    }
-    #[inline(always)]
-    fn of_numbers(self) -> Option<impl FoldVectors> {
-        None::<LargestNumber>
-    }
 }
 
 impl FoldVectors for Mean {
@@ -62,29 +38,7 @@ impl FoldVectors for Mean {
     fn finish_vector<S: Simd>(self, s: S, state: S::F32, counts: S::F32) -> S::F32 {
         s.div(state, counts)
     }
-    #[inline(always)]
-    fn of_numbers(self) -> Option<impl FoldVectors> {
-        None::<Mean>
-    }
 }
-
-/// Returns whether no element is NaN or infinite.
-#[inline(always)]
-pub(super) fn are_finite<S: Simd>(s: S, x: &[f32]) -> bool {
-    let zero = s.splat(0.0);
-    // A product of zero and an infinity, too, is NaN.
-    let products = fold_at(
-        s,
-        x,
-        0.0,
-        #[inline(always)]
-        |sum, x| s.mul_add(x, zero, sum),
-    );
-    s.sum(products) == 0.0
-}
-
-/// The elements of a window from which on a check for NaN is worth it.
-pub(super) const CHECKED_TAPS: usize = 16;
 
 /// Columns of the output that are computed together.
 const PLACES: usize = 128;
@@ -105,29 +59,38 @@ const LANE_INDICES: [f32; MAX_LANES] = {
     indices
 };
 
-/// Folds every window of at most two axes if neighbors are one or two columns apart. Returns
-/// whether it did.
+/// Folds every window of at most three axes, unless one is too wide for the scratch memory.
+/// Returns whether it did.
+pub(super) struct FoldWindows<'a, F> {
+    pub x: &'a [f32],
+    pub y: &'a mut [f32],
+    pub geometry: Pool<'a>,
+    pub fold: F,
+}
+
+impl<F: FoldVectors> WithSimd for FoldWindows<'_, F> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> bool {
+        let FoldWindows { x, y, geometry, fold } = self;
+        let taps = geometry.taps();
+        let (d, h) = (taps.without_last().without_last(), taps.without_last());
+        let axes = [d, h, taps].map(|taps| Axis::last_of(&taps));
+        let w = axes[2];
+        let at_once = COLUMNS.saturating_sub(w.reach()).checked_div(w.stride).unwrap_or(0);
+        if taps.size.len() > 3 || at_once < columns::<S>(&w, 1) {
+            return false;
+        }
+        Windows { geometry, axes, at_once: at_once.min(PLACES), fold }.fold(s, x, y);
+        true
+    }
+}
+
+/// Returns how many columns of the output are computed for `count`: vectors are full.
 #[inline(always)]
-pub(super) fn fold_vectors<S: Simd, F: FoldVectors>(
-    s: S,
-    x: &[f32],
-    y: &mut [f32],
-    geometry: Pool<'_>,
-    fold: F,
-) -> bool {
-    let taps = geometry.taps();
-    let (h, w) = (Axis::last_of(&taps.without_last()), Axis::last_of(&taps));
-    let at_once = COLUMNS.saturating_sub(w.reach()).checked_div(w.stride).unwrap_or(0);
-    if taps.is_whole() || taps.size.len() > 2 || at_once < S::LANES {
-        return false;
-    }
-    let windows = Windows { geometry, h, w, at_once: at_once.min(PLACES), fold };
-    match w.stride {
-        1 => windows.fold::<S, 1>(s, x, y),
-        2 => windows.fold::<S, 2>(s, x, y),
-        _ => return false,
-    }
-    true
+fn columns<S: Simd>(w: &Axis, count: usize) -> usize {
+    if w.stride <= 2 { count.max(S::LANES) } else { count }
 }
 
 /// Windows that are as large as the image, in a function of their own.
@@ -165,11 +128,11 @@ impl<F: FoldVectors> WithSimd for Whole<'_, F> {
     }
 }
 
-/// Windows over rows and columns.
+/// Windows over slices, rows and columns.
 struct Windows<'a, F> {
     geometry: Pool<'a>,
-    h: Axis,
-    w: Axis,
+    /// The slices, the rows and the columns.
+    axes: [Axis; 3],
     /// The columns of the output that fit in the scratch memory.
     at_once: usize,
     fold: F,
@@ -190,6 +153,24 @@ struct Part {
     pitch: usize,
 }
 
+/// The slices of the image that a slice of outputs depends on.
+#[derive(Clone, Copy)]
+struct Slices {
+    first: usize,
+    count: usize,
+    /// The number of slices that are counted.
+    deep: usize,
+}
+
+/// The rows of the image that a row of outputs depends on.
+struct Rows {
+    /// The first row of the first slice.
+    first: usize,
+    /// The number of rows of each slice.
+    count: usize,
+    slices: usize,
+}
+
 /// Scratch memory of folded rows.
 struct Scratch {
     columns: [f32; COLUMNS],
@@ -200,50 +181,57 @@ struct Scratch {
 }
 
 impl<F: FoldVectors> Windows<'_, F> {
-    /// Folds all windows, whose columns are `STRIDE` apart.
+    /// Folds all windows.
     #[inline(always)]
-    fn fold<S: Simd, const STRIDE: usize>(&self, s: S, x: &[f32], y: &mut [f32]) {
-        let Windows { geometry, h, w, at_once, fold } = *self;
+    fn fold<S: Simd>(&self, s: S, x: &[f32], y: &mut [f32]) {
+        let [d, h, w] = self.axes;
         let mut scratch = Scratch { columns: [0.0; COLUMNS], counts: [1.0; PLACES], first: None };
-        let size = h.size * w.size;
-        for (plane, y) in y.chunks_exact_mut((h.out * w.out).max(1)).enumerate() {
+        let (size, inside) = (d.size * h.size * w.size, d.inside());
+        for (at, y) in y.chunks_exact_mut((h.out * w.out).max(1)).enumerate() {
+            let (plane, slice) = if d.out == 1 { (at, 0) } else { (at / d.out, at % d.out) };
             // The last vectors may read beyond the plane, together with its end.
             let x = &x[plane * size..];
-            if h.kernel * w.kernel >= CHECKED_TAPS
-                && let Some(fold) = fold.of_numbers()
-                && are_finite(s, &x[..size])
-            {
-                let windows = Windows { geometry, h, w, at_once, fold };
-                windows.plane::<S, STRIDE>(s, x, &mut scratch, y);
-            } else {
-                self.plane::<S, STRIDE>(s, x, &mut scratch, y);
-            }
+            let TapRun { from, taps, .. } = d.tap_run(&inside, slice, slice + 1);
+            let slices = Slices { first: from, count: taps.len(), deep: self.count(0, slice) };
+            self.slice(s, x, slices, &mut scratch, y);
         }
     }
 
-    /// Folds the windows of a plane, with which `x` begins.
+    /// Folds the windows of a slice of the output, which depend on slices of the plane with which
+    /// `x` begins.
     #[inline(always)]
-    fn plane<S: Simd, const STRIDE: usize>(
+    fn slice<S: Simd>(
         &self,
         s: S,
         x: &[f32],
+        slices: Slices,
         scratch: &mut Scratch,
         y: &mut [f32],
     ) {
-        let Windows { h, w, .. } = *self;
+        let [_, h, w] = self.axes;
         let inside = h.inside();
+        let high = |row: usize| {
+            let is_inside = inside.contains(&row) || self.fold.counted().is_none();
+            slices.deep * if is_inside { h.kernel } else { self.count(1, row) }
+        };
+        let rows_of = |row: usize| {
+            let TapRun { from, taps, .. } = h.tap_run(&inside, row, row + 1);
+            Rows { first: slices.first * h.size + from, count: taps.len(), slices: slices.count }
+        };
         for first in (0..w.out).step_by(self.at_once) {
             let part = self.part::<S>(first);
             self.prepare(&part, scratch);
-            if STRIDE == 2 && self.are_pairs(&part) && h.kernel == 2 && inside == (0..h.out) {
-                self.join_quads(s, x, &part, y);
+            let are_pairs = w.stride == 2 && self.are_pairs(&part);
+            let is_flat = slices.count == 1 && slices.deep == 1;
+            if are_pairs && is_flat && h.kernel == 2 && inside == (0..h.out) {
+                self.join_quads(s, x, &part, slices.first, y);
                 continue;
             }
-            if STRIDE == 2 && self.are_pairs(&part) {
-                for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
-                    let (high, rows) = (self.high(i, &inside), h.tap_run(&inside, i, i + 1));
+            if are_pairs {
+                for (row, y) in y.chunks_exact_mut(w.out).enumerate() {
+                    let counts = (high(row) as f32, &scratch.counts);
                     let y = &mut y[part.first..][..part.count];
-                    self.join_pairs(s, x, &rows, &part, (high, &scratch.counts), y);
+                    self.join_pairs(s, x, &rows_of(row), &part, counts, y);
                 }
                 continue;
             }
@@ -252,38 +240,52 @@ impl<F: FoldVectors> Windows<'_, F> {
                 let row = |i: usize| band * rows + i;
                 let lines = scratch.columns.chunks_exact_mut(part.pitch);
                 for (i, line) in lines.enumerate().take(y.len() / w.out) {
-                    let taps = h.tap_run(&inside, row(i), row(i) + 1);
-                    match taps.taps.len() {
-                        3 => self.gather::<S, 3>(s, x, &taps, &part, line),
-                        5 => self.gather::<S, 5>(s, x, &taps, &part, line),
-                        _ => self.gather::<S, ANY>(s, x, &taps, &part, line),
+                    let rows = rows_of(row(i));
+                    match (rows.slices, rows.count) {
+                        (1, 3) => self.gather::<S, 3, false>(s, x, &rows, &part, line),
+                        (1, 5) => self.gather::<S, 5, false>(s, x, &rows, &part, line),
+                        (1, _) => self.gather::<S, ANY, false>(s, x, &rows, &part, line),
+                        _ => self.gather::<S, ANY, true>(s, x, &rows, &part, line),
                     }
                 }
                 let lines = scratch.columns.chunks_exact(part.pitch);
                 for (i, line) in lines.enumerate().take(y.len() / w.out) {
-                    let counts = (self.high(row(i), &inside), &scratch.counts);
+                    let counts = (high(row(i)) as f32, &scratch.counts);
                     let y = &mut y[i * w.out + part.first..];
-                    match w.kernel {
-                        3 => self.join::<S, STRIDE, 3>(s, line, counts, part.count, y),
-                        5 => self.join::<S, STRIDE, 5>(s, line, counts, part.count, y),
-                        _ => self.join::<S, STRIDE, ANY>(s, line, counts, part.count, y),
+                    match (w.stride, w.kernel) {
+                        (1, 3) => self.join::<S, 1, 3>(s, line, counts, part.count, y),
+                        (1, 5) => self.join::<S, 1, 5>(s, line, counts, part.count, y),
+                        (1, _) => self.join::<S, 1, ANY>(s, line, counts, part.count, y),
+                        (2, 3) => self.join::<S, 2, 3>(s, line, counts, part.count, y),
+                        (2, 5) => self.join::<S, 2, 5>(s, line, counts, part.count, y),
+                        (2, _) => self.join::<S, 2, ANY>(s, line, counts, part.count, y),
+                        _ => self.join_apart(line, counts, &mut y[..part.count]),
                     }
                 }
             }
         }
     }
 
+    /// Returns the number of counted elements of a window along an axis, or 1.
+    #[inline(never)]
+    fn count(&self, axis: usize, place: usize) -> usize {
+        let (all, ends) = (self.geometry.taps(), self.geometry.ends);
+        // The last of the three axes is the last one of the window.
+        let Some(axis) = (axis + all.size.len()).checked_sub(3) else { return 1 };
+        let Some(of) = self.fold.counted() else { return 1 };
+        of.of(&all.only(axis), place, &ends[axis..=axis])
+    }
+
     /// Returns as many columns of the output as fit, or as are left.
     #[inline(always)]
     fn part<S: Simd>(&self, first: usize) -> Part {
-        let w = &self.w;
+        let [_, _, w] = &self.axes;
         let count = self.at_once.min(w.out - first);
         let start = first * w.stride;
         let span = (count - 1) * w.stride + w.reach() + 1;
         let (skip, from) = (w.pad.saturating_sub(start).min(span), start.saturating_sub(w.pad));
         let seen = w.size.saturating_sub(from).min(span - skip);
-        // Vectors are full.
-        let pitch = count.max(S::LANES) * w.stride + w.reach();
+        let pitch = columns::<S>(w, count) * w.stride + w.reach();
         Part { first, count, skip, from, seen, pitch }
     }
 
@@ -294,46 +296,30 @@ impl<F: FoldVectors> Windows<'_, F> {
             return;
         }
         scratch.columns.fill(self.fold.start());
-        if let Some(of) = self.fold.counted() {
-            let inside = self.w.inside();
+        if self.fold.counted().is_some() {
+            let [_, _, w] = self.axes;
+            let inside = w.inside();
             for (place, count) in (part.first..).zip(&mut scratch.counts[..part.count]) {
-                *count = self.count(of, 1, place, &inside) as f32;
+                let seen = if inside.contains(&place) { w.kernel } else { self.count(2, place) };
+                *count = seen as f32;
             }
         }
-    }
-
-    /// Returns the number of counted rows of a window.
-    #[inline(always)]
-    fn high(&self, row: usize, inside: &Range<usize>) -> f32 {
-        self.fold.counted().map_or(1, |of| self.count(of, 0, row, inside)) as f32
-    }
-
-    /// Returns the number of counted elements of a window along the first or the last axis; windows
-    /// at `inside` are complete.
-    #[inline(always)]
-    fn count(&self, of: Counted, axis: usize, place: usize, inside: &Range<usize>) -> usize {
-        let (all, (above, last)) = (self.geometry.taps(), self.geometry.ends());
-        let (kernel, taps, ends): (_, Taps<'_>, _) = match axis {
-            0 => (self.h.kernel, all.without_last(), above),
-            _ => (self.w.kernel, all.only_last(), last),
-        };
-        if inside.contains(&place) { kernel } else { of.of(&taps, place, ends) }
     }
 
     /// Returns whether the windows are pairs of adjacent columns that do not overlap.
     #[inline(always)]
     fn are_pairs(&self, part: &Part) -> bool {
-        let Axis { kernel, dilation, .. } = self.w;
+        let [_, _, Axis { kernel, dilation, .. }] = self.axes;
         kernel == 2 && dilation == 1 && part.skip == 0 && part.seen == 2 * part.count
     }
 
     /// Computes the results of a plane for windows of two rows and two columns inside of the image.
     #[inline(always)]
-    fn join_quads<S: Simd>(&self, s: S, x: &[f32], part: &Part, y: &mut [f32]) {
-        let Windows { h, w, fold, .. } = *self;
+    fn join_quads<S: Simd>(&self, s: S, x: &[f32], part: &Part, slice: usize, y: &mut [f32]) {
+        let Windows { axes: [_, h, w], fold, .. } = *self;
         let (below, counts) = (h.dilation * w.size, s.splat(4.0));
         for (i, y) in y.chunks_exact_mut(w.out).enumerate() {
-            let x = &x[(i * h.stride - h.pad) * w.size + part.from..];
+            let x = &x[(slice * h.size + i * h.stride - h.pad) * w.size + part.from..];
             let y = &mut y[part.first..][..part.count];
             for i in (0..y.len()).step_by(S::LANES) {
                 let i = again::<S>(i, y.len());
@@ -353,7 +339,7 @@ impl<F: FoldVectors> Windows<'_, F> {
         &self,
         s: S,
         x: &[f32],
-        rows: &TapRun,
+        rows: &Rows,
         part: &Part,
         (high, counts): (f32, &[f32; PLACES]),
         y: &mut [f32],
@@ -361,8 +347,8 @@ impl<F: FoldVectors> Windows<'_, F> {
         let fold = self.fold;
         for i in (0..y.len()).step_by(S::LANES) {
             let i = again::<S>(i, y.len());
-            let first = self.column::<S, ANY>(s, x, rows, part.from + 2 * i);
-            let second = self.column::<S, ANY>(s, x, rows, part.from + 2 * i + S::LANES);
+            let first = self.column::<S, ANY, true>(s, x, rows, part.from + 2 * i);
+            let second = self.column::<S, ANY, true>(s, x, rows, part.from + 2 * i + S::LANES);
             let [evens, odds] = s.evens_and_odds(first, second);
             let state = fold.take_vector(s, evens, odds);
             let counts = s.mul(s.splat(high), s.load(&counts[i..]));
@@ -370,40 +356,44 @@ impl<F: FoldVectors> Windows<'_, F> {
         }
     }
 
-    /// Folds rows of the image at one vector of columns. There are `N` rows, or [`ANY`] number.
+    /// Folds rows of the image at one vector of columns. There are `N` rows, or
+    /// [`ANY`] number.
     #[inline(always)]
-    fn column<S: Simd, const N: usize>(
+    fn column<S: Simd, const N: usize, const MANY: bool>(
         &self,
         s: S,
         x: &[f32],
-        rows: &TapRun,
+        rows: &Rows,
         from: usize,
     ) -> S::F32 {
-        let Windows { h, w, fold, .. } = *self;
-        let (first, step) = (rows.from * w.size + from, h.dilation * w.size);
-        let count = if N == ANY { rows.taps.len() } else { N };
+        let Windows { axes: [d, h, w], fold, .. } = *self;
+        let step = h.dilation * w.size;
+        let count = if N == ANY { rows.count } else { N };
         let mut state = s.splat(fold.start());
-        // One check for all rows, except at the end of the last plane.
-        let span = count.saturating_sub(1) * step + S::LANES;
-        if let Some(x) = x.get(first..first + span) {
-            for row in x.windows(S::LANES).step_by(step.max(1)).take(count) {
-                state = fold.take_vector(s, state, s.load(row));
+        for slice in 0..if MANY { rows.slices } else { 1 } {
+            let first = (rows.first + slice * d.dilation * h.size) * w.size + from;
+            // One check for all rows, except at the end of the last plane.
+            let span = count.saturating_sub(1) * step + S::LANES;
+            if let Some(x) = x.get(first..first + span) {
+                for row in x.windows(S::LANES).step_by(step.max(1)).take(count) {
+                    state = fold.take_vector(s, state, s.load(row));
+                }
+                continue;
             }
-            return state;
-        }
-        for row in 0..count {
-            state = fold.take_vector(s, state, load(s, x, first + row * step));
+            for row in 0..count {
+                state = fold.take_vector(s, state, load(s, x, first + row * step));
+            }
         }
         state
     }
 
     /// Folds the rows of the windows of a row of outputs.
     #[inline(always)]
-    fn gather<S: Simd, const N: usize>(
+    fn gather<S: Simd, const N: usize, const MANY: bool>(
         &self,
         s: S,
         x: &[f32],
-        rows: &TapRun,
+        rows: &Rows,
         part: &Part,
         line: &mut [f32],
     ) {
@@ -411,13 +401,13 @@ impl<F: FoldVectors> Windows<'_, F> {
         if part.seen < S::LANES && line.len() >= S::LANES {
             // A whole vector, whose lanes behind the image stay empty.
             let inside = s.lt(s.load(&LANE_INDICES), s.splat(part.seen as f32));
-            let state = self.column::<S, N>(s, x, rows, part.from);
+            let state = self.column::<S, N, MANY>(s, x, rows, part.from);
             return s.store(s.select(inside, state, s.splat(self.fold.start())), line);
         }
         let line = &mut line[..part.seen];
         for i in (0..part.seen).step_by(S::LANES) {
             let i = again::<S>(i, part.seen);
-            store(s, self.column::<S, N>(s, x, rows, part.from + i), &mut line[i..]);
+            store(s, self.column::<S, N, MANY>(s, x, rows, part.from + i), &mut line[i..]);
         }
     }
 
@@ -432,8 +422,9 @@ impl<F: FoldVectors> Windows<'_, F> {
         count: usize,
         y: &mut [f32],
     ) {
-        let (fold, Axis { dilation, out, .. }) = (self.fold, self.w);
-        let kernel = if N == ANY { self.w.kernel } else { N };
+        let Windows { axes: [_, _, w], fold, .. } = *self;
+        let Axis { dilation, out, .. } = w;
+        let kernel = if N == ANY { w.kernel } else { N };
         // The next row overwrites what a whole vector stores of it.
         let is_short = count == out && count < S::LANES && y.len() >= S::LANES;
         let y = &mut y[..if is_short { S::LANES } else { count }];
@@ -458,6 +449,20 @@ impl<F: FoldVectors> Windows<'_, F> {
             }
             let counts = s.mul(s.splat(high), s.load(&counts[i..]));
             store(s, fold.finish_vector(s, state, counts), &mut y[i..]);
+        }
+    }
+}
+
+impl<F: FoldVectors> Windows<'_, F> {
+    /// Computes the results of a row of outputs from the folded columns, one by one.
+    #[inline(always)]
+    fn join_apart(&self, line: &[f32], (high, counts): (f32, &[f32; PLACES]), y: &mut [f32]) {
+        let Windows { axes: [_, _, w], fold, .. } = *self;
+        let Axis { kernel, stride, dilation, .. } = w;
+        for ((i, y), wide) in y.iter_mut().enumerate().zip(counts) {
+            let columns = line[i * stride..].iter().step_by(dilation).take(kernel);
+            let state = columns.fold(fold.start(), |state, &column| fold.take(state, column));
+            *y = fold.finish(state, (high * wide) as usize);
         }
     }
 }

@@ -2,7 +2,8 @@
 //! contiguous: each phase of the strides has a plane, in which neighboring outputs read neighboring
 //! bytes.
 
-use crate::kernels::conv::{Axis, Conv};
+use crate::kernels::conv::Conv;
+use crate::loops::window_axis::Axis;
 
 /// The planes of a group of channels.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +15,7 @@ pub(crate) struct Planes {
 impl Planes {
     /// The planes of a convolution with at most three axes.
     pub const fn of(conv: &Conv<'_>) -> Planes {
-        let Some(axes) = Axis::all(conv) else {
+        let Some(axes) = conv.three_axes() else {
             panic!("the compiler lets no more axes come here")
         };
         Planes { channels: conv.channels, axes }

@@ -4,18 +4,21 @@
 //! by block in a kernel ([`gemm_bf16`] …), or all at once before a call ([`widen_bf16`] …).
 //! Accumulators are `f32`. Widening is exact: only rounding the weights loses precision.
 
+#[cfg(feature = "conv")]
 mod conv;
-#[cfg(all(test, feature = "std"))]
+#[cfg(all(test, feature = "conv", feature = "std"))]
 mod tests;
 
 use crate::kernels::matmul;
 use crate::kernels::matmul::{Gemm, Layout};
 use crate::loops::epilogue::Activation;
+use crate::loops::geometry::BLOCK;
 use crate::microkernel;
 use crate::microkernel::{FusedActivation, Wide, Widen};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch, has_pairs};
 use crate::threads;
+#[cfg(feature = "conv")]
 pub use conv::{
     conv_bf16, conv_nchw_to_nchwc_bf16, conv_scratch, nchw_to_nchwc_scratch, winograd_bf16,
     winograd_scratch,
@@ -50,7 +53,7 @@ impl Panels {
 
     /// The panels of the NCHWc layout, with `rows` weights per channel.
     pub const fn blocks(rows: usize) -> Panels {
-        Panels { lanes: microkernel::BLOCK, rows, depth: rows }
+        Panels { lanes: BLOCK, rows, depth: rows }
     }
 
     /// ONNX's layout, in which the weights of a channel are contiguous.
@@ -182,10 +185,10 @@ impl WithSimd for SplitRows<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let (y, _) = self.y.as_chunks_mut::<{ PAIR * microkernel::BLOCK }>();
-        for (y, x) in y.iter_mut().zip(self.x.as_chunks::<{ microkernel::BLOCK }>().0) {
-            for i in 0..microkernel::BLOCK {
-                [y[i], y[microkernel::BLOCK + i]] = simd::bf16_pair::split(x[i]);
+        let (y, _) = self.y.as_chunks_mut::<{ PAIR * BLOCK }>();
+        for (y, x) in y.iter_mut().zip(self.x.as_chunks::<{ BLOCK }>().0) {
+            for i in 0..BLOCK {
+                [y[i], y[BLOCK + i]] = simd::bf16_pair::split(x[i]);
             }
         }
     }

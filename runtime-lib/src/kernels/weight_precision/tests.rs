@@ -2,7 +2,7 @@ use super::*;
 use crate::kernels::conv;
 use crate::kernels::conv::{Conv, Tile};
 use crate::kernels::matmul::{Packing, gemm_f32, gemm_pairs, pack_b, packed_b_len};
-use crate::microkernel::BLOCK;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{bf16_pair, each_level};
 use std::{vec, vec::Vec};
 

@@ -2,7 +2,8 @@
 
 use super::{Pairs, Right, Row, TileEpilogue, WIDE, multiply};
 use crate::loops::bounds::reach;
-use crate::microkernel::conv_layout::{BLOCK, Span};
+use crate::loops::geometry::BLOCK;
+use crate::microkernel::conv_layout::Span;
 use crate::microkernel::conv_tile::{NchwcConv, bound};
 use crate::simd::amx::Amx;
 use crate::simd::{Simd, WithSimd, dispatch_pairs, tiles};

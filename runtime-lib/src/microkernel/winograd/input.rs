@@ -3,7 +3,8 @@
 use super::transforms::load_row;
 use super::{Tiling, Transforms};
 use crate::loops::bounds::reach;
-use crate::microkernel::conv_layout::{BLOCK, PAIRS};
+use crate::loops::geometry::BLOCK;
+use crate::microkernel::conv_layout::PAIRS;
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, MAX_LANES, Simd, WithSimd, dispatch, dispatch_pairs};
 

@@ -2,7 +2,7 @@
 
 use super::{Tiling, Transforms};
 use crate::loops::bounds::reach;
-use crate::microkernel::conv_layout::BLOCK;
+use crate::loops::geometry::BLOCK;
 use crate::microkernel::conv_tile::bound;
 use crate::simd::{Simd, WithSimd, dispatch};
 

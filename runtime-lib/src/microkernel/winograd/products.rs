@@ -1,6 +1,6 @@
 //! Winograd products in place: the accumulators overwrite the transformed input.
 
-use crate::microkernel::conv_layout::BLOCK;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 /// The numbers of a tile that are multiplied together.

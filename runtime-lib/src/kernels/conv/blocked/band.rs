@@ -1,8 +1,8 @@
 //! Output tiling: the band of the output that is computed at once, and the layout of its input.
 
-use super::super::axis::Axis;
 use super::super::{Conv, product};
 use super::BLOCK;
+use crate::loops::window_axis::Axis;
 use crate::simd::bf16_pair::PAIR;
 use core::ops::Range;
 
@@ -81,13 +81,13 @@ impl Plane {
     /// Returns the plane of a convolution of at most three axes, as one row if it has one axis or
     /// is pointwise.
     pub const fn of(conv: &Conv<'_>, channels: usize, unit: Unit, limit: usize) -> Plane {
-        let [h, mut w] = Axis::last_two(conv);
+        let [h, mut w] = conv.last_two_axes();
         let axes = if conv.is_pointwise() {
             (w.size, w.out) = (product(conv.size), product(conv.size));
             [Axis::NONE, Axis::NONE, w]
         } else {
             let rank = conv.size.len();
-            [if rank > 2 { Axis::of(conv, rank - 3) } else { Axis::NONE }, h, w]
+            [if rank > 2 { conv.axis(rank - 3) } else { Axis::NONE }, h, w]
         };
         Plane::over_all(axes, channels, unit, limit)
     }

@@ -1,12 +1,13 @@
 //! NCHWc depthwise convolutions.
 
-use super::super::axis::{Axis, TapRun};
 use super::{ConvOperands, product};
 use crate::Number;
 use crate::arena::Aligned;
 use crate::kernels::conv::Conv;
 use crate::loops::epilogue::Activation;
-use crate::microkernel::{BLOCK, Depthwise, FusedActivation};
+use crate::loops::geometry::BLOCK;
+use crate::loops::window_axis::{Axis, TapRun};
+use crate::microkernel::{Depthwise, FusedActivation};
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch};
 use crate::threads::{self, By, Share};
 use core::ops::Range;
@@ -40,7 +41,7 @@ fn depthwise(
     geometry: &Conv<'_>,
     f: FusedActivation<f32>,
 ) {
-    let axes = Axis::last_two(geometry);
+    let axes = geometry.last_two_axes();
     let blocks = geometry.groups.div_ceil(BLOCK);
     let row = axes[1].out * BLOCK;
     let [from, to] = [product(geometry.size) * BLOCK, axes[0].out * row];

@@ -5,12 +5,12 @@
 //! each phase is a convolution with these elements and a stride of 1, and its results are a stride
 //! apart in the output.
 
-use super::super::axis::Axis;
 use super::band::{Band, LARGE, Plane, Unit};
 use super::depthwise::Slide;
 use super::{BLOCK, MAX_TAPS, product};
 use crate::Number;
 use crate::kernels::conv::ConvTranspose;
+use crate::loops::window_axis::Axis;
 use crate::microkernel::{NchwcConv, Span, UsedTaps};
 use crate::threads::{self, Scratch, Share};
 

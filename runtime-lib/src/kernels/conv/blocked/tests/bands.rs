@@ -1,7 +1,7 @@
 //! Copies of the input: planes of several depths, and blocks that would share sets of the cache.
 
 use super::*;
-use crate::kernels::conv::axis::Axis;
+use crate::loops::window_axis::Axis;
 
 #[test]
 fn windows_over_three_axes_match() {

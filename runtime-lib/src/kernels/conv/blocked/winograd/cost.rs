@@ -2,7 +2,7 @@
 
 use super::{Tile, Tiles};
 use crate::kernels::conv::{Conv, product};
-use crate::microkernel::BLOCK;
+use crate::loops::geometry::BLOCK;
 
 /// The memory from which the weights of a convolution are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 
 use super::{Rows, Tiles};
 use crate::kernels::conv::product;
+use crate::loops::geometry::BLOCK;
 use crate::microkernel::{
-    BLOCK, FusedActivation, NchwcConv, PAIRS, Span, Tiling, Transforms, UsedTaps, WinogradInput,
+    FusedActivation, NchwcConv, PAIRS, Span, Tiling, Transforms, UsedTaps, WinogradInput,
     WinogradOutput, WinogradProducts,
 };
 use crate::threads::{self, By, MACS_PER_ELEMENT, Scratch, Share};

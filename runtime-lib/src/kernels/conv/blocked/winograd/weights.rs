@@ -3,7 +3,7 @@
 use super::Tile;
 use crate::Number;
 use crate::kernels::conv::Conv;
-use crate::microkernel::BLOCK;
+use crate::loops::geometry::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
 impl Tile {

@@ -1,10 +1,9 @@
-//! The geometry of a convolution along one axis.
+//! The geometry of windows along one axis.
 
-use super::Conv;
-use crate::loops::window::Taps;
+use super::window::Taps;
 use core::ops::Range;
 
-/// One axis of a convolution.
+/// An axis of an image and of the windows that slide over it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     /// The size of the image.
@@ -25,43 +24,10 @@ impl Axis {
     /// An axis of size 1, in place of a missing one.
     pub const NONE: Axis = Axis { size: 1, out: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
 
-    /// Returns axis `i` of a convolution.
-    pub const fn of(conv: &Conv<'_>, i: usize) -> Axis {
-        Axis {
-            size: conv.size[i],
-            out: conv.out[i],
-            kernel: conv.kernel[i],
-            stride: conv.strides[i],
-            dilation: conv.dilations[i],
-            pad: conv.pads[i],
-        }
-    }
-
     /// Returns the last axis of windows.
     pub fn last_of(taps: &Taps<'_>) -> Axis {
         let [size, out, kernel, stride, dilation, pad] = taps.last();
         Axis { size, out, kernel, stride, dilation, pad }
-    }
-
-    /// Returns the two last axes of a convolution; [`Axis::NONE`] and the only axis if there is
-    /// one.
-    pub const fn last_two(conv: &Conv<'_>) -> [Axis; 2] {
-        let last = conv.size.len() - 1;
-        [if last > 0 { Axis::of(conv, last - 1) } else { Axis::NONE }, Axis::of(conv, last)]
-    }
-
-    /// Returns the axes of a convolution with at most three, after [`Axis::NONE`] for missing ones.
-    pub const fn all(conv: &Conv<'_>) -> Option<[Axis; 3]> {
-        let rank = conv.size.len();
-        if rank > 3 {
-            return None;
-        }
-        let (mut axes, mut i) = ([Axis::NONE; 3], 0);
-        while i < rank {
-            axes[3 - rank + i] = Axis::of(conv, i);
-            i += 1;
-        }
-        Some(axes)
     }
 
     /// Returns whether no window reaches behind the image.
@@ -111,6 +77,7 @@ impl Axis {
         let place = (o * self.stride + phase).checked_sub(self.pad)?;
         (place < self.size).then_some(place)
     }
+
     /// Returns the outputs whose windows read no padding.
     pub fn inside(&self) -> Range<usize> {
         let end = (self.pad + self.size).saturating_sub(self.reach());
