@@ -13,16 +13,17 @@ use std::{any::Any, fmt};
 pub trait Element: onnxc_runtime::Elem {
     /// The element type.
     const DTYPE: DType;
-    /// Returns the elements, if they have this type.
+    /// Returns the elements, if they have this type; as an unsigned integer, the bits of those that
+    /// have its size.
     fn of(array: &Array) -> Option<&[Self]>;
-    /// Returns the elements mutably, if they have this type.
+    /// Returns the elements mutably, as [`Element::of`] does.
     fn of_mut(array: &mut Array) -> Option<&mut [Self]>;
     /// Makes a buffer of `elements`.
     fn array(elements: Vec<Self>) -> Array;
 }
 
 macro_rules! arrays {
-    ($($variant:ident: $T:ty,)*) => {
+    ($($variant:ident: $T:ty $(, with bits of $($other:ident)+)?;)*) => {
         /// The Rust type of each [`DType`], under the name of its variant.
         pub mod element {
             $(
@@ -44,10 +45,18 @@ macro_rules! arrays {
                 const DTYPE: DType = DType::$variant;
 
                 fn of(array: &Array) -> Option<&[$T]> {
-                    if let Array::$variant(x) = array { Some(x) } else { None }
+                    match array {
+                        Array::$variant(x) => Some(x),
+                        $($(Array::$other(x) => Some(bytemuck::cast_slice(x)),)+)?
+                        _ => None,
+                    }
                 }
                 fn of_mut(array: &mut Array) -> Option<&mut [$T]> {
-                    if let Array::$variant(x) = array { Some(x) } else { None }
+                    match array {
+                        Array::$variant(x) => Some(x),
+                        $($(Array::$other(x) => Some(bytemuck::cast_slice_mut(x)),)+)?
+                        _ => None,
+                    }
                 }
                 fn array(elements: Vec<$T>) -> Array {
                     Array::$variant(elements)
@@ -129,15 +138,19 @@ macro_rules! arrays {
 }
 
 arrays! {
-    F32: f32, F64: f64, F16: half::f16, BF16: half::bf16,
-    F8E4M3FN: onnxc_runtime::F8E4M3FN, F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ,
-    F8E5M2: onnxc_runtime::F8E5M2, F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ,
-    F8E8M0: onnxc_runtime::F8E8M0, F6E2M3: onnxc_runtime::F6E2M3, F6E3M2: onnxc_runtime::F6E3M2,
-    F4E2M1: onnxc_runtime::F4E2M1,
-    I2: onnxc_runtime::I2, I4: onnxc_runtime::I4, I8: i8, I16: i16, I32: i32, I64: i64,
-    U2: onnxc_runtime::U2, U4: onnxc_runtime::U4, U8: u8, U16: u16, U32: u32, U64: u64,
-    Bool: bool, String: std::string::String,
-    C64: onnxc_runtime::Complex<f32>, C128: onnxc_runtime::Complex<f64>,
+    F32: f32; F64: f64; F16: half::f16; BF16: half::bf16;
+    F8E4M3FN: onnxc_runtime::F8E4M3FN; F8E4M3FNUZ: onnxc_runtime::F8E4M3FNUZ;
+    F8E5M2: onnxc_runtime::F8E5M2; F8E5M2FNUZ: onnxc_runtime::F8E5M2FNUZ;
+    F8E8M0: onnxc_runtime::F8E8M0; F6E2M3: onnxc_runtime::F6E2M3; F6E3M2: onnxc_runtime::F6E3M2;
+    F4E2M1: onnxc_runtime::F4E2M1;
+    I2: onnxc_runtime::I2; I4: onnxc_runtime::I4; I8: i8; I16: i16; I32: i32; I64: i64;
+    U2: onnxc_runtime::U2; U4: onnxc_runtime::U4;
+    U8: u8, with bits of I8;
+    U16: u16, with bits of I16;
+    U32: u32, with bits of F32 I32;
+    U64: u64, with bits of F64 I64;
+    Bool: bool; String: std::string::String;
+    C64: onnxc_runtime::Complex<f32>; C128: onnxc_runtime::Complex<f64>;
 }
 
 /// Tries to allocate `len` elements. An allocation that does not try first ends the program.
@@ -214,6 +227,18 @@ impl Array {
             others: F16 BF16 F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1
                 I2 I4 U2 U4 C64 C128
         }
+    }
+
+    /// Returns the elements as integers with the same bits, for a type whose elements cannot be
+    /// read as such where they are; see [`Element::of`].
+    pub fn into_bits(self) -> Array {
+        let dtype = self.dtype().unsigned();
+        Array::from_tensor(&Tensor { dtype, ..self.into_tensor(Vec::new()) })
+    }
+
+    /// Returns the elements of a type whose bits these integers are.
+    pub fn from_bits(self, dtype: DType) -> Array {
+        Array::from_tensor(&Tensor { dtype, ..self.into_tensor(Vec::new()) })
     }
 
     /// Makes a constant of the elements.

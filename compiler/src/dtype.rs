@@ -131,6 +131,19 @@ impl DType {
         self.row().bits
     }
 
+    /// Returns the unsigned integer that has the size of an element in memory; the type itself for
+    /// strings and complex numbers of 16 bytes.
+    pub fn unsigned(self) -> DType {
+        match self.bytes() {
+            _ if self == String => self,
+            1 => U8,
+            2 => U16,
+            4 => U32,
+            8 => U64,
+            _ => self,
+        }
+    }
+
     /// Returns the least and the greatest value of an integer type or `bool`, limited to `i64`.
     pub fn range(self) -> Option<(i64, i64)> {
         Some(match self {

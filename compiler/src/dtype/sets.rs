@@ -98,13 +98,6 @@ sets! { $
     /// Types of keys and values in lookup tables, beside `string`.
     KEYS: F32 F64 I16 I32 I64;
 
-    /// Types of 1 byte in memory, with any number of bits.
-    BYTES_1: F8E4M3FN F8E4M3FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 F6E2M3 F6E3M2 F4E2M1 I2 I4 I8 U2 U4 U8
-        Bool;
-    /// Types of 2 bytes.
-    BYTES_2: F16 BF16 I16 U16;
-    /// Types of 4 bytes.
-    BYTES_4: F32 I32 U32;
-    /// Types of 8 bytes.
-    BYTES_8: F64 I64 U64 C64;
+    /// The types as which kernels move elements in this process: see [`DType::unsigned`].
+    BITS: U8 U16 U32 U64 C128 String;
 }

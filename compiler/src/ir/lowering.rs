@@ -23,7 +23,8 @@ use std::{
     rc::Rc,
 };
 
-static COPY: Kernel = kernel!(ANY T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
+static COPY: Kernel =
+    kernel!(moves T, reshape::identity, |f, a, _p| f(a.input::<T>(0), a.output(0)));
 static COPY_SEQUENCE: Kernel = kernel!(ANY_IR4 T, sequence::identity::<T>,
     |f, a, _p| f(a.sequence(0), a.output_sequence(0)));
 

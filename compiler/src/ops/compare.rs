@@ -104,7 +104,7 @@ impl Op for &'static Compare {
 /// Input 1 where input 0 is true, and input 2 elsewhere.
 pub struct Where;
 
-static WHERE: Kernel<Broadcast3> = kernel!(ANY T, compare::where_::<T>,
+static WHERE: Kernel<Broadcast3> = kernel!(moves T, compare::where_::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input(2), a.output(0), p));
 
 impl Op for Where {

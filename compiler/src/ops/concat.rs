@@ -82,7 +82,7 @@ pub struct Concat {
 }
 
 pub static CONCAT: Kernel<Strided> =
-    kernel!(ANY T, concat::concat::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, concat::concat::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
 impl Op for Concat {
     fn name(&self) -> &'static str {
@@ -177,7 +177,7 @@ pub struct Split {
 const MOST_PARTS: i64 = 1 << 16;
 
 pub static SPLIT: Kernel<Strided> =
-    kernel!(ANY T, concat::split::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, concat::split::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static SPLIT_SIZES: Kernel<(Dim,)> =
     kernel!(checked I64_ONLY T, concat::split_sizes, |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 

@@ -41,7 +41,7 @@ fn tile_axis(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
 pub struct Expand;
 
 static EXPAND: Kernel<Shapes> =
-    kernel!(ANY T, expand::expand::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, expand::expand::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static EXPAND_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, expand::expand_sizes,
     |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 
@@ -119,7 +119,7 @@ fn infer_partly_known_shape(cx: &mut Infer<'_>, from: &[Dim]) -> Inferred<Vec<Di
 pub struct Tile;
 
 static TILE: Kernel<Shapes> =
-    kernel!(ANY T, expand::tile::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, expand::tile::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static TILE_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, expand::tile_sizes,
     |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
 

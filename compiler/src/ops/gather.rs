@@ -24,7 +24,7 @@ pub const OPS: &[Entry] = &[
 /// A kernel for each type of indices.
 macro_rules! gather {
     ($name:ident) => {
-        kernel!(checked ANY T, gather::$name::<T, i64>,
+        kernel!(checked moves T, gather::$name::<T, i64>,
             |f, a, p| f(a.input(0), &a.indices(1), a.output(0), p))
     };
 }
@@ -38,7 +38,7 @@ pub struct Gather {
 static GATHER: Kernel<Axis> = gather!(gather);
 /// For constant indices at equal distances.
 static SLICE: Kernel<Strided> =
-    kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
 /// Indices at equal distances.
 struct Range {

@@ -81,8 +81,8 @@ macro_rules! border {
         Mode {
             name: $name,
             takes_value: false,
-            kernel: kernel!(ANY T, pad::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
-            dynamic: kernel!(checked ANY T, pad::$dynamic::<T>,
+            kernel: kernel!(moves T, pad::$kernel::<T>, |f, a, p| f(a.input(0), a.output(0), p)),
+            dynamic: kernel!(checked moves T, pad::$dynamic::<T>,
                 |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0)),
         }
     };
@@ -91,9 +91,9 @@ macro_rules! border {
 static CONSTANT: Mode = Mode {
     name: "constant",
     takes_value: true,
-    kernel: kernel!(ANY T, pad::pad_constant::<T>,
+    kernel: kernel!(moves T, pad::pad_constant::<T>,
         |f, a, p| f(a.input(0), a.optional(1), a.output(0), p)),
-    dynamic: kernel!(checked ANY T, pad::pad_constant_dynamic::<T>,
+    dynamic: kernel!(checked moves T, pad::pad_constant_dynamic::<T>,
         |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p.0)),
 };
 static EDGE: Mode = border!("edge" pad_edge pad_edge_dynamic);
@@ -252,7 +252,7 @@ pub struct CenterCropPad {
 }
 
 static CENTER: Kernel<Shapes> =
-    kernel!(ANY T, pad::center_crop_pad::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, pad::center_crop_pad::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 static CENTER_SIZES: Kernel = kernel!(checked INDICES I, pad::center_crop_pad_sizes::<I>,
     |f, a, _p| f(a.sizes(), a.input(0)));
 

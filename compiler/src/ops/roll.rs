@@ -23,7 +23,7 @@ pub struct Roll {
 }
 
 static ROLL: Kernel<(Axis, usize)> =
-    kernel!(ANY T, slice::roll::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
+    kernel!(moves T, slice::roll::<T>, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 
 impl Op for Roll {
     fn name(&self) -> &'static str {

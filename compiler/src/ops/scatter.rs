@@ -51,31 +51,37 @@ pub struct Reduction {
 }
 
 macro_rules! row {
-    ($name:literal $set:ident, $elements:ident $elements_in_place:ident,
+    (moves $name:literal ANY, $($kernels:ident)+) => {
+        row!(@ $name ANY [moves T] $($kernels)+)
+    };
+    ($name:literal $set:ident, $($kernels:ident)+) => {
+        row!(@ $name $set [$set T] $($kernels)+)
+    };
+    (@ $name:literal $types:ident $set:tt $elements:ident $elements_in_place:ident
         $slices:ident $slices_in_place:ident) => {
         Reduction {
             name: $name,
-            types: $set,
-            elements: row!(@ $set $elements $elements_in_place),
-            slices: row!(@ $set $slices $slices_in_place),
+            types: $types,
+            elements: row!(@kernel $set $elements $elements_in_place),
+            slices: row!(@kernel $set $slices $slices_in_place),
         }
     };
-    (@ $set:ident $kernel:ident $in_place:ident) => {
-        kernel!(checked $set T, scatter::$kernel::<T, i64>,
+    (@kernel [$($set:ident)+] $kernel:ident $in_place:ident) => {
+        kernel!(checked $($set)+, scatter::$kernel::<T, i64>,
             |f, a, p| f(a.input(0), &a.indices(1), a.input(2), a.output(0), p),
             in_place $in_place::<T, i64> |f, a, p| f(a.output(0), &a.indices(0), a.input(1), p))
     };
 }
 
-static NONE: Reduction = row!("none" ANY, scatter_elements scatter_elements_in_place,
+static NONE: Reduction = row!(moves "none" ANY, scatter_elements scatter_elements_in_place
     scatter_nd scatter_nd_in_place);
-static ADD: Reduction = row!("add" NUMERIC, scatter_elements_add scatter_elements_add_in_place,
+static ADD: Reduction = row!("add" NUMERIC, scatter_elements_add scatter_elements_add_in_place
     scatter_nd_add scatter_nd_add_in_place);
-static MUL: Reduction = row!("mul" NUMERIC, scatter_elements_mul scatter_elements_mul_in_place,
+static MUL: Reduction = row!("mul" NUMERIC, scatter_elements_mul scatter_elements_mul_in_place
     scatter_nd_mul scatter_nd_mul_in_place);
-static MAX: Reduction = row!("max" NUMERIC, scatter_elements_max scatter_elements_max_in_place,
+static MAX: Reduction = row!("max" NUMERIC, scatter_elements_max scatter_elements_max_in_place
     scatter_nd_max scatter_nd_max_in_place);
-static MIN: Reduction = row!("min" NUMERIC, scatter_elements_min scatter_elements_min_in_place,
+static MIN: Reduction = row!("min" NUMERIC, scatter_elements_min scatter_elements_min_in_place
     scatter_nd_min scatter_nd_min_in_place);
 
 /// The input with updates written at indices along an axis, in their position along the others.
@@ -284,11 +290,11 @@ pub struct TensorScatter {
     pub circular: bool,
 }
 
-static LINEAR: Kernel<Caches> = kernel!(checked ANY T, scatter::tensor_scatter::<T>,
+static LINEAR: Kernel<Caches> = kernel!(checked moves T, scatter::tensor_scatter::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p),
     in_place tensor_scatter_in_place::<T>
     |f, a, p| f(a.output(0), a.input(0), a.optional(1), p));
-static CIRCULAR: Kernel<Caches> = kernel!(checked ANY T, scatter::tensor_scatter_circular::<T>,
+static CIRCULAR: Kernel<Caches> = kernel!(checked moves T, scatter::tensor_scatter_circular::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p),
     in_place tensor_scatter_circular_in_place::<T>
     |f, a, p| f(a.output(0), a.input(0), a.optional(1), p));

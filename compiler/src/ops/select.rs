@@ -57,7 +57,7 @@ pub struct Compress {
     pub axis: Option<i64>,
 }
 
-static COMPRESS: Kernel<Axis> = kernel!(ANY T, select::compress::<T>,
+static COMPRESS: Kernel<Axis> = kernel!(moves T, select::compress::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 static COMPRESS_SIZES: Kernel<(Dim,)> = kernel!(BOOL_ONLY T, select::compress_sizes,
     |f, a, p| f(a.sizes(), a.input::<T>(0), p.0));
@@ -140,7 +140,7 @@ pub struct OneHot {
     pub axis: i64,
 }
 
-static ONE_HOT: Kernel<Axis> = kernel!(checked ANY T, select::one_hot::<T, f64>,
+static ONE_HOT: Kernel<Axis> = kernel!(checked moves T, select::one_hot::<T, f64>,
     |f, a, p| f(&a.numbers(0), a.input(1), a.output(0), p));
 static ONE_HOT_SIZES: Kernel = kernel!(checked NUMERIC D, select::one_hot_sizes::<D>,
     |f, a, _p| f(a.sizes(), a.input(0)));

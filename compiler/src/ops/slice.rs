@@ -34,9 +34,9 @@ pub const OPS: &[Entry] = &[
 pub struct Slice;
 
 static SLICE: Kernel<Strided> =
-    kernel!(ANY T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
+    kernel!(moves T, slice::slice::<T>, |f, a, p| f(a.input(0), a.output(0), p));
 
-static DYNAMIC: Kernel<(Vec<Dim>,)> = kernel!(checked ANY T, slice::slice_dynamic::<T, i64>,
+static DYNAMIC: Kernel<(Vec<Dim>,)> = kernel!(checked moves T, slice::slice_dynamic::<T, i64>,
 |f, a, p| {
     let (axes, steps) = (a.optional_indices(3), a.optional_indices(4));
     let (axes, steps) = (axes.as_deref(), steps.as_deref());
@@ -285,10 +285,10 @@ pub struct ReverseSequence {
     pub time_axis: i64,
 }
 
-static REVERSE: Kernel<Axis> = kernel!(checked ANY T, slice::reverse_sequence::<T>,
+static REVERSE: Kernel<Axis> = kernel!(checked moves T, slice::reverse_sequence::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 static REVERSE_TIME_MAJOR: Kernel<Axis> = kernel!(
-    checked ANY T, slice::reverse_sequence_time_major::<T>,
+    checked moves T, slice::reverse_sequence_time_major::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
 impl Op for ReverseSequence {
@@ -339,10 +339,10 @@ pub struct Trilu {
     pub upper: bool,
 }
 
-static TRIU: Kernel<BatchedMatrices> = kernel!(ANY T, slice::triu::<T>,
+static TRIU: Kernel<BatchedMatrices> = kernel!(moves T, slice::triu::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p),
     in_place triu_in_place::<T> |f, a, p| f(a.output(0), a.optional(0), p));
-static TRIL: Kernel<BatchedMatrices> = kernel!(ANY T, slice::tril::<T>,
+static TRIL: Kernel<BatchedMatrices> = kernel!(moves T, slice::tril::<T>,
     |f, a, p| f(a.input(0), a.optional(1), a.output(0), p),
     in_place tril_in_place::<T> |f, a, p| f(a.output(0), a.optional(0), p));
 

@@ -30,6 +30,9 @@ pub struct Kernel<F: Formula = NoParams> {
     pub checked: bool,
     /// Whether it updates the contents of its outputs, which are then its first arguments.
     pub updates: bool,
+    /// Whether it only moves elements, so that in this process it is called for integers of their
+    /// size instead of for each type.
+    pub moves: bool,
 }
 
 impl Kernel {
@@ -46,6 +49,7 @@ impl Kernel {
             overwrites: 1,
             checked: false,
             updates: false,
+            moves: false,
         }
     }
 }
@@ -56,6 +60,8 @@ type Run<F> = for<'p> fn(&mut Args<'_>, <F as Formula>::Numbers<'p>) -> Result;
 pub struct Args<'a> {
     dtype: DType,
     inputs: Vec<Option<(&'a Array, Range<usize>)>>,
+    /// The bits of inputs whose elements are moved as integers, if they are copied.
+    bits: &'a [Option<Array>],
     outputs: Vec<Option<(&'a mut Array, Range<usize>)>>,
     sizes: Option<&'a mut [usize]>,
     iterations: &'a RefCell<Vec<u64>>,
@@ -197,7 +203,14 @@ impl<F: Formula> Params for Bound<F> {
                 .expect("only a kernel with an in-place form is called in place"),
         };
         let mut result = Ok(());
-        self.formula.with(symbols, &mut |numbers| result = run(args, numbers));
+        let mut run = |args: &mut Args<'_>| {
+            self.formula.with(symbols, &mut |numbers| result = run(args, numbers));
+        };
+        if self.kernel.moves {
+            args.with_bits(&mut run)
+        } else {
+            run(args)
+        }
         result
     }
 
@@ -286,7 +299,49 @@ impl<'a> Args<'a> {
         sizes: &'a mut [usize],
         iterations: &'a RefCell<Vec<u64>>,
     ) -> Args<'a> {
-        Args { dtype, inputs, outputs, sizes: Some(sizes), iterations }
+        Args { dtype, inputs, bits: &[], outputs, sizes: Some(sizes), iterations }
+    }
+
+    /// Calls `run` with the bits of the elements, as unsigned integers of their size. Types that an
+    /// [`Array`] cannot show as such where they are, which are rare, are copied.
+    fn with_bits(&mut self, run: &mut dyn FnMut(&mut Args<'_>)) {
+        let (dtype, unsigned) = (self.dtype, self.dtype.unsigned());
+        let is_apart = |array: &Array| {
+            array.dtype() == dtype && !dispatch!(BITS unsigned, T => T::of(array).is_some())
+        };
+        let copy = |array: &Array, range: &Range<usize>| {
+            is_apart(array).then(|| array.part(range.start, range.len()).into_bits())
+        };
+        let read: Vec<Option<Array>> = self
+            .inputs
+            .iter()
+            .map(|input| input.as_ref().and_then(|(array, range)| copy(array, range)))
+            .collect();
+        let mut written: Vec<Option<Array>> = self
+            .outputs
+            .iter()
+            .map(|output| output.as_ref().and_then(|(array, range)| copy(array, range)))
+            .collect();
+        let outputs = self.outputs.iter_mut().zip(&mut written).map(|(output, bits)| {
+            let (array, range) = output.as_mut()?;
+            Some(match bits {
+                Some(bits) => (bits, 0..range.len()),
+                None => (&mut **array, range.clone()),
+            })
+        });
+        run(&mut Args {
+            dtype: unsigned,
+            inputs: self.inputs.clone(),
+            bits: &read,
+            outputs: outputs.collect(),
+            sizes: self.sizes.as_deref_mut(),
+            iterations: self.iterations,
+        });
+        for (output, bits) in self.outputs.iter_mut().zip(written) {
+            if let (Some((array, range)), Some(bits)) = (output, bits) {
+                array.set_part(range.start, bits.from_bits(dtype));
+            }
+        }
     }
 
     /// The element type for which the kernel is called.
@@ -345,7 +400,9 @@ impl<'a> Args<'a> {
     /// Input `i`, if the call has it.
     pub fn optional<T: Element>(&self, i: usize) -> Option<&'a [T]> {
         let (array, range) = self.inputs[i].as_ref()?;
-        Some(&T::of(array).expect("the plan gives the kernel elements of its type")[range.clone()])
+        let bits = || self.bits.get(i).and_then(Option::as_ref).and_then(T::of);
+        let found = T::of(array).map(|elements| &elements[range.clone()]).or_else(bits);
+        Some(found.expect("the plan gives the kernel elements of its type"))
     }
 
     /// Output `i`. It can be taken once.
@@ -420,6 +477,7 @@ impl Outcome for Result {
 /// | option | meaning |
 /// |---|---|
 /// | `checked` in front | the kernel may return an error |
+/// | `moves` in place of the set | it moves elements of any type, and never looks at them |
 /// | `updates` in front | it updates the contents of its outputs |
 /// | `in_place … \|f, a, p\| …` at the end | the in-place form, with its own structs |
 /// | `overwrites 2` in front | the number of inputs that this form overwrites |
@@ -432,6 +490,13 @@ macro_rules! kernel {
     };
     (checked $($rest:tt)*) => {
         $crate::plan::Kernel { checked: true, ..$crate::plan::kernel!($($rest)*) }
+    };
+    (moves $T:ident, $($rest:tt)*) => {
+        $crate::plan::Kernel {
+            types: $crate::dtype::ANY,
+            moves: true,
+            ..$crate::plan::kernel!(BITS $T, $($rest)*)
+        }
     };
     ($set:ident $T:ident, $module:ident :: $name:ident $(:: <$($G:ty),+>)? $({ $($structs:tt)* })?,
         |$f:ident, $a:ident, $p:ident| $body:expr
@@ -452,6 +517,7 @@ macro_rules! kernel {
             overwrites: 1,
             checked: false,
             updates: false,
+            moves: false,
         }
     };
     (@ $set:ident $T:ident $module:ident) => { None };

@@ -23,9 +23,9 @@ use onnxc_runtime::{
     kernels::resize::{Coordinates, Filter, Fit, Rounding, filter_table, nearest_table},
 };
 
-static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(ANY_IR4 T, resize::repeat::<T>,
+static REPEAT: Kernel<(Vec<Dim>, Vec<usize>)> = kernel!(moves T, resize::repeat::<T>,
     |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
-static NEAREST: Kernel<Picked> = kernel!(ANY_IR4 T, resize::nearest::<T>,
+static NEAREST: Kernel<Picked> = kernel!(moves T, resize::nearest::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.optional(2), a.output(0), p));
 static INTERPOLATE: Kernel<Resample> = kernel!(FLOATS T, resize::interpolate::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.input::<<T as Float>::Wide>(2), a.optional(3),

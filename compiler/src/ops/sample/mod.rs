@@ -57,7 +57,7 @@ pub enum Mode {
 
 static PLACES: Kernel<Images> =
     kernel!(FLOATS G, sample::grid_places::<G>, |f, a, p| f(a.input(0), a.output(0), p));
-static NEAREST: Kernel<Images> = kernel!(ANY_IR4 T, sample::grid_nearest::<T>,
+static NEAREST: Kernel<Images> = kernel!(moves T, sample::grid_nearest::<T>,
     |f, a, p| f(a.input(0), a.input(1), a.output(0), p));
 
 /// A kernel for floating-point elements, with weights of type `$C`.
