@@ -1,6 +1,7 @@
 //! Pooling of `f32` with SIMD. The rows of windows are folded first, column by column, then the
-//! columns, which a stride of two separates, and a larger one reads one by one. Several rows of the
-//! output are computed together, because reading with other alignment what was just written is slow.
+//! columns, which a stride of two separates, and a larger one reads one by one. Several rows of
+//! the output are computed together, because reading with other alignment what was just written is
+//! slow.
 
 use super::Pool;
 use super::fold::{Fold, Largest, Mean};
