@@ -60,6 +60,25 @@ fn a_pattern_with_many_states_is_refused() {
 }
 
 #[test]
+fn a_product_with_a_single_number_is_an_error() {
+    for (a, b) in [("", "[3, 2]"), ("[2, 3]", ""), ("", "")] {
+        for of_each in ["", "[1]", "[2]", "[1, 1]"] {
+            let graph = format!(
+                "(uint8{a} a, float{of_each} s, uint8{of_each} z, uint8{b} b, float t, uint8 o)
+                    => (y) {{ y = QLinearMatMul (a, s, z, b, s, z, t, o) }}"
+            );
+            assert_error(&graph, &["E0302", "an operand has no axes"]);
+            let graph = format!(
+                "(uint8{a} a, uint8{b} b, uint8{of_each} z) => (y) {{
+                    y = MatMulInteger (a, b, z, z)
+                }}"
+            );
+            assert_error(&graph, &["E0302", "an operand has no axes"]);
+        }
+    }
+}
+
+#[test]
 fn sizes_that_exceed_64_bits_are_errors() {
     let graph = "(float[2, 4611686018427387904] x) => (y) {
         a = Sign (x)

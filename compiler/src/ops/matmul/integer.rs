@@ -238,6 +238,7 @@ impl Op for QLinearMatMul {
     }
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
+        let shape = product_shape(cx, 0, 3)?;
         for (operand, scale, zero) in [(0, 1, 2), (3, 4, 5)] {
             cx.of(operand, INT8S)?;
             cx.of(scale, SCALES)?;
@@ -254,7 +255,7 @@ impl Op for QLinearMatMul {
             let len = cx.ty(i)?.len();
             cx.require_equal(&len, &1.into(), "the number of the result's scales and 1")?;
         }
-        Ok(vec![Type::tensor(dtype, product_shape(cx, 0, 3)?)])
+        Ok(vec![Type::tensor(dtype, shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
