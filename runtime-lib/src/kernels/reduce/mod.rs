@@ -265,6 +265,41 @@ mod tests {
     }
 
     #[test]
+    fn infinities_and_nan_give_the_same_at_every_level() {
+        type Kernel<T> = fn(&[T], &mut [T], Reduction<'_>);
+        const KERNELS: [(Kernel<f32>, Kernel<f64>); 10] = [
+            (reduce_l1, reduce_l1),
+            (reduce_l2, reduce_l2),
+            (reduce_log_sum, reduce_log_sum),
+            (reduce_log_sum_exp, reduce_log_sum_exp),
+            (reduce_max, reduce_max),
+            (reduce_mean, reduce_mean),
+            (reduce_min, reduce_min),
+            (reduce_prod, reduce_prod),
+            (reduce_sum, reduce_sum),
+            (reduce_sum_square, reduce_sum_square),
+        ];
+        const VALUES: [f32; 4] = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0];
+        let check = |x: &[f32]| {
+            let x: [f32; 19] = from_fn(|i| x.get(i).copied().unwrap_or(0.5));
+            for (i, (narrow, wide)) in KERNELS.into_iter().enumerate() {
+                let (y, expected) = (one_axis(narrow, x), one_axis(wide, x.map(f64::from)));
+                let is_equal = f64::from(y) == expected || y.is_nan() && expected.is_nan();
+                let is_near = (f64::from(y) - expected).abs() < 1e-5;
+                assert!(is_equal || is_near, "kernel {i} of {x:?}: {y}, not {expected}");
+            }
+        };
+        crate::simd::each_level(|_| {
+            for code in 0..16 {
+                let [a, b] = [VALUES[code % 4], VALUES[code / 4]];
+                check(&[a, b]);
+                check(&from_fn::<f32, 19, _>(|i| if i == 17 { a } else { b }));
+                check(&from_fn::<f32, 19, _>(|i| if i % 16 == 3 { a } else { 1.5 }));
+            }
+        });
+    }
+
+    #[test]
     fn integer_sums_wrap_and_integer_functions_truncate() {
         assert_eq!(one_axis(reduce_sum, [200u8, 100]), 44);
         assert_eq!(one_axis(reduce_mean, [-3i32, -4]), -3);

@@ -122,15 +122,6 @@ pub(crate) struct LogSumExp<W> {
     pub max: W,
 }
 
-impl<W: Float> LogSumExp<W> {
-    /// Returns the number subtracted from each `x`; zero if the maximum, and so the result, is
-    /// infinite.
-    #[inline(always)]
-    fn shift(self) -> W {
-        if self.max.abs() == W::HIGHEST { W::ZERO } else { self.max }
-    }
-}
-
 impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
     type State = T::Real;
     const TAKES_ONE_BY_ONE: bool = false;
@@ -141,7 +132,7 @@ impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
     }
     #[inline(always)]
     fn take(self, state: T::Real, x: T) -> T::Real {
-        state.add(x.real().sub(self.shift()).exp())
+        state.add(x.real().sub(self.max).exp())
     }
     #[inline(always)]
     fn join(self, a: T::Real, b: T::Real) -> T::Real {
@@ -149,21 +140,22 @@ impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
     }
     #[inline(always)]
     fn finish(self, sum: T::Real) -> T {
-        T::of_real(sum.ln().add(self.shift()))
+        // An infinite maximum is the result: differences from it mean nothing.
+        let is_infinite = self.max.abs() == T::Real::HIGHEST;
+        T::of_real(if is_infinite { self.max } else { sum.ln().add(self.max) })
     }
 
     #[inline(always)]
     fn take_all(self, x: &[T]) -> T::Real {
         if let Some(x) = T::as_f32(x) {
-            let shift = self.shift().to_f64() as f32;
-            return T::Real::from_f64(f64::from(sum_exp(x, shift)));
+            return T::Real::from_f64(f64::from(sum_exp(x, self.max.to_f64() as f32)));
         }
         let mut sum = T::Real::ZERO;
         let mut block = [T::Real::ZERO; 256];
         for x in x.chunks(block.len()) {
             let block = &mut block[..x.len()];
             for (e, x) in block.iter_mut().zip(x) {
-                *e = x.real().sub(self.shift());
+                *e = x.real().sub(self.max);
             }
             map_float_in_place(block, math::exp_in_place_f32, T::Real::exp);
             sum = sum.add(Sum.take_all(block));
