@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    view::View,
+    view::{View, check_len},
 };
 use alloc::vec::Vec;
 
@@ -99,13 +99,9 @@ impl<T: Clone> Sequence<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the length of `data` is not the product of `shape`.
+    /// Returns an error under the conditions of [`View::new`].
     pub fn push(&mut self, shape: &[usize], data: &[T]) -> Result {
-        let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size));
-        let expected = len.unwrap_or(usize::MAX);
-        if expected != data.len() {
-            return Err(Error::Length { expected, found: data.len() });
-        }
+        check_len(shape, data.len())?;
         self.data.extend_from_slice(data);
         self.close(shape);
         Ok(())
@@ -144,3 +140,19 @@ impl<T: Clone> Sequence<T> {
 /// A tensor of a sequence does not have the rank that the model declares.
 pub(crate) const OTHER_AXES: Error =
     Error::Value("a tensor of a sequence has another number of axes");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sizes_of_a_tensor_have_the_limits_of_a_view() {
+        let mut x = Sequence::<u8>::new();
+        for shape in [[0, usize::MAX], [usize::MAX, 0], [2, 3], [usize::MAX, usize::MAX]] {
+            assert_eq!(x.push(&shape, &[]), View::new(shape, &[0u8; 0]).map(|_| ()));
+            assert!(x.is_empty());
+        }
+        assert_eq!(x.push(&[0, 1 << 14], &[]), Ok(()));
+        assert_eq!(x.view(0).map(|view| view.shape()), Ok([0, 1 << 14]));
+    }
+}

@@ -34,13 +34,7 @@ impl<'a, T, const R: usize> View<'a, T, R> {
     /// product of its nonzero sizes must fit half the address space, and each size must be below
     /// 2³¹ (2¹⁵ on machines of at most 32 bits).
     pub fn new(shape: [usize; R], data: &'a [T]) -> Result<View<'a, T, R>> {
-        let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
-        let fits = len.is_some_and(|len| len <= usize::MAX / 2);
-        let is_long = shape.contains(&0) && shape.iter().any(|&size| size > LONGEST_OF_NONE);
-        let expected = if fits && !is_long { shape.iter().product() } else { usize::MAX };
-        if expected != data.len() {
-            return Err(Error::Length { expected, found: data.len() });
-        }
+        check_len(&shape, data.len())?;
         Ok(View { shape, data })
     }
 
@@ -217,6 +211,16 @@ pub fn check_bound(name: &'static str, bound: usize, found: usize) -> Result {
 /// Returns [`Error::Mismatch`] if they differ.
 pub fn check_equal(node: &'static str, rule: &'static str, left: usize, right: usize) -> Result {
     if left == right { Ok(()) } else { Err(Error::Mismatch { node, rule, left, right }) }
+}
+
+/// Checks that a tensor of shape `shape` has `found` elements, and that its sizes are within the
+/// limits of [`View::new`].
+pub(crate) fn check_len(shape: &[usize], found: usize) -> Result {
+    let len = shape.iter().try_fold(1usize, |len, &size| len.checked_mul(size.max(1)));
+    let fits = len.is_some_and(|len| len <= usize::MAX / 2);
+    let is_long = shape.contains(&0) && shape.iter().any(|&size| size > LONGEST_OF_NONE);
+    let expected = if fits && !is_long { shape.iter().product() } else { usize::MAX };
+    if expected == found { Ok(()) } else { Err(Error::Length { expected, found }) }
 }
 
 /// Checks that an iteration's part of an output has the size of the parts before.
