@@ -86,9 +86,14 @@ fn shape<const R: usize>(choices: &mut Choices<'_>) -> [usize; R] {
     })
 }
 
-/// Returns the number of elements of a shape, if it can be counted.
+/// Returns the number of elements of a shape within the limits that `View::new` documents.
 fn count(shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(1_usize, |len, &size| len.checked_mul(size))
+    let sizes = || shape.iter().map(|&size| size as u128);
+    let product = sizes().filter(|&size| size > 0).fold(1, u128::saturating_mul);
+    let is_empty = shape.contains(&0);
+    let is_wide = is_empty && sizes().any(|size| size >= 1 << 31);
+    let is_valid = product < 1 << 63 && !is_wide;
+    is_valid.then_some(if is_empty { 0 } else { product as usize })
 }
 
 impl State {
