@@ -4,12 +4,15 @@
 //! drive TARGET [SECONDS] [SEED]   makes up bytes
 //! drive TARGET FILE…              runs the target on files, such as those of `artifacts`
 //! drive                           runs all targets on the files of `corpus`
+//! drive show TARGET FILE…         prints the models of mutants or gradients
 //! ```
 //!
 //! Bytes that make a target panic are written to `artifacts/TARGET`.
 
 use onnxc::import::value;
-use onnxc_fuzz::{TARGETS, npy, random::Random, safetensors, seeds};
+use onnxc_fuzz::{
+    TARGETS, choices::Choices, gradient, mutant::mutant, npy, random::Random, safetensors, seeds,
+};
 use onnxc_proto::Message;
 use std::{
     env, fs,
@@ -119,9 +122,27 @@ fn replay() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Prints the models that a target makes of files.
+fn show(target: &str, paths: &[String]) -> ExitCode {
+    for path in paths {
+        let bytes = fs::read(path).expect("the file can be read");
+        let model = match target {
+            "gradient" => gradient::model(&bytes).map(|(model, _)| model),
+            _ => mutant(&mut Choices::new(&bytes)),
+        };
+        let text = model.map(|model| onnxc::import::print::model(&model, 64));
+        println!("{path}: {}", text.unwrap_or_default());
+    }
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
     let mut arguments = env::args().skip(1);
     let Some(name) = arguments.next() else { return replay() };
+    if name == "show" {
+        let target = arguments.next().unwrap_or_default();
+        return show(&target, &arguments.collect::<Vec<String>>());
+    }
     let Some(&(name, run)) = TARGETS.iter().find(|(target, _)| *target == name) else {
         eprintln!("usage: drive TARGET [SECONDS] [SEED], drive TARGET FILE…, or drive");
         return ExitCode::FAILURE;

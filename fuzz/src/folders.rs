@@ -5,7 +5,7 @@
 //! folders DIRECTORY COUNT [SEED]
 //! ```
 
-use onnxc::{Optimize, import::value, plan::Plan, value::Value};
+use onnxc::{Optimize, import::value, interpreter::Session, plan::Plan, value::Value};
 use onnxc_fuzz::{choices::Choices, mutant::mutant, oracle, random::Random};
 use onnxc_proto::Message;
 use std::{env, error::Error, fs, path::Path};
@@ -61,13 +61,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the inputs with which a model runs, each with its outputs: small numbers, and extremes.
+/// They are of one session, as the module of the model draws other random numbers in each run.
 fn sets(plan: &Plan) -> Vec<[Vec<Value>; 2]> {
+    let mut session = Session::new(plan);
     let small = |i: usize| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0;
     let extreme = |i: usize| EXTREMES[i % EXTREMES.len()];
     let all: [&dyn Fn(usize) -> f64; 2] = [&small, &extreme];
     let each = all.into_iter().filter_map(|number| {
-        let inputs = oracle::inputs_of(plan, number)?;
-        let outputs = oracle::run(plan, &inputs)?;
+        let inputs = oracle::inputs_of(plan, number, &|_| 1)?;
+        let outputs = session.run(&inputs).ok()?;
         Some([inputs, outputs])
     });
     each.collect()

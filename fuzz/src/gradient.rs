@@ -7,9 +7,10 @@ use crate::{
 };
 use onnxc::{Optimize, plan::Plan, tensor::Tensor, value::Value};
 use onnxc_proto::{
-    AttributeProto, Message, ModelProto, NodeProto, OperatorSetIdProto, TypeProto, ValueInfoProto,
-    type_proto,
+    AttributeProto, GraphProto, Message, ModelProto, NodeProto, OperatorSetIdProto, TypeProto,
+    ValueInfoProto, type_proto,
 };
+use std::{cell::Cell, collections::HashSet};
 
 const FLOAT: i32 = 1;
 const DOUBLE: i32 = 11;
@@ -18,18 +19,56 @@ const DOMAIN: &str = "ai.onnx.preview.training";
 /// The step of the differences.
 const STEP: f64 = 1e-5;
 
+/// Returns the model with gradients, and the names of the inputs that they are by.
+pub fn model(bytes: &[u8]) -> Option<(ModelProto, Vec<String>)> {
+    derivative(mutant(&mut Choices::new(bytes))?)
+}
+
 /// Runs the target.
 pub fn run(bytes: &[u8]) {
-    let mut choices = Choices::new(bytes);
-    let Some((model, inputs)) = mutant(&mut choices).and_then(derivative) else { return };
+    let Some((model, inputs)) = model(bytes) else { return };
     let Some(plan) = plan(&model.encode_to_vec(), Optimize::Speed) else { return };
-    // Neither zero, nor near a whole number: functions are rarely smooth there.
-    let number = |i: usize| ((i * 7 + 3) % 11) as f64 / 7.0 - 0.81;
-    let Some(values) = oracle::inputs_of(&plan, &number) else { return };
-    for (i, name) in inputs.iter().enumerate() {
+    let Some(graph) = &model.graph else { return };
+    // Neither zero, nor near a whole number, nor equal to those of another input: functions are
+    // rarely smooth there.
+    let count = Cell::new(0);
+    let number = |_| (count.replace(count.get() + 1) * 7 % 23) as f64 / 14.0 - 0.81;
+    // What ends up where several elements are scattered to is open, so places differ.
+    let places = graph.node.iter().filter_map(scattered_to);
+    let are_given = places.clone().all(|name| graph.input.iter().any(|input| input.name() == name));
+    let integer: &dyn Fn(usize) -> u8 = match places.count() {
+        0 => &|_| 1,
+        _ if are_given => &|i| u8::try_from(i).unwrap_or(0),
+        _ => return,
+    };
+    let Some(values) = oracle::inputs_of(&plan, &number, integer) else { return };
+    for (i, name) in inputs.iter().enumerate().filter(|(_, name)| !is_ratio(graph, name)) {
         let Some(at) = plan.inputs.iter().position(|port| port.name == *name) else { continue };
         check(&plan, &values, at, i + 1);
     }
+}
+
+/// Returns the name of the places to which a node moves elements, unless it joins those that meet.
+fn scattered_to(node: &NodeProto) -> Option<&str> {
+    let joins = |attribute: &AttributeProto| {
+        attribute.name() == "reduction" && attribute.s.as_deref() != Some(b"none")
+    };
+    let scatters = node.op_type().starts_with("Scatter") || node.op_type() == "MaxUnpool";
+    let is_open = scatters && !node.attribute.iter().any(joins);
+    node.input.get(1).filter(|_| is_open).map(|name| &**name)
+}
+
+/// Returns whether the ratio of a `Dropout`, which counts as a constant, depends on an input.
+fn is_ratio(graph: &GraphProto, input: &str) -> bool {
+    let mut dependent = HashSet::from([input]);
+    graph.node.iter().any(|node| {
+        let depends = |name: &String| dependent.contains(&**name);
+        let is_ratio = node.op_type().contains("Dropout") && node.input.iter().skip(1).any(depends);
+        if node.input.iter().any(depends) {
+            dependent.extend(node.output.iter().map(|name| &**name));
+        }
+        is_ratio
+    })
 }
 
 /// Compares the gradient by input `at`, which is the output `gradient`, with differences.

@@ -77,12 +77,16 @@ pub fn run(plan: &Plan, inputs: &[Value]) -> Option<Vec<Value>> {
 /// Returns an input of small numbers for each port; `None` if one is not a tensor of numbers, or
 /// large.
 fn inputs(plan: &Plan) -> Option<Vec<Value>> {
-    inputs_of(plan, &|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0)
+    inputs_of(plan, &|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0, &|_| 1)
 }
 
-/// Returns an input for each port, whose element `i` is `number(i)`; `None` if an input is not a
-/// tensor of numbers, or large.
-pub fn inputs_of(plan: &Plan, number: &dyn Fn(usize) -> f64) -> Option<Vec<Value>> {
+/// Returns an input for each port, whose element `i` is `number(i)`, or `integer(i)` if its type has
+/// no fractions; `None` if an input is not a tensor of numbers, or large.
+pub fn inputs_of(
+    plan: &Plan,
+    number: &dyn Fn(usize) -> f64,
+    integer: &dyn Fn(usize) -> u8,
+) -> Option<Vec<Value>> {
     if plan.arena_bytes > LARGEST || plan.weight_bytes > LARGEST {
         return None;
     }
@@ -98,9 +102,10 @@ pub fn inputs_of(plan: &Plan, number: &dyn Fn(usize) -> f64) -> Option<Vec<Value
         let bytes = count.checked_mul(ty.dtype.bytes()).filter(|&bytes| bytes <= LARGEST)?;
         let numbers: Vec<f64> = (0..count).map(number).collect();
         let tensor = Tensor::from_numbers(ty.dtype, shape.clone(), &numbers).unwrap_or_else(|_| {
-            // Small integers, whatever the width of the type.
-            let pattern = (0..bytes).map(|i| u8::from(i % ty.dtype.bytes().max(1) == 0));
-            Tensor::from_raw(ty.dtype, shape, pattern.collect::<Vec<u8>>().into())
+            // Only the first byte is not 0, whatever the width of the type.
+            let width = ty.dtype.bytes().max(1);
+            let byte = |i: usize| if i % width == 0 { integer(i / width) } else { 0 };
+            Tensor::from_raw(ty.dtype, shape, (0..bytes).map(byte).collect::<Vec<u8>>().into())
         });
         inputs.push(Value::Tensor(tensor));
     }
