@@ -67,14 +67,26 @@ fn a_product_with_a_single_number_is_an_error() {
                 "(uint8{a} a, float{of_each} s, uint8{of_each} z, uint8{b} b, float t, uint8 o)
                     => (y) {{ y = QLinearMatMul (a, s, z, b, s, z, t, o) }}"
             );
-            assert_error(&graph, &["E0302", "an operand has no axes"]);
+            assert_error(&graph, &["E0202", "an operand has no axes"]);
             let graph = format!(
                 "(uint8{a} a, uint8{b} b, uint8{of_each} z) => (y) {{
                     y = MatMulInteger (a, b, z, z)
                 }}"
             );
-            assert_error(&graph, &["E0302", "an operand has no axes"]);
+            assert_error(&graph, &["E0202", "an operand has no axes"]);
         }
+    }
+}
+
+#[test]
+fn features_have_rows_in_every_input() {
+    for axes in ["", "[1, 2, 2]"] {
+        let graph = format!(
+            "(float[1, 1] x, float{axes} z) => (y) {{
+                y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [3, 2]> (x, z)
+            }}"
+        );
+        assert_error(&graph, &["E0202", "input 1 must have 1 or 2 axes"]);
     }
 }
 

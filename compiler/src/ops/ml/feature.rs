@@ -233,8 +233,8 @@ impl Op for FeatureVectorizer {
         };
         let [first, _] = rows(cx)?;
         for i in 0..cx.inputs() {
-            let TensorType { shape, .. } = cx.of(i, FEATURES)?;
-            let count = if shape.len() == 1 { Dim::from(1) } else { shape[0].clone() };
+            cx.of(i, FEATURES)?;
+            let [count, _] = super::rows_of(cx, i)?;
             cx.require_equal(&first, &count, "the rows of the inputs")?;
         }
         let mut widths = widths.iter().map(|&width| i64::try_from(width).ok());

@@ -20,11 +20,16 @@ use crate::{
 
 /// The numbers of rows and of features of input 0. A vector is a single row.
 fn rows(cx: &Infer<'_>) -> Inferred<[Dim; 2]> {
-    match cx.shape(0)? {
+    rows_of(cx, 0)
+}
+
+/// [`rows`] of input `i`.
+fn rows_of(cx: &Infer<'_>, i: usize) -> Inferred<[Dim; 2]> {
+    match cx.shape(i)? {
         [features] => Ok([1.into(), features.clone()]),
         [rows, features] => Ok([rows.clone(), features.clone()]),
         shape => {
-            let message = format!("input 0 must have 1 or 2 axes, but has {}", shape.len());
+            let message = format!("input {i} must have 1 or 2 axes, but has {}", shape.len());
             Err(cx.diagnostic(Code::ShapeMismatch, message))
         }
     }
