@@ -76,16 +76,21 @@ fn input_type<'g>(
 
 fn change_dimension(graph: &mut GraphProto, choices: &mut Choices<'_>) {
     let Some(shape) = input_type(graph, choices).and_then(|ty| ty.shape.as_mut()) else { return };
-    let value = match choices.byte() % 4 {
-        0 => dimension::Value::DimParam("n".into()),
-        1 => dimension::Value::DimValue(choices.int()),
-        _ => dimension::Value::DimValue(i64::from(choices.byte() % 5)),
+    let dimension = |value| Dimension { value: Some(value), denotation: None };
+    let small = |choices: &mut Choices<'_>| {
+        dimension(dimension::Value::DimValue(i64::from(choices.byte() % 5)))
     };
-    let size = Dimension { value: Some(value), denotation: None };
+    let size = match choices.byte() % 4 {
+        0 => dimension(dimension::Value::DimParam("n".into())),
+        1 => dimension(dimension::Value::DimValue(choices.int())),
+        _ => small(choices),
+    };
     let at = choices.below(shape.dim.len());
-    match choices.byte() % 4 {
-        0 => shape.dim.insert(at, size),
-        1 if !shape.dim.is_empty() => drop(shape.dim.remove(at)),
+    match choices.byte() {
+        // All of them, which leads to other numbers of axes at once.
+        252.. => shape.dim = (0..choices.byte() % 6).map(|_| small(choices)).collect(),
+        byte if byte % 4 == 0 => shape.dim.insert(at, size),
+        byte if byte % 4 == 1 && !shape.dim.is_empty() => drop(shape.dim.remove(at)),
         _ => {
             if let Some(dim) = shape.dim.get_mut(at) {
                 *dim = size;
