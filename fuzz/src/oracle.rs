@@ -80,8 +80,8 @@ fn inputs(plan: &Plan) -> Option<Vec<Value>> {
     inputs_of(plan, &|i| ((i * 7 + 3) % 11) as f64 / 4.0 - 1.0, &|_| 1)
 }
 
-/// Returns an input for each port, whose element `i` is `number(i)`, or `integer(i)` if its type has
-/// no fractions; `None` if an input is not a tensor of numbers, or large.
+/// Returns an input for each port, whose element `i` is `number(i)`, or `integer(i)` if its type
+/// has no fractions; `None` if an input is not a tensor of numbers, or large.
 pub fn inputs_of(
     plan: &Plan,
     number: &dyn Fn(usize) -> f64,

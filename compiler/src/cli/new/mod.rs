@@ -233,11 +233,14 @@ fn manifest_values(package: &str, sources: &Sources, has_images: bool) -> Values
         let images = if has_images { ", features = [\"image\"]" } else { "" };
         format!("{}{images}", sources.dependency(of))
     };
+    let kernels = if has_images { "\"all-kernels\", \"image\"" } else { "\"all-kernels\"" };
+    let kernels = format!("default-features = false, features = [{kernels}]");
     vec![
         ("package", package.to_owned()),
         ("library", package.replace('-', "_")),
         ("comment", comment),
         ("runtime", dependency(Crate::Runtime)),
+        ("kernels", format!("{}, {kernels}", sources.dependency(Crate::Runtime))),
         ("compiler", dependency(Crate::Compiler)),
         ("proto", sources.dependency(Crate::Proto)),
     ]
