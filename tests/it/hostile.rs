@@ -91,6 +91,27 @@ fn features_have_rows_in_every_input() {
 }
 
 #[test]
+fn a_tensor_of_several_elements_does_not_become_a_single_number() {
+    let squeezed = "(float[3] x, int64[1] a) => (y) { y = Squeeze (x, a) }";
+    assert_error(squeezed, &["E0202", "are 3 and 1"]);
+    let squeezed = "(float[1, 1] x, int64[3] a) => (y) { y = Squeeze (x, a) }";
+    assert_error(squeezed, &["E0202", "more axes than the 2"]);
+    // A size of 0 that makes no sense is read as unknown.
+    for graph in [
+        "(float[3] x, int64[0] s) => (y) { y = Reshape (x, s) }",
+        "(int64[0] x) => (y) { y = Reshape (x, x) }",
+    ] {
+        assert_error(graph, &["E0204", "how many axes `y` has"]);
+    }
+}
+
+#[test]
+fn a_tensor_is_padded_with_a_single_number() {
+    let graph = "(float[3] x, float[5] v) => (y) <int64[2] p = {0, 1}> { y = Pad (x, p, v) }";
+    assert_error(graph, &["E0202", "the value has at most one element"]);
+}
+
+#[test]
 fn sizes_that_exceed_64_bits_are_errors() {
     let graph = "(float[2, 4611686018427387904] x) => (y) {
         a = Sign (x)

@@ -147,6 +147,7 @@ impl Op for Pad {
         cx.of(1, &[DType::I64])?;
         if self.mode.takes_value && cx.has(2) {
             cx.same_dtype(0, 2)?;
+            cx.require_at_least(&1.into(), &cx.ty(2)?.len(), "the value has at most one element")?;
         }
         let named = match (cx.has(3), cx.ints(3)) {
             (true, Some(axes)) => Some(cx.axes("axes", &axes, shape.len())?),

@@ -230,10 +230,11 @@ impl Op for Reshape {
         propagate_known(cx);
         let shape = match cx.known(1) {
             Some(wanted) => self.shape(cx, &ty.shape, wanted)?,
-            None => {
-                let rank = cx.count(1)?;
-                cx.fresh_sizes(vec![None; rank])
-            }
+            None => match cx.count(1)? {
+                // No kernel runs, which would compare the numbers of elements.
+                0 => self.shape(cx, &ty.shape, &[])?,
+                rank => cx.fresh_sizes(vec![None; rank]),
+            },
         };
         Ok(vec![Type::tensor(ty.dtype, shape)])
     }
@@ -366,11 +367,18 @@ impl Op for Squeeze {
         let rank = ty.rank();
         let axes = match (cx.has(1), cx.ints(1)) {
             (true, Some(axes)) => cx.axes("axes", &axes, rank)?,
-            (true, None) => {
-                let left = rank.saturating_sub(cx.count(1)?);
-                let sizes = cx.fresh_sizes(vec![None; left]);
-                return Ok(vec![Type::tensor(ty.dtype, sizes)]);
-            }
+            (true, None) => match rank.checked_sub(cx.count(1)?) {
+                None => {
+                    let message = format!("`axes` lists more axes than the {rank} of the input");
+                    return Err(cx.diagnostic(Code::ShapeMismatch, message));
+                }
+                // No kernel runs, which would compare the sizes with 1.
+                Some(0) => (0..rank).collect(),
+                Some(left) => {
+                    let sizes = cx.fresh_sizes(vec![None; left]);
+                    return Ok(vec![Type::tensor(ty.dtype, sizes)]);
+                }
+            },
             (false, _) if ty.shape.iter().any(Squeeze::is_open) => {
                 return Ok(vec![Type::Unranked(ty.dtype)]);
             }
