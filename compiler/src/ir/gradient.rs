@@ -363,9 +363,11 @@ impl<'t> Gradient<'t> {
         &self.node
     }
 
-    /// Returns the number of inputs.
+    /// Returns the number of inputs, omitted ones before the last included, as [`Infer`] does.
+    ///
+    /// [`Infer`]: super::Infer
     pub fn inputs(&self) -> usize {
-        self.node.inputs.len()
+        self.node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
     }
 
     /// Returns whether input `i` is present.

@@ -177,6 +177,14 @@ fn an_error_shows_the_path_without_a_gradient() {
 }
 
 #[test]
+fn an_omitted_input_at_the_end_is_an_error() {
+    for op in ["Concat<axis = 0>", "Max"] {
+        let nodes = format!("a = {op}(x, x, \"\")  y = Mul(a, a)");
+        assert_error(&nodes, &["E0114", "input 2 is missing"]);
+    }
+}
+
+#[test]
 fn unused_gradients_are_not_computed() {
     let text = derivative("a = MatMul(x, v)  y = Mul(a, a)").replace("float[3] w", "float[3, 4] v");
     let (mut nodes, options) = (String::new(), Options::default());
