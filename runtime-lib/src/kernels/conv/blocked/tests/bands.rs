@@ -5,43 +5,25 @@ use crate::loops::window_axis::Axis;
 
 #[test]
 fn windows_over_three_axes_match() {
-    type Sizes = [usize; 3];
-    let check_all = |size: Sizes, kernel: Sizes, strides: Sizes, dilations: Sizes, pads: Sizes| {
-        let out = [0, 1, 2].map(|i| {
-            let reach = (kernel[i] - 1) * dilations[i];
-            (size[i] + 2 * pads[i] - reach - 1) / strides[i] + 1
-        });
-        let ways =
-            [(&NCHWC, 1, 20, 24), (&DEEP, 1, 96, 16), (&TO_BLOCKS, 1, 3, 33), (&GROUPS, 3, 5, 7)];
-        for (way, groups, channels, filters) in ways {
-            let geometry = Conv {
-                batch: 2,
-                groups,
-                channels,
-                filters,
-                size: &size,
-                out: &out,
-                kernel: &kernel,
-                strides: &strides,
-                dilations: &dilations,
-                pads: &pads,
-                weights: WeightLayout::Packed,
-            };
-            check(way, geometry);
-        }
-    };
     let (one, none) = ([1; 3], [0; 3]);
-    check_all([4, 5, 7], [3, 3, 3], one, one, one);
-    check_all([4, 5, 7], [3, 3, 3], [2, 1, 2], one, one);
-    check_all([5, 4, 9], [3, 1, 2], [2, 2, 1], [2, 1, 3], [2, 0, 1]);
-    check_all([3, 4, 5], [2, 2, 2], one, one, none);
-    check_all([3, 1, 20], [3, 1, 3], one, one, [1, 0, 1]);
-    check_all([2, 32, 32], [1, 3, 3], one, one, [0, 1, 1]);
-    check_all([6, 4, 4], [3, 1, 1], [2, 1, 1], one, none);
-    check_all([2, 3, 4], one, one, one, none);
-    check_all([4, 3, 4], one, [3, 1, 2], one, none);
-    // Windows of which no tap reads the image along the depth.
-    check_all([1, 3, 4], [2, 3, 3], one, [3, 1, 1], [2, 1, 1]);
+    for sizes in [
+        [[4, 5, 7], [3, 3, 3], one, one, one],
+        [[4, 5, 7], [3, 3, 3], [2, 1, 2], one, one],
+        [[5, 4, 9], [3, 1, 2], [2, 2, 1], [2, 1, 3], [2, 0, 1]],
+        [[3, 4, 5], [2, 2, 2], one, one, none],
+        [[3, 1, 20], [3, 1, 3], one, one, [1, 0, 1]],
+        [[2, 32, 32], [1, 3, 3], one, one, [0, 1, 1]],
+        [[6, 4, 4], [3, 1, 1], [2, 1, 1], one, none],
+        [[2, 3, 4], one, one, one, none],
+        [[4, 3, 4], one, [3, 1, 2], one, none],
+        // Windows of which no tap reads the image along the depth.
+        [[1, 3, 4], [2, 3, 3], one, [3, 1, 1], [2, 1, 1]],
+    ] {
+        with_three_axes(sizes, [2, 1, 20, 24], |geometry| check(&NCHWC, geometry));
+        with_three_axes(sizes, [2, 1, 96, 16], |geometry| check(&DEEP, geometry));
+        with_three_axes(sizes, [2, 1, 3, 33], |geometry| check(&TO_BLOCKS, geometry));
+        with_three_axes(sizes, [2, 3, 5, 7], |geometry| check(&GROUPS, geometry));
+    }
 }
 
 /// The blocks of such images are a multiple of a page apart: some are copied, and copies of a

@@ -170,6 +170,32 @@ impl Over {
     }
 }
 
+/// Calls `then` with a convolution over three axes: sizes, window, strides, dilations, and padding
+/// on both sides.
+fn with_three_axes(
+    [size, kernel, strides, dilations, pads]: [[usize; 3]; 5],
+    [batch, groups, channels, filters]: [usize; 4],
+    then: impl FnOnce(Conv<'_>),
+) {
+    let out = [0, 1, 2].map(|i| {
+        let reach = (kernel[i] - 1) * dilations[i];
+        (size[i] + 2 * pads[i] - reach - 1) / strides[i] + 1
+    });
+    then(Conv {
+        batch,
+        groups,
+        channels,
+        filters,
+        size: &size,
+        out: &out,
+        kernel: &kernel,
+        strides: &strides,
+        dilations: &dilations,
+        pads: &pads,
+        weights: WeightLayout::Packed,
+    });
+}
+
 const SQUARE: Over = Over {
     size: [9, 11],
     kernel: [3, 3],

@@ -74,6 +74,33 @@ fn check_tiles(way: &Way, stride: usize) {
 }
 
 #[test]
+fn windows_over_three_axes_are_sums_of_tiles() {
+    let (one, none) = ([1; 3], [0; 3]);
+    for [size, kernel, strides, dilations, pads] in [
+        [[4, 5, 7], [3, 3, 3], one, one, one],
+        [[6, 9, 11], [3, 3, 3], [2, 1, 1], one, [1, 1, 0]],
+        [[5, 9, 4], [2, 3, 3], [3, 1, 1], one, none],
+        [[7, 6, 6], [3, 3, 3], [2, 1, 1], [2, 1, 1], [2, 1, 1]],
+        [[3, 12, 9], [1, 3, 3], [2, 1, 1], one, [0, 1, 1]],
+        [[1, 9, 9], [3, 3, 3], one, one, one],
+        [[40, 5, 30], [3, 3, 3], one, one, one],
+        // Windows of which no tap reads the image along the depth.
+        [[1, 3, 4], [2, 3, 3], one, [3, 1, 1], [2, 1, 1]],
+    ] {
+        let apart = [strides[0], 2, 2];
+        for (way, strides) in
+            [(&WINOGRAD, strides), (&TILES_OF_TWO, strides), (&WINOGRAD_APART, apart)]
+        {
+            for of in [[2, 1, 20, 24], [1, 1, 16, 16], [1, 1, 3, 33]] {
+                with_three_axes([size, kernel, strides, dilations, pads], of, |geometry| {
+                    check(way, geometry);
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_are_packed_at_once_as_part_by_part() {
     SQUARE.with([1, 1, 5, 20], |geometry| {
         let w = some(20 * geometry.depth(), 2);
@@ -99,6 +126,12 @@ fn tiles_pay_for_many_pixels_or_near_weights() {
             let said =
                 [Reading::Near, Reading::Far].map(|from| winograd_tile(&geometry, from).is_some());
             assert_eq!(said, pays, "{geometry:?}");
+        });
+    }
+    for (depth, pays) in [(1, false), (2, true)] {
+        let sizes = [[depth, 14, 14], [3; 3], [1; 3], [1; 3], [1; 3]];
+        with_three_axes(sizes, [1, 1, 128, 128], |geometry| {
+            assert_eq!(winograd_tile(&geometry, Reading::Far).is_some(), pays, "{depth}");
         });
     }
     for (size, strides, [channels, filters], tile) in [

@@ -15,6 +15,9 @@
 //! instead of four, and the middle one has its two products. So a tile of 2 × 2 outputs reads 5 × 5
 //! inputs and has 25 products instead of the 36 of 4 windows; they are added to 9 accumulators
 //! before the transform back.
+//!
+//! Windows of three axes are sums of such windows, one for each element along the first axis. Each
+//! input plane is transformed once for all output planes that read it.
 
 mod cost;
 mod stages;
@@ -25,11 +28,13 @@ use super::{ConvOperands, product};
 use crate::kernels::conv::Conv;
 use crate::loops::epilogue::Activation;
 use crate::loops::geometry::BLOCK;
+use crate::loops::window_axis::Axis;
 use crate::microkernel::{FusedActivation, PAIRS, Tiling, Transforms};
 use crate::threads::{By, MACS_PER_ELEMENT, Scratch, Share};
 use cost::FAR;
 pub use cost::{Reading, winograd_pays_in_pairs, winograd_pays_packed_now, winograd_tile};
 use stages::Part;
+use tile::MAX_DEPTH;
 pub use tile::Tile;
 pub use weights::{
     pack_winograd, pack_winograd_nchwc, packed_winograd_len, packed_winograd_part_len,
@@ -40,6 +45,12 @@ pub use weights::{
 struct Tiles {
     /// The number of images, at least one.
     batch: usize,
+    /// The first of three axes; [`Axis::NONE`] if there are two.
+    depth: Axis,
+    /// The depths of the output before the first of these.
+    before: usize,
+    /// The number of depths of the output.
+    depths: usize,
     size: [usize; 2],
     out: [usize; 2],
     pads: [usize; 2],
@@ -71,12 +82,17 @@ struct Rows {
 
 impl Tiles {
     const fn of(conv: &Conv<'_>, tile: Tile, unit: usize) -> Tiles {
-        let (size, out) = ([conv.size[0], conv.size[1]], [conv.out[0], conv.out[1]]);
+        let [h, w] = conv.last_two_axes();
+        let (size, out) = ([h.size, w.size], [h.out, w.out]);
+        let depth = if conv.size.len() > 2 { conv.axis(0) } else { Axis::NONE };
         Tiles {
             batch: if conv.batch == 0 { 1 } else { conv.batch },
+            depth,
+            before: 0,
+            depths: depth.out,
             size,
             out,
-            pads: [conv.pads[0], conv.pads[1]],
+            pads: [h.pad, w.pad],
             above: 0,
             down: out[0].div_ceil(tile.side()),
             across: out[1].div_ceil(tile.side()),
@@ -88,15 +104,31 @@ impl Tiles {
         }
     }
 
-    /// Returns the rows that a row of tiles reads of a block of an image; padding rows are empty.
-    fn reads<'x, const SPAN: usize>(&self, x: &'x [f32], index: usize) -> [&'x [f32]; SPAN] {
+    /// Returns the rows that a row of tiles reads of a plane of a block, `None` for padding;
+    /// padding rows are empty.
+    fn reads<'x, const SPAN: usize>(
+        &self,
+        plane: Option<&'x [f32]>,
+        index: usize,
+    ) -> [&'x [f32]; SPAN] {
         let (first, row) = ((self.above + index) * self.tile.step(), self.size[1] * BLOCK);
         let mut reads = [&[][..]; SPAN];
+        let Some(plane) = plane else { return reads };
         for (i, reads) in reads.iter_mut().enumerate() {
             let at = (first + i).checked_sub(self.pads[0]).filter(|&at| at < self.size[0]);
-            *reads = at.map_or(&[], |at| &x[at * row..][..row]);
+            *reads = at.map_or(&[], |at| &plane[at * row..][..row]);
         }
         reads
+    }
+
+    /// Returns the first axis with the depths of these tiles.
+    const fn windows(&self) -> Axis {
+        Axis { out: self.depths, ..self.depth }
+    }
+
+    /// Returns the number of planes of a block that are transformed.
+    const fn planes(&self) -> usize {
+        self.windows().phases() * self.windows().plane()
     }
 
     /// Returns the scratch memory in which a row of tiles is transformed to pairs, in elements.
@@ -108,34 +140,52 @@ impl Tiles {
         self.tile.span() * columns * BLOCK
     }
 
-    /// Returns the elements of a transformed row of tiles, before and after the products, including
-    /// the padding by `number_stride`.
+    /// Returns the elements of a transformed row of tiles at all depths, before and after the
+    /// products, including the padding by `number_stride`.
     const fn row(&self) -> usize {
+        let [before, after] = [self.planes() * self.across, self.depths * self.across];
         if self.in_place() {
-            return self.tile.numbers() * self.across * BLOCK;
+            return self.tile.numbers() * after * BLOCK;
         }
-        let before = self.blocks * (self.across * self.unit + 2 * BLOCK - self.unit);
-        let after = self.filters * (self.across + 1) * BLOCK;
+        let before = self.blocks * (before * self.unit + 2 * BLOCK - self.unit);
+        let after = self.filters * (after + 1) * BLOCK;
         self.tile.numbers() * before + self.tile.parts() * after
     }
 
     /// Returns whether the accumulators overwrite the transformed input: if there is one block of
     /// each, so that weights are few, and each accumulator uses one number.
     const fn in_place(&self) -> bool {
-        let alone = self.tile.sums() == self.tile.span();
+        let alone = self.tile.sums() == self.tile.span() && self.depth.kernel == 1;
         self.blocks == 1 && self.filters == 1 && self.unit == BLOCK && alone
     }
 
-    /// Returns the best number of rows of tiles to transform at once: they are no larger than the
+    /// Returns the best size of transformed rows of tiles, in elements: they are no larger than the
     /// weights, which are read for each transform, or leave space for the weights in an L2 cache.
-    const fn most_rows(&self) -> usize {
+    const fn limit(&self) -> usize {
         const FEW: usize = 128 * 1024;
+        let numbers = self.tile.numbers() * self.depth.kernel;
+        let weights = self.blocks * self.filters * numbers * self.unit * BLOCK;
+        if weights > FEW { weights } else { FEW }
+    }
+
+    /// Returns the best number of rows of tiles to transform at once.
+    const fn most_rows(&self) -> usize {
         if self.in_place() {
-            return if self.across == 0 { 1 } else { FEW_TILES.div_ceil(self.across) };
+            let across = self.depths * self.across;
+            return if across == 0 { 1 } else { FEW_TILES.div_ceil(across) };
         }
-        let weights = self.blocks * self.filters * self.tile.numbers() * self.unit * BLOCK;
-        let most = if weights > FEW { weights } else { FEW } / self.row();
+        let most = self.limit() / self.row();
         if most == 0 { 1 } else { most }
+    }
+
+    /// Returns the number of depths to compute at once: all, unless a row of tiles is too large.
+    /// Where parts meet, planes are transformed for each of them.
+    const fn depths_at_once(&self) -> usize {
+        let mut tiles = *self;
+        while tiles.depths > self.depth.kernel && tiles.row() > self.limit() {
+            tiles.depths = tiles.depths.div_ceil(2);
+        }
+        tiles.depths
     }
 
     /// Returns the best size of the scratch memory, in elements.
@@ -143,7 +193,8 @@ impl Tiles {
         if self.row() == 0 || self.down == 0 {
             return 0;
         }
-        self.row_scratch() + self.rows(self.most_rows()) * self.row()
+        let tiles = Tiles { depths: self.depths_at_once(), ..*self };
+        tiles.row_scratch() + tiles.rows(tiles.most_rows()) * tiles.row()
     }
 
     /// Returns the number of rows that are transformed at once, of all images, at most `most`.
@@ -241,7 +292,8 @@ impl Tiles {
     ) where
         Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
     {
-        let (block, row) = (product(&self.out) * BLOCK, self.tile.side() * self.out[1] * BLOCK);
+        let (plane, row) = (product(&self.out) * BLOCK, self.tile.side() * self.out[1] * BLOCK);
+        let block = self.depths * plane;
         if block * self.filters == 0 {
             return;
         }
@@ -256,7 +308,14 @@ impl Tiles {
         if !self.pays_in_rows([input, output], w.len()) {
             return convolve(self, y);
         }
-        let cost = self.expansion() * (input + output + output * self.channels / MACS_PER_ELEMENT);
+        let products = output * self.depth.kernel * self.channels / MACS_PER_ELEMENT;
+        let cost = self.expansion() * (input + output + products);
+        if self.depths > 1 {
+            return y.hand_out(plane, By::OnlyRows, cost, |piece| {
+                let tiles = Tiles { before: piece.rows.start, depths: piece.rows.len(), ..*self };
+                convolve(&tiles, piece.y);
+            });
+        }
         y.hand_out(row, By::OnlyRows, cost, |piece| {
             let tiles = Tiles { above: piece.rows.start, down: piece.rows.len(), ..*self };
             convolve(&tiles, piece.y);
@@ -268,21 +327,41 @@ impl Tiles {
         self.tile.numbers() / (self.tile.step() * self.tile.step())
     }
 
-    /// Returns whether two threads are faster if each computes rows of tiles than if each computes
-    /// a part of the numbers. With rows, each reads all weights, for half of the tiles; with
+    /// Returns whether two threads are faster if each computes rows of tiles, or depths, than if
+    /// each computes a part of the numbers. Then each reads all weights, for half of the tiles; with
     /// numbers, each passes half of the input and of the numbers before and after the products to
     /// the other. Moving a number takes as long as [`MOVED`] products.
     fn pays_in_rows(&self, [input, output]: [usize; 2], weights: usize) -> bool {
         const MOVED: usize = 15;
-        let tiles = self.down * self.across;
+        let tiles = self.depths * self.down * self.across;
         let moved = (input + self.expansion() * (input + output)) * MOVED / 2;
         tiles.div_ceil(2).max(FAR) * weights <= tiles.max(FAR) * weights / 2 + moved
     }
 
-    /// Computes the rows of the tiles, in all blocks of all images.
+    /// Computes the depths and rows of the tiles, in all blocks of all images.
     fn fill<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
         &self,
         [x, w]: [&[f32]; 2],
+        addends: [&[f32]; 2],
+        mut y: Share<'_, f32>,
+        scratch: &mut [f32],
+        f: FusedActivation<f32>,
+    ) where
+        Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
+    {
+        let (at_once, plane) = (self.depths_at_once(), y.len() / self.depths);
+        for first in (0..self.depths).step_by(at_once) {
+            let depths = at_once.min(self.depths - first);
+            let tiles = Tiles { before: self.before + first, depths, ..*self };
+            let y = y.part(0..y.planes(), first * plane..(first + depths) * plane);
+            tiles.fill_depths::<TILE, SPAN, PAIRED>([x, w], addends, y, scratch, f);
+        }
+    }
+
+    /// Computes rows of the tiles at all depths at once.
+    fn fill_depths<const TILE: usize, const SPAN: usize, const PAIRED: bool>(
+        &self,
+        operands: [&[f32]; 2],
         addends: [&[f32]; 2],
         mut y: Share<'_, f32>,
         scratch: &mut [f32],
@@ -297,7 +376,7 @@ impl Tiles {
         for first in (0..all).step_by(most) {
             let rows = Rows { first, count: most.min(all - first) };
             let part = Part::<TILE, SPAN, PAIRED>::of(self, rows);
-            part.compute([x, w], addends, &mut y, [&mut *of_row, &mut *scratch], f);
+            part.compute(operands, addends, &mut y, [&mut *of_row, &mut *scratch], f);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The three stages of a Winograd convolution, for some rows of tiles: transform, multiply,
 //! transform back.
 
-use super::{Rows, Tiles};
+use super::{MAX_DEPTH, Rows, Tiles};
 use crate::kernels::conv::product;
 use crate::loops::geometry::BLOCK;
 use crate::microkernel::{
@@ -9,8 +9,9 @@ use crate::microkernel::{
     WinogradOutput, WinogradProducts,
 };
 use crate::threads::{self, By, MACS_PER_ELEMENT, Scratch, Share};
+use core::ops::Range;
 
-/// Some rows of the tiles.
+/// Some rows of the tiles, at all depths.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a, const TILE: usize, const SPAN: usize, const PAIRED: bool> {
     tiles: &'a Tiles,
@@ -45,7 +46,7 @@ where
     Tiling<TILE, SPAN>: Transforms<TILE, SPAN>,
 {
     pub fn of(tiles: &Tiles, rows: Rows) -> Part<'_, TILE, SPAN, PAIRED> {
-        let count = rows.count * tiles.across;
+        let count = rows.count * tiles.depths * tiles.across;
         let [numbers, unit] = [tiles.tile.numbers(), tiles.unit];
         if tiles.in_place() {
             let strides = TileStrides {
@@ -55,7 +56,8 @@ where
             };
             return Part { tiles, rows, count, before: strides, after: strides };
         }
-        let [from, to] = [unit, BLOCK].map(|unit| number_stride(count, unit));
+        let from = number_stride(rows.count * tiles.planes() * tiles.across, unit);
+        let to = number_stride(count, BLOCK);
         let before = TileStrides { block: numbers * from, number: from, tile: unit };
         let after = TileStrides { block: to, number: tiles.filters * to, tile: BLOCK };
         Part { tiles, rows, count, before, after }
@@ -81,18 +83,21 @@ where
         self.transform_back(sums, addends, y, f);
     }
 
-    /// Transforms the input to `[block, number, tile, unit]`.
+    /// Transforms the input to `[block, number, row of tiles, plane, tile of the row, unit]`. The
+    /// planes are ordered by their phase of the stride along the depth.
     fn transform(&self, x: &[f32], numbers: &mut [f32], scratch: &mut [f32]) {
         let Part { tiles, rows, before, .. } = *self;
-        let (unit, size) = (before.block, product(&tiles.size) * BLOCK);
+        let unit = before.block;
         let scratch = Scratch::new(scratch);
         threads::share(numbers, unit, numbers.len(), |first, numbers| {
             scratch.with(|scratch| {
                 for (block, numbers) in (first..).zip(numbers.chunks_exact_mut(unit)) {
-                    for (i, row) in (rows.first..).take(rows.count).enumerate() {
-                        let image = (row / tiles.down * tiles.blocks + block) * size;
+                    let rows = (rows.first..).take(rows.count);
+                    let rows = rows.flat_map(|row| (0..tiles.planes()).map(move |at| (row, at)));
+                    for (i, (row, at)) in rows.enumerate() {
+                        let plane = tiles.plane(x, (row / tiles.down, block), at);
                         WinogradInput::<TILE, SPAN, PAIRED> {
-                            rows: tiles.reads(&x[image..][..size], row % tiles.down),
+                            rows: tiles.reads(plane, row % tiles.down),
                             before: tiles.pads[1],
                             tiles: tiles.across,
                             scratch: &mut *scratch,
@@ -142,42 +147,69 @@ where
         depth: usize,
     ) {
         let Part { tiles: &Tiles { tile, filters, .. }, before, after, .. } = *self;
-        let weights = depth * filters * BLOCK;
+        let weights = self.tiles.depth.kernel * depth * filters * BLOCK;
+        let mut taps = [0; MAX_DEPTH * 4];
         if tile.sums() == tile.span() {
             // Each accumulator uses one number.
             let numbers = numbers.get(first * before.number..).unwrap_or(&[]);
-            let of = (numbers, &w[first * weights..]);
-            return self.products::<UNIT, IN_PAIRS>(of, &[0], sums, depth);
+            let (of, taps) = ((numbers, &w[first * weights..]), self.taps(0..1, &mut taps));
+            return self.products::<UNIT, IN_PAIRS>(of, taps, sums, depth);
         }
         let mut w =
             &w[(0..first).map(|sum| tile.numbers_of(sum).count()).sum::<usize>() * weights..];
         for (sum, sums) in (first..).zip(sums.chunks_exact_mut(after.number)) {
-            let mut taps = [0; 4];
-            let mut count = 0;
-            for (tap, number) in taps.iter_mut().zip(tile.numbers_of(sum)) {
-                *tap = number * before.number;
-                count += 1;
-            }
-            self.products::<UNIT, IN_PAIRS>((numbers, w), &taps[..count], sums, depth);
-            w = &w[count * weights..];
+            let of_sum = tile.numbers_of(sum);
+            let taps = self.taps(of_sum.clone(), &mut taps);
+            self.products::<UNIT, IN_PAIRS>((numbers, w), taps, sums, depth);
+            w = &w[of_sum.count() * weights..];
         }
+    }
+
+    /// Returns the taps of an accumulator of these numbers: at each element of the window along the
+    /// depth, all numbers.
+    fn taps<'t>(
+        &self,
+        numbers: impl Iterator<Item = usize> + Clone,
+        taps: &'t mut [usize],
+    ) -> UsedTaps<'t> {
+        let Part { tiles, before, .. } = *self;
+        let (windows, used) = (tiles.windows(), tiles.used_taps());
+        let of_depth = |at: usize| {
+            let (phase, place) = windows.tap(at);
+            let plane = phase * windows.plane() + place;
+            let offset = move |number| number * before.number;
+            numbers.clone().map(move |n| plane * tiles.across * before.tile + offset(n))
+        };
+        let mut count = 0;
+        for (to, offset) in taps.iter_mut().zip(used.clone().flat_map(of_depth)) {
+            *to = offset;
+            count += 1;
+        }
+        let each = numbers.clone().count();
+        let unused = [used.start, windows.kernel - used.end].map(|taps| taps * each);
+        UsedTaps { offsets: &taps[..count], unused }
     }
 
     /// Accumulates the products of the numbers at `taps`.
     fn products<const UNIT: usize, const IN_PAIRS: bool>(
         &self,
         (x, w): (&[f32], &[f32]),
-        taps: &[usize],
+        taps: UsedTaps<'_>,
         sums: &mut [f32],
         depth: usize,
     ) {
-        let Part { tiles, count, before, after, .. } = *self;
+        let Part { tiles, rows, count, before, after } = *self;
         let layer = after.number;
+        // Without planes between them, all tiles follow each other.
+        let [rows, cols] = match tiles.planes() == tiles.depths {
+            true => [1, count],
+            false => [rows.count, tiles.depths * tiles.across],
+        };
         NchwcConv::<UNIT, IN_PAIRS> {
             x,
             x_block_stride: before.block,
-            x_row_stride: 0,
-            taps: UsedTaps::all(taps),
+            x_row_stride: tiles.planes() * tiles.across * before.tile,
+            taps,
             spans: &[Span { first: 0, count: depth }],
             w,
             bias: &[],
@@ -185,11 +217,11 @@ where
             layers: sums.len() / layer,
             x_layer_stride: before.number,
             y: Share::of(sums, after.block),
-            y_row_stride: after.block,
+            y_row_stride: cols * BLOCK,
             y_col_stride: BLOCK,
             blocks: tiles.filters,
-            rows: 1,
-            cols: count,
+            rows,
+            cols,
             kept: 0,
             clamp: None,
         }
@@ -227,33 +259,59 @@ where
         f: FusedActivation<f32>,
     ) {
         let Part { tiles, rows, after, .. } = *self;
-        let row = TILE * tiles.out[1] * BLOCK;
+        let (row, len) = (TILE * tiles.out[1] * BLOCK, y.len() / tiles.depths);
         let block = plane % tiles.filters;
         let before = plane / tiles.filters * tiles.down;
-        // The rows of this image, among all rows and in `y`.
+        // The rows of this image, among all rows.
         let from = before.max(rows.first);
         let to = (before + tiles.down).min(rows.first + rows.count);
-        let [start, end] = [from, to].map(|at| ((at - before) * row).min(y.len()));
-        let y = &mut y[start..end];
         let bias = bias.get(block * BLOCK..).and_then(<[f32]>::first_chunk);
         let bias = bias.unwrap_or(&[0.0; BLOCK]);
-        let add_from = plane * product(&tiles.out) * BLOCK + tiles.above * row + start;
-        for (i, y) in y.chunks_mut(row).enumerate() {
-            WinogradOutput::<TILE, SPAN> {
-                sums: &sums
-                    [block * after.block + (from - rows.first + i) * tiles.across * after.tile..],
-                apart: after.number,
-                step: after.tile,
-                tiles: tiles.across,
-                bias,
-                add: add.get(add_from + i * row..).unwrap_or(&[]),
-                y,
-                cols: tiles.out[1],
-                clamp: f.clamp(),
+        let add_from = (plane * tiles.depth.out + tiles.before) * product(&tiles.out) * BLOCK;
+        let add_from = add_from + tiles.above * row;
+        for (depth, y) in y.chunks_exact_mut(len).enumerate() {
+            let [start, end] = [from, to].map(|at| ((at - before) * row).min(len));
+            for (i, y) in (from - rows.first..).zip(y[start..end].chunks_mut(row)) {
+                let at = (i * tiles.depths + depth) * tiles.across * after.tile;
+                let add_from = add_from + depth * len + (i + rows.first - before) * row;
+                WinogradOutput::<TILE, SPAN> {
+                    sums: &sums[block * after.block + at..],
+                    apart: after.number,
+                    step: after.tile,
+                    tiles: tiles.across,
+                    bias,
+                    add: add.get(add_from..).unwrap_or(&[]),
+                    y,
+                    cols: tiles.out[1],
+                    clamp: f.clamp(),
+                }
+                .compute();
             }
-            .compute();
+            let y = &mut y[start..end];
+            let len = y.len();
+            f.finish(y, 1, len, len);
         }
-        let len = y.len();
-        f.finish(y, 1, len, len);
+    }
+}
+
+impl Tiles {
+    /// Returns a plane of a block of an image that is transformed; `None` for padding.
+    fn plane<'x>(
+        &self,
+        x: &'x [f32],
+        (image, block): (usize, usize),
+        at: usize,
+    ) -> Option<&'x [f32]> {
+        let Tiles { depth, blocks, before, .. } = *self;
+        let (each, len) = (self.windows().plane(), product(&self.size) * BLOCK);
+        let place = depth.input(before + at % each, at / each)?;
+        Some(&x[((image * blocks + block) * depth.size + place) * len..][..len])
+    }
+
+    /// Returns the elements of the window along the depth that read the image at any depth.
+    fn used_taps(&self) -> Range<usize> {
+        let (inside, last) = (self.depth.inside(), self.before + self.depths - 1);
+        let taps = |at: usize| self.depth.tap_run(&inside, at, at + 1).taps;
+        taps(last).start..taps(self.before).end
     }
 }

@@ -1,7 +1,11 @@
 //! The tiles, and the numbers that their outputs are computed from.
 
 use crate::kernels::conv::Conv;
+use crate::microkernel::MAX_TAPS;
 use core::ops::Range;
+
+/// The largest size of a window along the first of three axes.
+pub(super) const MAX_DEPTH: usize = MAX_TAPS / 9;
 
 /// The outputs of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,7 @@ impl Tile {
     }
 
     /// Returns the numbers whose products an accumulator adds, row by row.
-    pub(super) fn numbers_of(self, sum: usize) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn numbers_of(self, sum: usize) -> impl Iterator<Item = usize> + Clone + use<> {
         let ([down, across], span) = (self.along_axes(sum), self.span());
         down.flat_map(move |i| across.clone().map(move |j| i * span + j))
     }
@@ -75,20 +79,21 @@ impl Tile {
         })
     }
 
-    /// Returns the tiles that suit a convolution, if any do.
+    /// Returns the tiles that suit a convolution, if any do. Along the first of three axes, the
+    /// window may have any size.
     pub(super) const fn of(conv: &Conv<'_>) -> Option<Tile> {
-        if conv.size.len() != 2 || conv.groups != 1 {
+        let axes = conv.size.len();
+        if conv.groups != 1 || !(axes == 2 || axes == 3 && conv.kernel[0] <= MAX_DEPTH) {
             return None;
         }
-        let mut axis = 0;
-        while axis < 2 {
-            let alike = conv.strides[axis] == conv.strides[0];
-            if conv.kernel[axis] != 3 || conv.dilations[axis] != 1 || !alike {
-                return None;
-            }
-            axis += 1;
+        let [h, w] = conv.last_two_axes();
+        if h.kernel != 3 || w.kernel != 3 || h.dilation != 1 || w.dilation != 1 {
+            return None;
         }
-        match conv.strides[0] {
+        if h.stride != w.stride {
+            return None;
+        }
+        match h.stride {
             1 => Some(Tile::Four),
             2 => Some(Tile::TwoApart),
             _ => None,

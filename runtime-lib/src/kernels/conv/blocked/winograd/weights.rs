@@ -2,7 +2,7 @@
 
 use super::Tile;
 use crate::Number;
-use crate::kernels::conv::Conv;
+use crate::kernels::conv::{Conv, product};
 use crate::loops::geometry::BLOCK;
 use crate::simd::{Simd, WithSimd, dispatch};
 
@@ -44,11 +44,16 @@ pub fn packed_winograd_part_len(geometry: &Conv<'_>, tile: Tile, part: usize) ->
 
 /// Returns the elements of one number of all transformed windows.
 const fn each_number(geometry: &Conv<'_>) -> usize {
-    geometry.channels * geometry.filters.next_multiple_of(BLOCK)
+    depth_of(geometry) * geometry.channels * geometry.filters.next_multiple_of(BLOCK)
+}
+
+/// Returns the size of the windows along the first of three axes, 1 if there are two.
+const fn depth_of(geometry: &Conv<'_>) -> usize {
+    product(geometry.kernel) / 9
 }
 
 /// Packs one of the [parts](Tile::parts) of the transformed weights: `[filters / 16, channels / 16,
-/// numbers of the part, channel of the 16, 16]`.
+/// depth of the window, numbers of the part, channel of the 16, 16]`.
 pub fn pack_winograd<T: Number>(
     w: &[T],
     y: &mut [T],
@@ -57,15 +62,18 @@ pub fn pack_winograd<T: Number>(
 ) {
     let [down, across] = tile.along_axes(part).map(|of| &tile.window()[of]);
     let (channels, numbers) = (geometry.channels, down.len() * across.len());
-    let unit = BLOCK * numbers;
+    let depth = depth_of(geometry);
+    let unit = BLOCK * depth * numbers;
     for (block, y) in y.chunks_mut((channels * unit).max(1)).enumerate() {
         for (first, y) in (0..).step_by(BLOCK).zip(y.chunks_mut(BLOCK * unit)) {
-            let together = y.len() / numbers;
-            for (number, y) in y.chunks_mut(together).enumerate() {
+            let together = y.len() / (depth * numbers);
+            for (tap, y) in y.chunks_mut(together).enumerate() {
+                let (plane, number) = (tap / numbers, tap % numbers);
                 let (down, across) = (down[number / across.len()], across[number % across.len()]);
                 for (at, y) in y.iter_mut().enumerate() {
                     let (filter, channel) = (block * BLOCK + at % BLOCK, first + at / BLOCK);
-                    let window = w.get((filter * channels + channel) * 9..).unwrap_or(&[]);
+                    let window = (filter * channels + channel) * depth + plane;
+                    let window = w.get(window * 9..).unwrap_or(&[]);
                     *y = T::from_f64(sum_of_window([down, across], window));
                 }
             }
@@ -79,7 +87,7 @@ fn sum_of_window<T: Number>([down, across]: [[f64; 3]; 2], window: &[T]) -> f64 
     terms.fold(0.0, |sum, (i, w)| sum + down[i / 3] * across[i % 3] * w.to_f64())
 }
 
-/// Packs all parts of the weights of `winograd_nchwc`, at run time.
+/// Packs all parts of the weights of `winograd_nchwc` for windows of two axes, at run time.
 #[inline(never)]
 pub fn pack_winograd_nchwc(w: &[f32], y: &mut [f32], geometry: Conv<'_>) {
     dispatch(PackWinograd { w, y, channels: geometry.channels });
