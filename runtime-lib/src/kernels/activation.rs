@@ -11,6 +11,7 @@ use crate::loops::elementwise::{
 };
 use crate::loops::epilogue::Activation;
 use crate::loops::geometry::Broadcast;
+use crate::simd;
 use crate::{Float, Number};
 
 /// `y = max(0, x) + min(0, α (e^(x/α) - 1))`. In `f32` within 4 ULP.
@@ -119,12 +120,12 @@ pub fn prelu_in_place<T: Number>(y: &mut [T], slope: &[T], geometry: Broadcast<'
 
 /// `y = max(0, x)`.
 pub fn relu<T: Number>(x: &[T], y: &mut [T]) {
-    map_fast(x, y, |y| Activation::Relu.apply(y), relu_of);
+    map_fast(x, y, vectors(Activation::Relu), relu_of);
 }
 
 /// [`relu`] in place.
 pub fn relu_in_place<T: Number>(y: &mut [T]) {
-    map_fast_in_place(y, |y| Activation::Relu.apply(y), relu_of);
+    map_fast_in_place(y, vectors(Activation::Relu), relu_of);
 }
 
 /// `y = γ x` above zero and `γ α (e^x - 1)` below. In `f32` within 4 ULP.
@@ -189,25 +190,31 @@ pub fn swish_in_place<T: Float>(y: &mut [T], alpha: f32) {
 
 /// `y = a / (1 + e^(-α a)) · b`.
 pub fn swiglu<T: Float>(a: &[T], b: &[T], y: &mut [T], alpha: f32) {
-    y.copy_from_slice(a);
-    swiglu_in_place(y, b, alpha);
+    swiglu_of(Some(a), b, y, alpha);
 }
 
 /// Computes [`swiglu`] in place, overwriting `a`.
 pub fn swiglu_in_place<T: Float>(y: &mut [T], b: &[T], alpha: f32) {
+    swiglu_of(None, b, y, alpha);
+}
+
+/// [`swiglu`], in place without `a`.
+fn swiglu_of<T: Float>(a: Option<&[T]>, b: &[T], y: &mut [T], alpha: f32) {
     let f = Activation::Swish { alpha };
+    let narrow = a.map(|a| T::as_f32(a).unwrap_or(&[]));
     match (T::as_f32_mut(y), T::as_f32(b)) {
         // Processes parts that stay in the L1 cache between the function and the product.
         (Some(y), Some(b)) => {
-            for (y, b) in y.chunks_mut(PART).zip(b.chunks(PART)) {
-                f.apply(y);
+            for (i, (y, b)) in y.chunks_mut(PART).zip(b.chunks(PART)).enumerate() {
+                f.map(narrow.map(|a| &a[i * PART..][..y.len()]), y);
                 let geometry = Broadcast { sizes: &[y.len()], a: &[1], b: &[1] };
                 fast::mul_in_place(y, b, geometry);
             }
         }
         _ => {
-            for (y, b) in y.iter_mut().zip(b) {
-                *y = T::narrow(f.of(y.widen()).mul(b.widen()));
+            for (i, (y, b)) in y.iter_mut().zip(b).enumerate() {
+                let x = a.map_or(*y, |a| a[i]);
+                *y = T::narrow(f.of(x.widen()).mul(b.widen()));
             }
         }
     }
@@ -228,12 +235,18 @@ pub fn thresholded_relu_in_place<T: Float>(y: &mut [T], alpha: f32) {
 
 #[inline(always)]
 fn activate<T: Float>(x: &[T], y: &mut [T], f: Activation) {
-    map_float(x, y, |y| f.apply(y), |x| f.of(x));
+    map_float(x, y, vectors(f), |x| f.of(x));
 }
 
 #[inline(always)]
 fn activate_in_place<T: Float>(y: &mut [T], f: Activation) {
-    map_float_in_place(y, |y| f.apply(y), |y| f.of(y));
+    map_float_in_place(y, vectors(f), |y| f.of(y));
+}
+
+/// Returns the function of slices of `f32` that threads share.
+#[inline(always)]
+fn vectors(f: Activation) -> impl Fn(Option<&[f32]>, &mut [f32]) {
+    move |x, y| simd::share(x, y, |x, y| f.map(x, y))
 }
 
 #[inline(always)]
@@ -247,10 +260,9 @@ fn bounds<T: Number>(min: Option<&[T]>, max: Option<&[T]>) -> (T, T) {
 }
 
 #[inline(always)]
-fn clip_f32<T: Number>(min: T, max: T) -> impl Fn(&mut [f32]) {
+fn clip_f32<T: Number>(min: T, max: T) -> impl Fn(Option<&[f32]>, &mut [f32]) {
     let narrow = |bound: T| f32::from_f64(bound.to_f64());
-    let clip = Activation::Clip { min: narrow(min), max: narrow(max) };
-    move |y| clip.apply(y)
+    vectors(Activation::Clip { min: narrow(min), max: narrow(max) })
 }
 
 #[inline(always)]

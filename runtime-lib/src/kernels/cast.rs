@@ -50,7 +50,7 @@ fn cast_low_bits<S: Simd, B: Real>(s: S, x: &[f32], y: &mut [B]) {
     let mut whole = [0.0; BLOCK];
     for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
         let whole = &mut whole[..x.len()];
-        map_at(s, x, whole, Whole);
+        map_at(s, Some(x), whole, Whole);
         map(whole, y, |x| B::nearest(Exact::Signed((x.to_bits() as i32).into())));
     }
 }

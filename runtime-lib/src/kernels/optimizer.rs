@@ -3,7 +3,8 @@
 //! A kernel updates one tensor from its gradient and its accumulated statistics. The learning rate
 //! `rate` and the number of previous steps `step` are tensors of one element.
 
-use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
+use crate::loops::elementwise::map;
+use crate::simd::{Pointwise, Simd, WithSimd, dispatch, map_at};
 use crate::{Float, Number};
 
 /// The attributes of `Adagrad`.
@@ -64,10 +65,9 @@ impl Pointwise for Root {
 #[inline(always)]
 fn roots<'a, T: Float, S: Simd>(s: S, x: &[T], block: &'a mut [T; BLOCK]) -> &'a [T] {
     let roots = &mut block[..x.len()];
-    roots.copy_from_slice(x);
-    match T::as_f32_mut(roots) {
-        Some(roots) => map_in_place_at(s, roots, Root),
-        None => roots.iter_mut().for_each(|x| *x = x.sqrt()),
+    match (T::as_f32(x), T::as_f32_mut(roots)) {
+        (Some(x), Some(roots)) => map_at(s, Some(x), roots, Root),
+        _ => map(x, roots, T::sqrt),
     }
     roots
 }

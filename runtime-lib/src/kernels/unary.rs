@@ -9,7 +9,7 @@ use crate::{Float, Integer, Number};
 
 /// Declares vectorized functions that are mapped over slices.
 macro_rules! vectors {
-    ($($Name:ident $in_place:ident |$s:ident, $x:ident| $y:expr;)*) => {$(
+    ($($Name:ident $slices:ident |$s:ident, $x:ident| $y:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $Name;
 
@@ -21,8 +21,8 @@ macro_rules! vectors {
         }
 
         #[inline(never)]
-        fn $in_place(y: &mut [f32]) {
-            simd::map_in_place(y, $Name);
+        fn $slices(x: Option<&[f32]>, y: &mut [f32]) {
+            simd::map(x, y, $Name);
         }
     )*};
 }
@@ -152,22 +152,22 @@ pub fn cosh_in_place<T: Float>(y: &mut [T]) {
 
 /// `y = 2/√π ∫₀ˣ e^(-t²) dt`. In `f32` within 1.3 ULP.
 pub fn erf<T: Float>(x: &[T], y: &mut [T]) {
-    map_float(x, y, math::erf_in_place_f32, T::erf);
+    map_float(x, y, math::erf_f32, T::erf);
 }
 
 /// [`erf`] in place.
 pub fn erf_in_place<T: Float>(y: &mut [T]) {
-    map_float_in_place(y, math::erf_in_place_f32, T::erf);
+    map_float_in_place(y, math::erf_f32, T::erf);
 }
 
 /// `y = e^x`. In `f32` within 1.2 ULP.
 pub fn exp<T: Float>(x: &[T], y: &mut [T]) {
-    map_float(x, y, math::exp_in_place_f32, T::exp);
+    map_float(x, y, math::exp_f32, T::exp);
 }
 
 /// [`exp`] in place.
 pub fn exp_in_place<T: Float>(y: &mut [T]) {
-    map_float_in_place(y, math::exp_in_place_f32, T::exp);
+    map_float_in_place(y, math::exp_f32, T::exp);
 }
 
 /// `y = ⌊x⌋`.
@@ -202,12 +202,12 @@ pub fn inverse_half_power_in_place<T: Float>(y: &mut [T]) {
 
 /// `y = ln x`. In `f32` within 1 ULP.
 pub fn log<T: Float>(x: &[T], y: &mut [T]) {
-    map_float(x, y, math::ln_in_place_f32, T::ln);
+    map_float(x, y, math::ln_f32, T::ln);
 }
 
 /// [`log`] in place.
 pub fn log_in_place<T: Float>(y: &mut [T]) {
-    map_float_in_place(y, math::ln_in_place_f32, T::ln);
+    map_float_in_place(y, math::ln_f32, T::ln);
 }
 
 /// `y = -x`.
@@ -292,12 +292,12 @@ pub fn tan_in_place<T: Float>(y: &mut [T]) {
 
 /// `y = tanh x`. In `f32` within 2.5 ULP.
 pub fn tanh<T: Float>(x: &[T], y: &mut [T]) {
-    map_float(x, y, math::tanh_in_place_f32, T::tanh);
+    map_float(x, y, math::tanh_f32, T::tanh);
 }
 
 /// [`tanh`] in place.
 pub fn tanh_in_place<T: Float>(y: &mut [T]) {
-    map_float_in_place(y, math::tanh_in_place_f32, T::tanh);
+    map_float_in_place(y, math::tanh_f32, T::tanh);
 }
 
 /// Flips every bit of `x`.

@@ -5,8 +5,6 @@ use crate::{Elem, Float, Number};
 
 /// Elements that are converted together, so that they stay in the cache.
 const BLOCK: usize = 256;
-/// Elements that are copied together. Each call of a function costs as much as several vectors.
-const COPIED: usize = if HAS_VECTORS { 1024 } else { BLOCK };
 
 /// Writes `f` of each element of `x`.
 #[inline(always)]
@@ -25,20 +23,18 @@ pub(crate) fn map_in_place<A: Copy>(y: &mut [A], f: impl Fn(A) -> A) {
     }
 }
 
-/// Writes `f` of each element of `x`; `f32` uses `vectors` in place.
+/// Writes `f` of each element of `x`; `f32` uses `vectors`, which computes its second argument from
+/// the first, or in place.
 #[inline(always)]
 pub(crate) fn map_fast<T: Number>(
     x: &[T],
     y: &mut [T],
-    vectors: impl Fn(&mut [f32]),
+    vectors: impl Fn(Option<&[f32]>, &mut [f32]),
     f: impl Fn(T) -> T,
 ) {
-    if T::as_f32(x).is_none() {
-        return map(x, y, f);
-    }
-    for (x, y) in x.chunks(COPIED).zip(y.chunks_mut(COPIED)) {
-        y.copy_from_slice(x);
-        T::as_f32_mut(y).map(&vectors);
+    match (T::as_f32(x), T::as_f32_mut(y)) {
+        (Some(x), Some(y)) => vectors(Some(x), y),
+        _ => map(x, y, f),
     }
 }
 
@@ -46,11 +42,11 @@ pub(crate) fn map_fast<T: Number>(
 #[inline(always)]
 pub(crate) fn map_fast_in_place<T: Number>(
     y: &mut [T],
-    vectors: impl Fn(&mut [f32]),
+    vectors: impl Fn(Option<&[f32]>, &mut [f32]),
     f: impl Fn(T) -> T,
 ) {
     match T::as_f32_mut(y) {
-        Some(y) => vectors(y),
+        Some(y) => vectors(None, y),
         None => map_in_place(y, f),
     }
 }
@@ -60,12 +56,15 @@ pub(crate) fn map_fast_in_place<T: Number>(
 pub(crate) fn map_float<T: Float>(
     x: &[T],
     y: &mut [T],
-    vectors: impl Fn(&mut [f32]),
+    vectors: impl Fn(Option<&[f32]>, &mut [f32]),
     f: impl Fn(T) -> T,
 ) {
-    for (x, y) in x.chunks(COPIED).zip(y.chunks_mut(COPIED)) {
+    if !computes_in_f32::<T>() {
+        return map_fast(x, y, vectors, f);
+    }
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
         y.copy_from_slice(x);
-        map_float_in_place(y, &vectors, &f);
+        map_block(y, &vectors);
     }
 }
 
@@ -73,19 +72,31 @@ pub(crate) fn map_float<T: Float>(
 #[inline(always)]
 pub(crate) fn map_float_in_place<T: Float>(
     y: &mut [T],
-    vectors: impl Fn(&mut [f32]),
+    vectors: impl Fn(Option<&[f32]>, &mut [f32]),
     f: impl Fn(T) -> T,
 ) {
-    let mut block = [T::Wide::ZERO; BLOCK];
-    if T::as_f32(y).is_some() || T::Wide::as_f32(&block).is_none() {
+    if !computes_in_f32::<T>() {
         return map_fast_in_place(y, vectors, f);
     }
     for y in y.chunks_mut(BLOCK) {
-        let block = &mut block[..y.len()];
-        map(y, block, T::widen);
-        T::Wide::as_f32_mut(block).map(&vectors);
-        map(block, y, T::narrow);
+        map_block(y, &vectors);
     }
+}
+
+/// Returns whether a type of 16 bits computes in `f32`.
+#[inline(always)]
+fn computes_in_f32<T: Float>() -> bool {
+    T::as_f32(&[]).is_none() && T::Wide::as_f32(&[]).is_some()
+}
+
+/// Converts at most [`BLOCK`] elements to `f32` and back, and computes `vectors` in between.
+#[inline(always)]
+fn map_block<T: Float>(y: &mut [T], vectors: impl Fn(Option<&[f32]>, &mut [f32])) {
+    let mut block = [T::Wide::ZERO; BLOCK];
+    let block = &mut block[..y.len()];
+    map(y, block, T::widen);
+    T::Wide::as_f32_mut(block).map(|block| vectors(None, block));
+    map(block, y, T::narrow);
 }
 
 /// [`map_float`] for a function that is smaller for single numbers on targets without vectors.
@@ -93,7 +104,7 @@ pub(crate) fn map_float_in_place<T: Float>(
 pub(crate) fn map_large<T: Float>(
     x: &[T],
     y: &mut [T],
-    vectors: impl Fn(&mut [f32]),
+    vectors: impl Fn(Option<&[f32]>, &mut [f32]),
     f: impl Fn(T) -> T,
 ) {
     if HAS_VECTORS { map_float(x, y, vectors, f) } else { map(x, y, f) }
@@ -103,7 +114,7 @@ pub(crate) fn map_large<T: Float>(
 #[inline(always)]
 pub(crate) fn map_large_in_place<T: Float>(
     y: &mut [T],
-    vectors: impl Fn(&mut [f32]),
+    vectors: impl Fn(Option<&[f32]>, &mut [f32]),
     f: impl Fn(T) -> T,
 ) {
     if HAS_VECTORS { map_float_in_place(y, vectors, f) } else { map_in_place(y, f) }

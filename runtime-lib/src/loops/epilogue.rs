@@ -1,7 +1,7 @@
 //! Activation functions in the epilogues of matrix products and convolutions, and in recurrent
 //! networks.
 
-use crate::simd::{Simd, WithSimd, dispatch, math};
+use crate::simd::{Elements, Simd, WithSimd, dispatch, math};
 use crate::{Float, Number};
 
 /// An activation function. Parameters are named after ONNX's attributes.
@@ -109,7 +109,20 @@ impl Activation {
     #[inline(never)]
     pub(crate) fn apply_rows(self, y: &mut [f32], rows: usize, cols: usize, stride: usize) {
         if self != Activation::Identity && cols > 0 {
-            dispatch(Apply { f: self, rows: Rows { y, rows, cols, stride } });
+            dispatch(Apply { f: self, rows: Rows { x: None, y, rows, cols, stride } });
+        }
+    }
+
+    /// `y[i] = f(x[i])`, or `y[i] = f(y[i])` without `x`.
+    #[inline(never)]
+    pub(crate) fn map(self, x: Option<&[f32]>, y: &mut [f32]) {
+        let cols = y.len();
+        match x {
+            Some(x) if self == Activation::Identity => y.copy_from_slice(x),
+            Some(_) if cols > 0 => {
+                dispatch(Apply { f: self, rows: Rows { x, y, rows: 1, cols, stride: cols } });
+            }
+            _ => self.apply_rows(y, 1, cols, cols),
         }
     }
 
@@ -261,11 +274,13 @@ pub(crate) fn cap_rows(
     stride: usize,
 ) {
     if cols > 0 {
-        dispatch(Cap { rows: Rows { y, rows, cols, stride }, min, max });
+        dispatch(Cap { rows: Rows { x: None, y, rows, cols, stride }, min, max });
     }
 }
 
 struct Rows<'a> {
+    /// The elements that `y` is computed from, with its strides; its own without them.
+    x: Option<&'a [f32]>,
     y: &'a mut [f32],
     rows: usize,
     cols: usize,
@@ -275,15 +290,9 @@ struct Rows<'a> {
 impl Rows<'_> {
     #[inline(always)]
     fn each<S: Simd>(self, s: S, f: impl Fn(S::F32) -> S::F32) {
-        for row in self.y.chunks_mut(self.stride).take(self.rows) {
-            let mut vectors = row[..self.cols].chunks_exact_mut(S::LANES);
-            for y in &mut vectors {
-                s.store(f(s.load_for_update(y)), y);
-            }
-            let tail = vectors.into_remainder();
-            if !tail.is_empty() {
-                s.store_head(f(s.load_head(tail)), tail);
-            }
+        for (row, y) in self.y.chunks_mut(self.stride).take(self.rows).enumerate() {
+            let x = self.x.map(|x| &x[row * self.stride..][..self.cols]);
+            Elements::of(x, &mut y[..self.cols]).each(s, &f);
         }
     }
 }

@@ -54,7 +54,8 @@ pub use level::{Level, dispatch, level};
 #[cfg(all(any(test, feature = "portable-scope"), feature = "threads"))]
 pub(crate) use level::{at_level, forced_level};
 pub(crate) use level::{dispatch_pairs, has_pairs};
-pub use map::{Pointwise, map, map_at, map_in_place, map_in_place_at};
+pub(crate) use map::{Elements, share};
+pub use map::{Pointwise, map, map_at};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub use neon::Neon;
 #[cfg(not(x86_sse2))]

@@ -90,7 +90,7 @@ fn factors<'s>(
     for (t, to) in scratch.chunks_exact_mut(decays.max(1)).enumerate() {
         to.copy_from_slice(&decay[((b * steps + t) * heads + h) * decays..][..decays]);
     }
-    math::exp_in_place_f32(scratch);
+    math::exp_f32(None, scratch);
     scratch
 }
 

@@ -2,7 +2,7 @@
 
 use super::rows::{Rows, exclude, fill_outside, leaves_any};
 use crate::kernels::softmax::{End, Times, max_of_vectors};
-use crate::simd::{Simd, WithSimd, dispatch, map_in_place, math};
+use crate::simd::{Simd, WithSimd, dispatch, map, math};
 
 /// Replaces rows of scores by the exponentials of their differences from the largest, and writes
 /// the reciprocals of the sums of each row. All rows are in one call, so that the processor
@@ -132,7 +132,7 @@ impl WithSimd for SoftmaxRow<'_> {
 #[inline(never)]
 pub(super) fn softmax_f32(row: &mut [f32]) {
     let factor = dispatch(SoftmaxRow(&mut *row));
-    map_in_place(row, Times(factor));
+    map(None, row, Times(factor));
 }
 
 /// Multiplies rows with a stride by a factor each.

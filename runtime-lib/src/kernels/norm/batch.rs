@@ -1,7 +1,7 @@
 //! Normalization with per-channel statistics.
 
 use super::{Deviation, moments};
-use crate::loops::elementwise::{map_float_in_place, map_in_place};
+use crate::loops::elementwise::{map, map_float, map_float_in_place, map_in_place};
 use crate::loops::fold::{Fold, Sum};
 use crate::loops::geometry::Axis;
 use crate::loops::index::number;
@@ -40,8 +40,7 @@ pub fn batch_normalization<T: Float, S: Float, M: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    y.copy_from_slice(x);
-    batch_normalization_in_place(y, operands, geometry, epsilon);
+    normalize_channels(Some(x), y, operands, geometry, epsilon);
 }
 
 /// [`batch_normalization`] in place.
@@ -51,13 +50,22 @@ pub fn batch_normalization_in_place<T: Float, S: Float, M: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
+    normalize_channels(None, y, operands, geometry, epsilon);
+}
+
+/// Normalizes with given statistics; in place without `x`.
+fn normalize_channels<T: Float, S: Float, M: Float>(
+    x: Option<&[T]>,
+    y: &mut [T],
+    operands: BatchNormOperands<'_, S, M>,
+    geometry: Axis,
+    epsilon: f32,
+) {
     let BatchNormOperands { scale, bias, mean, variance } = operands;
     for channel in 0..geometry.len {
         let moments = (to_wide(mean[channel]), to_wide(variance[channel]));
         let linear = Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon);
-        for y in y.chunks_exact_mut(geometry.inner.max(1)).skip(channel).step_by(geometry.len) {
-            linear.apply(y);
-        }
+        linear.apply_to_channel(x, y, geometry, channel);
     }
 }
 
@@ -80,7 +88,6 @@ pub fn batch_normalization_training<T: Float, S: Float, M: Float>(
         let before: T::Wide = to_wide(before);
         M::from_f64(momentum.mul(before).add(T::Wide::ONE.sub(momentum).mul(now)).to_f64())
     };
-    y.copy_from_slice(x);
     for channel in 0..len {
         let rows = || x.chunks_exact(inner.max(1)).skip(channel).step_by(len);
         let sum = rows().fold(T::Wide::ZERO, |sum, x| sum.add(Sum.take_all(x)));
@@ -91,9 +98,7 @@ pub fn batch_normalization_training<T: Float, S: Float, M: Float>(
         running_mean[channel] = run(mean[channel], moments.0);
         running_variance[channel] = run(variance[channel], moments.1);
         let linear = Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon);
-        for y in y.chunks_exact_mut(inner.max(1)).skip(channel).step_by(len) {
-            linear.apply(y);
-        }
+        linear.apply_to_channel(Some(x), y, geometry, channel);
     }
 }
 
@@ -106,8 +111,7 @@ pub fn instance_normalization<T: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    y.copy_from_slice(x);
-    instance_normalization_in_place(y, scale, bias, geometry, epsilon);
+    group_normalization(x, scale, bias, y, Groups::of_instances(geometry), epsilon);
 }
 
 /// [`instance_normalization`] in place.
@@ -118,9 +122,7 @@ pub fn instance_normalization_in_place<T: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    let Axis { outer, len, inner } = geometry;
-    let groups = Groups { batch: outer, groups: len, channels: 1, inner };
-    group_normalization_in_place(y, scale, bias, groups, epsilon);
+    group_normalization_in_place(y, scale, bias, Groups::of_instances(geometry), epsilon);
 }
 
 /// The geometry of groups of channels.
@@ -136,6 +138,13 @@ pub struct Groups {
     pub inner: usize,
 }
 
+impl Groups {
+    /// Each channel alone.
+    fn of_instances(Axis { outer, len, inner }: Axis) -> Groups {
+        Groups { batch: outer, groups: len, channels: 1, inner }
+    }
+}
+
 /// [`batch_normalization`] with the statistics of each group of channels of each instance.
 pub fn group_normalization<T: Float>(
     x: &[T],
@@ -145,8 +154,7 @@ pub fn group_normalization<T: Float>(
     geometry: Groups,
     epsilon: f32,
 ) {
-    y.copy_from_slice(x);
-    group_normalization_in_place(y, scale, bias, geometry, epsilon);
+    normalize_groups(Some(x), y, (scale, bias), geometry, epsilon);
 }
 
 /// [`group_normalization`] in place.
@@ -157,16 +165,29 @@ pub fn group_normalization_in_place<T: Float>(
     geometry: Groups,
     epsilon: f32,
 ) {
-    let Groups { batch: _, groups, channels, inner } = geometry;
+    normalize_groups(None, y, (scale, bias), geometry, epsilon);
+}
+
+/// Normalizes groups with their own statistics; in place without `x`.
+fn normalize_groups<T: Float>(
+    x: Option<&[T]>,
+    y: &mut [T],
+    (scale, bias): (&[T], &[T]),
+    Groups { batch: _, groups, channels, inner }: Groups,
+    epsilon: f32,
+) {
     if y.is_empty() {
         return;
     }
-    for (i, y) in y.chunks_exact_mut(channels * inner).enumerate() {
-        let moments = moments(y);
+    let group = channels * inner;
+    for (i, y) in y.chunks_exact_mut(group).enumerate() {
+        let x = x.map(|x| &x[i * group..][..group]);
+        let moments = moments(x.unwrap_or(y));
         let first = i % groups * channels;
-        for (channel, y) in (first..).zip(y.chunks_exact_mut(inner)) {
-            let (scale, bias) = (scale[channel].widen(), bias[channel].widen());
-            Linear::<T::Wide>::new(moments, scale, bias, epsilon).apply(y);
+        for (channel, y) in y.chunks_exact_mut(inner).enumerate() {
+            let x = x.map(|x| &x[channel * inner..][..inner]);
+            let (scale, bias) = (scale[first + channel].widen(), bias[first + channel].widen());
+            Linear::<T::Wide>::new(moments, scale, bias, epsilon).apply(x, y);
         }
     }
 }
@@ -191,20 +212,38 @@ impl<W: Float<Wide = W>> Linear<W> {
         Linear { mean, factor: scale.div(variance.add(to_wide(epsilon)).sqrt()), bias }
     }
 
-    fn apply<T: Float<Wide = W>>(self, y: &mut [T]) {
+    /// Computes the elements of a channel; in place without `x`.
+    fn apply_to_channel<T: Float<Wide = W>>(
+        self,
+        x: Option<&[T]>,
+        y: &mut [T],
+        Axis { len, inner, .. }: Axis,
+        channel: usize,
+    ) {
+        let rows = y.chunks_exact_mut(inner.max(1)).enumerate().skip(channel).step_by(len);
+        for (row, y) in rows {
+            self.apply(x.map(|x| &x[row * inner..][..inner]), y);
+        }
+    }
+
+    /// Computes `y` from `x`, or in place without it.
+    fn apply<T: Float<Wide = W>>(self, x: Option<&[T]>, y: &mut [T]) {
         let Linear { mean, factor, bias } = self;
         let f = |x: T| T::narrow(x.widen().sub(mean).mul(factor).add(bias));
-        if y.len() < SHORT {
-            return map_in_place(y, f);
-        }
         let narrow = Linear { mean: to_wide(mean), factor: to_wide(factor), bias: to_wide(bias) };
-        map_float_in_place(y, |y| linear_f32(y, narrow), f);
+        let vectors = |x: Option<&[f32]>, y: &mut [f32]| linear_f32(x, y, narrow);
+        match x {
+            Some(x) if y.len() < SHORT => map(x, y, f),
+            None if y.len() < SHORT => map_in_place(y, f),
+            Some(x) => map_float(x, y, vectors, f),
+            None => map_float_in_place(y, vectors, f),
+        }
     }
 }
 
 #[inline(never)]
-fn linear_f32(y: &mut [f32], linear: Linear<f32>) {
-    simd::map_in_place(y, linear);
+fn linear_f32(x: Option<&[f32]>, y: &mut [f32], linear: Linear<f32>) {
+    simd::map(x, y, linear);
 }
 
 impl Pointwise for Linear<f32> {

@@ -14,7 +14,7 @@ pub use small::{small_dequantize, small_quantize};
 use crate::element::sticky_f32;
 use crate::loops::fold::{Fold, Max, Min};
 use crate::simd::int8::{HAS_BYTES, dispatch_bytes};
-use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_in_place_at};
+use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_at};
 use crate::threads::{self, MaybeSync};
 use crate::{Exact, Float, Float8, Number, Real};
 use bytes::ToBytes;
@@ -273,7 +273,7 @@ impl<Y: WholeQuantum> WithSimd for ToWhole<'_, Y> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        map_in_place_at(s, self.block.x, Round);
+        map_at(s, None, self.block.x, Round);
         for ((y, &x), &zero) in self.y.iter_mut().zip(&*self.block.x).zip(self.block.zero) {
             // The sum is exact, or far beyond the limits.
             let sum = x + zero;

@@ -157,7 +157,7 @@ impl<T: Reduce> Fold<T> for LogSumExp<T::Real> {
             for (e, x) in block.iter_mut().zip(x) {
                 *e = x.real().sub(self.max);
             }
-            map_float_in_place(block, math::exp_in_place_f32, T::Real::exp);
+            map_float_in_place(block, math::exp_f32, T::Real::exp);
             sum = sum.add(Sum.take_all(block));
         }
         sum

@@ -5,7 +5,7 @@
 
 use super::{
     exp::{LEAST, exp, reduce, reduce_sum},
-    pair::{high, scalar_high},
+    pair::{Pair, high, product, scalar_high, sum_of_any},
 };
 use crate::simd::Simd;
 
@@ -58,11 +58,33 @@ pub fn swish<S: Simd>(s: S, x: S::F32, alpha: f32) -> S::F32 {
 pub fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     /// From here on `x e^-z` rounds to zero.
     const FAR: f32 = 11.0;
-    // z = x · (GRAD + CUBE · x²), each in two parts. The first part of CUBE has 12 bits.
-    const GRAD: [f32; 2] = [1.595_769_2, -4.534_068e-8];
-    const CUBE: [f32; 2] = [0.071_350_1, 4.718_616_3e-6];
-
     let a = s.min(s.splat(FAR), s.abs(x));
+    let [z, left] = if S::FUSES { cubic_fused(s, a) } else { cubic(s, a) };
+    let power = reduce_sum(s, s.neg(z), s.neg(left));
+    gate(s, x, s.lt(x, s.splat(0.0)), s.le(s.splat(FAR), s.abs(x)), power)
+}
+
+/// `2 √(2/π)`, in two parts.
+const GRAD: [f32; 2] = [1.595_769_2, -4.534_068e-8];
+/// `0.044715 · 2 √(2/π)`, in two parts, the first of 12 bits.
+const CUBE: [f32; 2] = [0.071_350_1, 4.718_616_3e-6];
+
+/// `z = a · (GRAD + CUBE · a²)`, rounded, and what is left.
+#[inline(always)]
+fn cubic_fused<S: Simd>(s: S, a: S::F32) -> Pair<S::F32> {
+    let [grad, cube] = [s.splat(GRAD[0]), s.splat(CUBE[0])];
+    let [square, of_square] = product(s, a, a);
+    let [cubic, of_cubic] = product(s, square, cube);
+    let [sum, of_sum] = sum_of_any(s, grad, cubic);
+    let lost = s.mul_add(of_square, cube, s.add(of_sum, of_cubic));
+    let lost = s.add(s.mul_add(square, s.splat(CUBE[1]), lost), s.splat(GRAD[1]));
+    let [z, left] = product(s, a, sum);
+    [z, s.mul_add(a, lost, left)]
+}
+
+/// [`cubic_fused`] without fused products.
+#[inline(always)]
+fn cubic<S: Simd>(s: S, a: S::F32) -> Pair<S::F32> {
     let (a_high, square) = (high(s, a), s.mul(high(s, a), high(s, a)));
     let square_high = high(s, square);
     // GRAD + CUBE · square: the sum, and its rounding error.
@@ -79,10 +101,7 @@ pub fn gelu_tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let left = s.mul(a_high, s.add(s.sub(sum, sum_high), lost));
     let squares = s.mul_add(a, s.add(a, a_high), square);
     let rise = s.mul_add(squares, s.splat(CUBE[0] + CUBE[1]), linear);
-    let left = s.mul_add(s.sub(a, a_high), rise, left);
-
-    let power = reduce_sum(s, s.neg(z), s.neg(left));
-    gate(s, x, s.lt(x, s.splat(0.0)), s.le(s.splat(FAR), s.abs(x)), power)
+    [z, s.mul_add(s.sub(a, a_high), rise, left)]
 }
 
 /// The derivative of [`gelu_tanh`], `σ + x σ (1 - σ) z'` with the sigmoid `σ` of `z`; NaN at ±∞,

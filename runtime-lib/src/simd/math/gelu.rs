@@ -1,6 +1,6 @@
 //! GELU: the distribution function of the normal distribution, times `x`.
 
-use super::{exp::exp_of_sum, pair::high, polynomial};
+use super::{exp::exp_of_sum, pair, polynomial};
 use crate::simd::Simd;
 
 /// The end of the interval in which `Φ` is a polynomial.
@@ -73,10 +73,15 @@ fn outer<S: Simd>(s: S, a: S::F32) -> S::F32 {
     polynomial(s, s.div(one, s.mul_add(a, s.splat(0.5), one)), TAIL)
 }
 
-/// `e^(-a²/2)`. The square is exact, in two parts: that of the 12 high bits of `a`, and the rest.
+/// `e^(-a²/2)`. The square is exact, in two parts: without fused products, that of the 12 high bits
+/// of `a`, and the rest.
 #[inline(always)]
 fn bell<S: Simd>(s: S, a: S::F32) -> S::F32 {
-    let high = high(s, a);
+    if S::FUSES {
+        let [square, left] = pair::product(s, s.mul(a, s.splat(-0.5)), a);
+        return exp_of_sum(s, square, left);
+    }
+    let high = pair::high(s, a);
     let square = s.mul(s.mul(high, high), s.splat(-0.5));
     let left = s.mul(s.mul(s.sub(high, a), s.add(high, a)), s.splat(0.5));
     exp_of_sum(s, square, left)

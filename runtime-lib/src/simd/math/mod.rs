@@ -28,7 +28,7 @@ pub use pow::pow;
 pub use remainder::{floored_remainder, remainder};
 pub use trig::{cos, sin, tan};
 
-use super::{MAX_LANES, Pointwise, Simd, map, map_in_place};
+use super::{MAX_LANES, Pointwise, Simd, map};
 
 /// `c[0] + c[1]·x + c[2]·x² + …`, by Horner's rule.
 #[inline(always)]
@@ -56,7 +56,7 @@ fn map_numbers(x: &mut [f32], f: fn(f32) -> f32) {
 
 /// Defines a [`Pointwise`] for a function of this module, and its forms for slices.
 macro_rules! on_slices {
-    ($($Name:ident $name:ident $slices:ident $in_place:ident $formula:literal;)*) => {$(
+    ($($Name:ident $name:ident $slices:ident $formula:literal;)*) => {$(
         #[doc = concat!($formula, ", as a value.")]
         #[derive(Clone, Copy, Debug)]
         pub struct $Name;
@@ -68,26 +68,20 @@ macro_rules! on_slices {
             }
         }
 
-        #[doc = concat!("`y[i] = f(x[i])`, where `f(x)` is ", $formula, ".")]
+        #[doc = concat!("`y[i] = f(x[i])`, where `f(x)` is ", $formula, "; in place without `x`.")]
         #[inline(never)]
-        pub fn $slices(x: &[f32], y: &mut [f32]) {
+        pub fn $slices(x: Option<&[f32]>, y: &mut [f32]) {
             map(x, y, $Name);
-        }
-
-        #[doc = concat!("`y[i] = f(y[i])`, where `f(x)` is ", $formula, ".")]
-        #[inline(never)]
-        pub fn $in_place(y: &mut [f32]) {
-            map_in_place(y, $Name);
         }
     )*};
 }
 
 on_slices! {
-    Exp exp exp_f32 exp_in_place_f32 "`e^x`";
-    ExpM1 exp_m1 exp_m1_f32 exp_m1_in_place_f32 "`e^x - 1`";
-    Ln ln ln_f32 ln_in_place_f32 "the natural logarithm";
-    Tanh tanh tanh_f32 tanh_in_place_f32 "the hyperbolic tangent";
-    Sigmoid sigmoid sigmoid_f32 sigmoid_in_place_f32 "`1 / (1 + e^-x)`";
-    Softplus softplus softplus_f32 softplus_in_place_f32 "`ln(1 + e^x)`";
-    Erf erf erf_f32 erf_in_place_f32 "the error function";
+    Exp exp exp_f32 "`e^x`";
+    ExpM1 exp_m1 exp_m1_f32 "`e^x - 1`";
+    Ln ln ln_f32 "the natural logarithm";
+    Tanh tanh tanh_f32 "the hyperbolic tangent";
+    Sigmoid sigmoid sigmoid_f32 "`1 / (1 + e^-x)`";
+    Softplus softplus softplus_f32 "`ln(1 + e^x)`";
+    Erf erf erf_f32 "the error function";
 }
