@@ -1,8 +1,8 @@
 //! The inner loops of NCHWc convolutions: a range of input channels for a tile of pixels.
 
-use super::conv_layout::Span;
+use super::conv_layout::{MAX_TILE, Span};
 use super::conv_tile::{NchwcConv, place};
-use super::overlap;
+use super::overlap::{self, each_pixel};
 use super::prefetch_schedule::{PrefetchSchedule, WeightStream};
 use crate::loops::geometry::BLOCK;
 use crate::simd::Simd;
@@ -104,16 +104,14 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                     for (v, weights) in weights.iter_mut().enumerate() {
                         *weights = s.load_at(w.add(place::<S>(v, w_block)));
                     }
-                    for (r, sums) in sums.iter_mut().enumerate() {
-                        let x = x.add(tap + r * self.x_row_stride + lane);
-                        for (c, sums) in sums.iter_mut().enumerate() {
-                            let x = s.splat(*x.add(c * UNIT));
-                            for (sum, &w) in sums.iter_mut().zip(&weights) {
-                                *sum = if PAIRED {
-                                    s.add_pairs(x, w, *sum)
-                                } else {
-                                    s.mul_add(x, w, *sum)
-                                };
+                    let x = x.add(tap + lane);
+                    if const { UNIT == 1 && V > 1 && S::LANES == BLOCK } {
+                        self.add_neighbors(s, sums, &weights, x);
+                    } else {
+                        for (r, sums) in sums.iter_mut().enumerate() {
+                            let x = x.add(r * self.x_row_stride);
+                            for (c, sums) in sums.iter_mut().enumerate() {
+                                add::<S, V, PAIRED>(s, sums, *x.add(c * UNIT), &weights);
                             }
                         }
                     }
@@ -121,5 +119,47 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
                 }
             }
         }
+    }
+
+    /// Adds the products of one tap of a channel whose pixels are neighbors. The factor of each
+    /// pixel is loaded after the sums of the one before.
+    ///
+    /// # Safety
+    ///
+    /// The factor of each pixel can be read from `x` on.
+    #[inline(always)]
+    unsafe fn add_neighbors<S: Simd, const R: usize, const C: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &mut [[[S::F32; V]; C]; R],
+        weights: &[S::F32; V],
+        x: *const f32,
+    ) {
+        const { assert!(R * C <= MAX_TILE) };
+        let mut x = x;
+        each_pixel!(|pixel| if pixel < R * C {
+            let (row, col) = (pixel / C, pixel % C);
+            let sums = &mut sums[row][col];
+            // SAFETY: by this function's contract, the factor can be read.
+            let factor = unsafe { *x.add(row * self.x_row_stride + col) };
+            add::<S, V, PAIRED>(s, sums, factor, weights);
+            for sum in sums {
+                (*sum, x) = s.in_turn(*sum, x);
+            }
+        });
+    }
+}
+
+/// Adds the products of a factor and weights.
+#[inline(always)]
+fn add<S: Simd, const V: usize, const PAIRED: bool>(
+    s: S,
+    sums: &mut [S::F32; V],
+    factor: f32,
+    weights: &[S::F32; V],
+) {
+    let factor = s.splat(factor);
+    for (sum, &w) in sums.iter_mut().zip(weights) {
+        *sum = if PAIRED { s.add_pairs(factor, w, *sum) } else { s.mul_add(factor, w, *sum) };
     }
 }

@@ -3,6 +3,7 @@
 use super::{Sealed, Simd, WithSimd, instructions};
 use crate::loops::bounds::reach;
 use crate::simd;
+use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::transmute;
 
@@ -143,6 +144,24 @@ unsafe fn within(at: __m512i, len: usize) -> __m512i {
 
 impl<const BF16: bool> Sealed for Avx512<BF16> {}
 
+/// Returns its operands, each as if computed from both.
+#[target_feature(enable = "avx512f")]
+#[inline]
+#[cfg_attr(miri, expect(unused_mut, reason = "Miri runs no assembly"))]
+fn in_turn(mut sum: __m512, mut next: *const f32) -> (__m512, *const f32) {
+    // SAFETY: no instruction is executed.
+    #[cfg(not(miri))]
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(zmm_reg) sum,
+            inout(reg) next,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    (sum, next)
+}
+
 impl<const BF16: bool> Simd for Avx512<BF16> {
     type F32 = __m512;
     type I32 = __m512i;
@@ -175,6 +194,12 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
             return unsafe { add_pairs(a, b, c) };
         }
         simd::bf16_pair::add(self, a, b, c)
+    }
+
+    #[inline(always)]
+    fn in_turn(self, sum: __m512, next: *const f32) -> (__m512, *const f32) {
+        // SAFETY: `self` is a token.
+        unsafe { in_turn(sum, next) }
     }
 
     #[inline(always)]

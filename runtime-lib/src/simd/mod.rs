@@ -153,6 +153,12 @@ pub trait Simd: Sealed {
     fn load_for_update(self, from: &[f32]) -> Self::F32 {
         self.load(from)
     }
+    /// Returns its operands, without the compiler knowing that: what is read from `next` comes after
+    /// `sum`. Otherwise it may load the factors of all sums first, and spill sums to the stack.
+    #[inline(always)]
+    fn in_turn(self, sum: Self::F32, next: *const f32) -> (Self::F32, *const f32) {
+        (sum, next)
+    }
     /// Stores to the first `LANES` elements of a slice, which must have as many.
     fn store(self, x: Self::F32, to: &mut [f32]);
     /// Loads `LANES` elements from an address.
