@@ -248,6 +248,21 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn repeat_two(self, from: *const f32) -> __m256 {
+        // SAFETY: `self` is a token; the caller guarantees the elements.
+        unsafe { _mm256_castpd_ps(_mm256_set1_pd(from.cast::<f64>().read_unaligned())) }
+    }
+
+    #[inline(always)]
+    unsafe fn repeat_four(self, from: *const f32) -> __m256 {
+        // SAFETY: `self` is a token; the caller guarantees the elements.
+        unsafe {
+            let four = _mm_loadu_ps(from);
+            _mm256_set_m128(four, four)
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store_at(self, x: __m256, to: *mut f32) {
         // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm256_storeu_ps(to, x) }

@@ -264,6 +264,18 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     }
 
     #[inline(always)]
+    unsafe fn repeat_two(self, from: *const f32) -> __m512 {
+        // SAFETY: `self` is a token; the caller guarantees the elements.
+        unsafe { _mm512_castpd_ps(_mm512_set1_pd(from.cast::<f64>().read_unaligned())) }
+    }
+
+    #[inline(always)]
+    unsafe fn repeat_four(self, from: *const f32) -> __m512 {
+        // SAFETY: `self` is a token; the caller guarantees the elements.
+        unsafe { _mm512_broadcast_f32x4(_mm_loadu_ps(from)) }
+    }
+
+    #[inline(always)]
     unsafe fn store_at(self, x: __m512, to: *mut f32) {
         // SAFETY: `self` is a token; the caller guarantees the elements.
         unsafe { _mm512_storeu_ps(to, x) }

@@ -167,6 +167,28 @@ pub trait Simd: Sealed {
     ///
     /// `LANES` elements can be read from `from`, which is aligned for one of them.
     unsafe fn load_at(self, from: *const f32) -> Self::F32;
+    /// Loads two elements from an address, which all pairs of lanes repeat.
+    ///
+    /// # Safety
+    ///
+    /// Two elements can be read from `from`, which is aligned for one of them.
+    #[inline(always)]
+    unsafe fn repeat_two(self, from: *const f32) -> Self::F32 {
+        // SAFETY: by this function's contract, the elements can be read.
+        let [a, b] = unsafe { from.cast::<[f32; 2]>().read() };
+        self.load(&[a, b, a, b, a, b, a, b, a, b, a, b, a, b, a, b])
+    }
+    /// Loads four elements from an address, which all fours of lanes repeat.
+    ///
+    /// # Safety
+    ///
+    /// Four elements can be read from `from`, which is aligned for one of them.
+    #[inline(always)]
+    unsafe fn repeat_four(self, from: *const f32) -> Self::F32 {
+        // SAFETY: by this function's contract, the elements can be read.
+        let [a, b, c, d] = unsafe { from.cast::<[f32; 4]>().read() };
+        self.load(&[a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d])
+    }
     /// Stores `LANES` elements at an address.
     ///
     /// # Safety

@@ -69,6 +69,7 @@ impl BlockedConv {
         // Winograd transforms enlarge the weights, which reduced precision is meant to shrink.
         let may_transform = (cx.optimize(), cx.precision()) == (Optimize::Speed, Precision::Full);
         let shuffled = usize::try_from(self.shuffled).unwrap_or(1);
+        let is_full = cx.precision() == Precision::Full;
         match self.conv.group {
             1 if shuffled > 1 => Algorithm::Grouped(shuffled),
             1 if self.nchwc && may_transform => of_one_group(cx, geometry),
@@ -77,6 +78,8 @@ impl BlockedConv {
             _ if geometry.channels.known() == Some(1) && geometry.filters.known() == Some(1) => {
                 Algorithm::Depthwise
             }
+            // The lanes of narrower weights would have the factors of other channels.
+            _ if shuffled == 1 && is_full && has_narrow_groups(geometry) => Algorithm::Narrow,
             _ => Algorithm::Grouped(shuffled),
         }
     }
@@ -135,6 +138,11 @@ impl BlockedConv {
         bias.resize(bias.len().next_multiple_of(BLOCK), 0.0);
         Ok(Some(cx.weight_for(2, Tensor::from_floats(&bias).into())))
     }
+}
+
+/// Returns whether the groups have a kernel that wastes no lanes.
+fn has_narrow_groups(geometry: &geometry::Conv) -> bool {
+    with_numbers(geometry, |conv| conv::has_narrow_groups(&conv))
 }
 
 /// Chooses between direct convolution and Winograd tiles: for bounded sizes the better one for the

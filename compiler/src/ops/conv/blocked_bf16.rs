@@ -69,6 +69,7 @@ pub(super) fn pack_bf16(
         Algorithm::Winograd(_)
         | Algorithm::BySize(..)
         | Algorithm::Depthwise
+        | Algorithm::Narrow
         | Algorithm::Grouped(_) => None,
     }
 }

@@ -35,6 +35,8 @@ pub(super) enum Algorithm {
     NchwToNchwc,
     /// Depthwise convolution of NCHWc images.
     Depthwise,
+    /// Convolution of NCHWc images in groups of four or eight channels, and as many filters.
+    Narrow,
     /// Grouped convolution of NCHWc images after a channel shuffle of that many groups (1 for
     /// none).
     Grouped(usize),
@@ -68,6 +70,7 @@ static BY_SIZE: Kernel<(geometry::ConvBySize, Activation)> = convolution!(F32_ON
 static NCHW_TO_NCHWC: ConvKernel = conv_kernel!(conv::conv_nchw_to_nchwc);
 static DEPTHWISE: ConvKernel = convolution!(F32_ONLY T, conv::depthwise_nchwc, operands,
     |f, a, p| f(operands, a.output(0), p.0, p.1));
+static NARROW: ConvKernel = conv_kernel!(conv::narrow_groups_nchwc);
 static GROUPED: Kernel<(geometry::Conv, usize, Activation)> = convolution!(F32_ONLY T,
     conv::grouped_conv_nchwc, operands,
     |f, a, p| f(operands, a.output(0), a.output(1), p.0, p.1, p.2));
@@ -76,6 +79,7 @@ static PACK_NCHWC: Kernel<geometry::Conv> = pack_kernel!(pack_nchwc);
 static PACK_NCHW_TO_NCHWC: Kernel<geometry::Conv> = pack_kernel!(pack_nchw_to_nchwc);
 static PACK_WINOGRAD: Kernel<geometry::Conv> = pack_kernel!(pack_winograd_nchwc);
 static PACK_DEPTHWISE: Kernel<geometry::Conv> = pack_kernel!(pack_depthwise);
+static PACK_NARROW: Kernel<geometry::Conv> = pack_kernel!(pack_narrow);
 static PACK_GROUPED: Kernel<(geometry::Conv, usize)> =
     kernel!(F32_ONLY T, conv::pack_groups, |f, a, p| f(a.input(0), a.output(0), p.0, p.1));
 
@@ -88,6 +92,7 @@ impl Algorithm {
             Algorithm::Nchwc
             | Algorithm::NchwToNchwc
             | Algorithm::Depthwise
+            | Algorithm::Narrow
             | Algorithm::Grouped(_) => 1,
         }
     }
@@ -106,6 +111,7 @@ impl Algorithm {
             Algorithm::BySize(..) => unreachable!("these weights are constant"),
             Algorithm::NchwToNchwc => &PACK_NCHW_TO_NCHWC,
             Algorithm::Depthwise => &PACK_DEPTHWISE,
+            Algorithm::Narrow => &PACK_NARROW,
             Algorithm::Grouped(shuffled) => {
                 let formula = (geometry, shuffled);
                 return cx.call_on(&PACK_GROUPED, DType::F32, inputs, outputs, formula);
@@ -131,6 +137,7 @@ impl Algorithm {
             }
             Algorithm::NchwToNchwc => &NCHW_TO_NCHWC,
             Algorithm::Depthwise => &DEPTHWISE,
+            Algorithm::Narrow => &NARROW,
             Algorithm::Grouped(shuffled) => {
                 let formula = (geometry, shuffled, f);
                 return cx.call_on(&GROUPED, DType::F32, inputs, outputs, formula);
@@ -150,6 +157,7 @@ impl Algorithm {
                 return Some(cx.computed_scratch_len(&geometry, function));
             }
             Algorithm::NchwToNchwc => size_function!(conv::conv_nchw_to_nchwc_scratch),
+            Algorithm::Narrow => size_function!(conv::narrow_groups_nchwc_scratch),
             Algorithm::Depthwise => return None,
         };
         Some(scratch_len(cx, geometry, function))
@@ -190,6 +198,7 @@ impl Filters {
             | Algorithm::BySize(..)
             | Algorithm::NchwToNchwc => conv::Conv { groups: 1, filters: count, ..*conv },
             Algorithm::Depthwise => conv::Conv { groups: count, filters: 1, ..*conv },
+            Algorithm::Narrow => conv::Conv { groups: count.div_ceil(conv.filters), ..*conv },
             Algorithm::Grouped(_) => *conv,
         }
     }
@@ -202,9 +211,10 @@ impl Filters {
                 conv::packed_blocks_len(conv) + conv::packed_winograd_len(conv, tile)
             }
             Algorithm::Grouped(_) => conv::packed_groups_len(conv),
-            Algorithm::Nchwc | Algorithm::NchwToNchwc | Algorithm::Depthwise => {
-                conv::packed_blocks_len(conv)
-            }
+            Algorithm::Nchwc
+            | Algorithm::NchwToNchwc
+            | Algorithm::Depthwise
+            | Algorithm::Narrow => conv::packed_blocks_len(conv),
         }
     }
 
@@ -228,6 +238,7 @@ impl Filters {
             Algorithm::Nchwc => conv::pack_blocks(from, &mut to, conv, BLOCK),
             Algorithm::NchwToNchwc => conv::pack_blocks(from, &mut to, conv, 1),
             Algorithm::Depthwise => conv::pack_depthwise_blocks(from, &mut to, conv),
+            Algorithm::Narrow => conv::pack_narrow_groups(from, &mut to, conv),
             Algorithm::Grouped(_) | Algorithm::BySize(..) => {}
         }
         to
@@ -328,6 +339,8 @@ mod tests {
             (filters(Algorithm::BySize(Tile::Four, Reading::Far), [1, 61, 30], 3), 9),
             (filters(Algorithm::NchwToNchwc, [1, 61, 30], 3), 9),
             (filters(Algorithm::Depthwise, [309, 1, 1], 8), 64),
+            (filters(Algorithm::Narrow, [45, 8, 8], 3), 9),
+            (filters(Algorithm::Narrow, [89, 4, 4], 3), 9),
         ] {
             let channels = filters.geometry.channels.known().expect("the channels are a number");
             let depth = taps * channels as usize;

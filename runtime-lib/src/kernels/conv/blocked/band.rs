@@ -3,6 +3,7 @@
 use super::super::{Conv, product};
 use super::BLOCK;
 use crate::loops::window_axis::Axis;
+use crate::microkernel::UsedTaps;
 use crate::simd::bf16_pair::PAIR;
 use core::ops::Range;
 
@@ -28,17 +29,24 @@ pub(super) struct Unit {
     pub from: usize,
     /// The elements in a band: the same number, or half as many pairs.
     pub to: usize,
+    /// The number of groups whose channels are interleaved in a band.
+    pub groups: usize,
 }
 
 impl Unit {
     /// A unit of one channel, or of a block of channels.
     pub const fn of(elements: usize) -> Unit {
-        Unit { from: elements, to: elements }
+        Unit { from: elements, to: elements, groups: 1 }
     }
 
     /// A unit of numbers that become pairs.
     pub const fn pairs(elements: usize) -> Unit {
-        Unit { from: elements, to: elements / PAIR }
+        Unit { from: elements, to: elements / PAIR, groups: 1 }
+    }
+
+    /// A block of channels, which are interleaved from this number of groups.
+    pub const fn interleaved(groups: usize) -> Unit {
+        Unit { from: BLOCK, to: BLOCK, groups }
     }
 }
 
@@ -130,13 +138,14 @@ impl Plane {
         self.is_readable() && !self.is_scattered() && !self.is_crowded()
     }
 
-    /// Returns whether the input can be read in place. Padding, a stride of columns, and a
-    /// conversion to pairs require a copy.
+    /// Returns whether the input can be read in place. Padding, a stride of columns, a conversion to
+    /// pairs and interleaved channels require a copy.
     const fn is_readable(&self) -> bool {
         let Plane { d, h, w, .. } = self;
         let is_padded = d.pad > 0 || h.pad > 0 || w.pad > 0;
         let is_inside = !is_padded && d.fits() && h.fits() && w.fits();
-        w.stride == 1 && is_inside && self.unit.from == self.unit.to
+        let is_same = self.unit.from == self.unit.to && self.unit.groups == 1;
+        w.stride == 1 && is_inside && is_same
     }
 
     /// Returns whether the blocks are in more pages than the processor has at hand.
@@ -248,6 +257,14 @@ impl Plane {
             [1, _] => BLOCK,
             [_, width] => width * BLOCK,
         }
+    }
+
+    /// Returns the taps that read the image for the outputs at a depth.
+    pub fn used_taps<'t>(&self, taps: &'t [usize], depth: usize) -> UsedTaps<'t> {
+        let Plane { d, h, w, .. } = self;
+        let planes = d.tap_run(&d.inside(), depth, depth + 1).taps;
+        let [start, end] = [planes.start, planes.end].map(|plane| plane * h.kernel * w.kernel);
+        UsedTaps { offsets: &taps[start..end], unused: [start, taps.len() - end] }
     }
 
     /// Returns all rows and columns.

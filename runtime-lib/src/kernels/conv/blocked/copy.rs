@@ -3,7 +3,7 @@
 use super::super::planes::Line;
 use super::BLOCK;
 use super::band::{Band, Plane, Unit};
-use crate::microkernel::PAIRS;
+use crate::microkernel::{PAIRS, interleave};
 use crate::simd::bf16_pair::PAIR;
 use crate::simd::{self, Simd, WithSimd, dispatch, dispatch_pairs};
 
@@ -39,6 +39,8 @@ impl Band {
         let at = [row, rows, col];
         let copy = Copy { band: self, plane, x, depth, at, to: &mut *scratch };
         match plane.unit {
+            Unit { groups: 2, .. } => dispatch(copy.of(Interleaved::<2>)),
+            Unit { groups: 4, .. } => dispatch(copy.of(Interleaved::<4>)),
             Unit { to: BLOCK, .. } => dispatch(copy.of(Nchwc)),
             Unit { to: PAIRS, .. } => dispatch_pairs(copy.of(Rounded)),
             Unit { from: PAIR, .. } => dispatch_pairs(copy.of(Columns)),
@@ -166,6 +168,21 @@ impl Pixel for Nchwc {
             for v in (0..BLOCK).step_by(S::LANES) {
                 s.store(s.load(&x[v..]), &mut to[v..]);
             }
+        }
+    }
+}
+
+/// A block of channels, which are interleaved from groups.
+#[derive(Clone, Copy)]
+pub(super) struct Interleaved<const GROUPS: usize>;
+
+impl<const GROUPS: usize> Pixel for Interleaved<GROUPS> {
+    const SIZES: [usize; 2] = [BLOCK, BLOCK];
+
+    #[inline(always)]
+    fn copy_row<S: Simd>(self, s: S, x: &[f32], apart: usize, to: &mut [f32]) {
+        for (to, x) in to.chunks_exact_mut(BLOCK).zip(x.chunks(apart)) {
+            interleave::<S, GROUPS>(s, x, to);
         }
     }
 }

@@ -16,6 +16,7 @@ mod copy;
 mod depthwise;
 mod gated;
 mod groups;
+mod narrow;
 mod pairs;
 #[cfg(all(test, feature = "std"))]
 mod tests;
@@ -37,6 +38,10 @@ pub use depthwise::{depthwise_nchwc, pack_depthwise_blocks};
 pub use gated::{gate_nchwc, gated_conv_nchwc, gated_conv_nchwc_scratch};
 use groups::Groups;
 pub use groups::{MAX_SHUFFLED, pack_group, pack_groups, packed_group_len, packed_groups_len};
+pub use narrow::{
+    has_narrow_groups, narrow_groups_nchwc, narrow_groups_nchwc_scratch, pack_narrow,
+    pack_narrow_groups,
+};
 pub(crate) use pairs::{bf16_nchwc, bf16_nchwc_scratch};
 pub use transpose::{
     conv_transpose_nchwc, conv_transpose_nchwc_scratch, has_nchwc_conv_transpose, pack_transposed,
@@ -256,13 +261,8 @@ struct Image<'a, const UNIT: usize, const PAIRED: bool> {
 impl<const UNIT: usize, const PAIRED: bool> Image<'_, UNIT, PAIRED> {
     /// Returns the taps that read the image for the outputs at a depth. With pairs, those are all:
     /// AMX reads the weights one after the other.
-    fn used_taps(&self, Plane { d, h, w, .. }: &Plane, depth: usize) -> UsedTaps<'_> {
-        if PAIRED {
-            return UsedTaps::all(self.taps);
-        }
-        let planes = d.tap_run(&d.inside(), depth, depth + 1).taps;
-        let [start, end] = [planes.start, planes.end].map(|plane| plane * h.kernel * w.kernel);
-        UsedTaps { offsets: &self.taps[start..end], unused: [start, self.taps.len() - end] }
+    fn used_taps(&self, plane: &Plane, depth: usize) -> UsedTaps<'_> {
+        if PAIRED { UsedTaps::all(self.taps) } else { plane.used_taps(self.taps, depth) }
     }
 
     /// Computes the rows and blocks of `piece`.
