@@ -289,10 +289,11 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     #[inline(always)]
-    fn each<S: Simd>(self, s: S, f: impl Fn(S::F32) -> S::F32) {
+    fn each<S: Simd>(self, s: S, f: impl Fn(S::F32) -> S::F32 + Copy) {
+        // `f` is passed by value: a call of a reference to it is not always inlined.
         for (row, y) in self.y.chunks_mut(self.stride).take(self.rows).enumerate() {
             let x = self.x.map(|x| &x[row * self.stride..][..self.cols]);
-            Elements::of(x, &mut y[..self.cols]).each(s, &f);
+            Elements::of(x, &mut y[..self.cols]).each(s, f);
         }
     }
 }
