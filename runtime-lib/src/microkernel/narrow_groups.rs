@@ -8,9 +8,10 @@ use crate::simd::{Simd, WithSimd, dispatch};
 /// A convolution that writes rows and columns of one block of channels. The block consists of
 /// `GROUPS` groups, each with as many filters as channels.
 ///
-/// In the input, the weights and the accumulators, the lanes of a block are *interleaved*: the first
-/// channel of each group, then the second of each, and so on. So the channels that are multiplied
-/// at once, one of each group, follow each other, and one load repeats them for all filters.
+/// In the input, the weights and the accumulators, the lanes of a block are *interleaved*: first
+/// the first channel of each group, then the second of each, and so on. So the channels that are
+/// multiplied at once, one of each group, follow each other, and one load repeats them for all
+/// filters.
 pub(crate) struct NarrowGroups<'a, const GROUPS: usize> {
     /// The input, whose pixels are interleaved blocks.
     pub x: &'a [f32],

@@ -44,7 +44,9 @@ pub(super) const fn pays<S: Simd>(pixels: usize) -> bool {
 /// late, after register allocation of the accumulators.
 macro_rules! each_pixel {
     (|$pixel:ident| $do:expr) => {
-        $crate::microkernel::overlap::each_pixel!(@ $pixel $do; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19)
+        $crate::microkernel::overlap::each_pixel!(
+            @ $pixel $do; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19
+        )
     };
     (@ $pixel:ident $do:expr; $($i:literal)*) => {$({
         let $pixel = $i;

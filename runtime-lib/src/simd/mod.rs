@@ -153,8 +153,9 @@ pub trait Simd: Sealed {
     fn load_for_update(self, from: &[f32]) -> Self::F32 {
         self.load(from)
     }
-    /// Returns its operands, without the compiler knowing that: what is read from `next` comes after
-    /// `sum`. Otherwise it may load the factors of all sums first, and spill sums to the stack.
+    /// Returns its operands, without the compiler knowing that: what is read from `next` comes
+    /// after `sum`. Otherwise it may load the factors of all sums first, and spill sums to the
+    /// stack.
     #[inline(always)]
     fn in_turn(self, sum: Self::F32, next: *const f32) -> (Self::F32, *const f32) {
         (sum, next)

@@ -138,8 +138,8 @@ impl Plane {
         self.is_readable() && !self.is_scattered() && !self.is_crowded()
     }
 
-    /// Returns whether the input can be read in place. Padding, a stride of columns, a conversion to
-    /// pairs and interleaved channels require a copy.
+    /// Returns whether the input can be read in place. Padding, a stride of columns, pairs and
+    /// interleaved channels require a copy.
     const fn is_readable(&self) -> bool {
         let Plane { d, h, w, .. } = self;
         let is_padded = d.pad > 0 || h.pad > 0 || w.pad > 0;

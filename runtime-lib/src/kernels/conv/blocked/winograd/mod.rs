@@ -328,9 +328,9 @@ impl Tiles {
     }
 
     /// Returns whether two threads are faster if each computes rows of tiles, or depths, than if
-    /// each computes a part of the numbers. Then each reads all weights, for half of the tiles; with
-    /// numbers, each passes half of the input and of the numbers before and after the products to
-    /// the other. Moving a number takes as long as [`MOVED`] products.
+    /// each computes a part of the numbers. With rows, each reads all weights, for half of the
+    /// tiles; with numbers, each passes half of the input and of the numbers before and after the
+    /// products to the other. Moving a number takes as long as [`MOVED`] products.
     fn pays_in_rows(&self, [input, output]: [usize; 2], weights: usize) -> bool {
         const MOVED: usize = 15;
         let tiles = self.depths * self.down * self.across;
