@@ -116,8 +116,31 @@ fn convolutions_are_the_same_for_any_number_of_threads() {
             f,
         );
     });
+    let narrow = Conv { groups: 10, channels: 8, filters: 8, ..IMAGE };
+    let (x, w) = (numbers(80 * pixels), numbers(80 * 8 * 9));
+    compare("narrow_groups_nchwc", 80 * pixels, |y| {
+        let scratch = &mut vec![0.0; conv::narrow_groups_nchwc_scratch(&narrow)];
+        conv::narrow_groups_nchwc(
+            conv::ConvOperands { x: &x, w: &w, bias: Some(&bias), add: None },
+            y,
+            scratch,
+            narrow,
+            f,
+        );
+    });
     let apart = Conv { strides: &[2, 2], out: &[15, 16], ..IMAGE };
-    for (g, tile) in [(IMAGE, conv::Tile::Four), (apart, conv::Tile::TwoApart)] {
+    let deep = Conv {
+        size: &[5, 29, 31],
+        out: &[5, 29, 31],
+        kernel: &[3, 3, 3],
+        strides: &[1, 1, 1],
+        dilations: &[1, 1, 1],
+        pads: &[1, 1, 1],
+        ..IMAGE
+    };
+    let tiles = [(IMAGE, conv::Tile::Four), (apart, conv::Tile::TwoApart)];
+    for (g, tile) in tiles.into_iter().chain([(deep, conv::Tile::Four)]) {
+        let pixels: usize = g.size.iter().product();
         let (x, w) = (numbers(48 * pixels), numbers(conv::packed_winograd_len(&g, tile)));
         compare("winograd_nchwc", 80 * g.out.iter().product::<usize>(), |y| {
             let scratch = &mut vec![0.0; conv::winograd_nchwc_scratch(&g)];

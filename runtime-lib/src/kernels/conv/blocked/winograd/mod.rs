@@ -48,7 +48,7 @@ struct Tiles {
     /// The first of three axes; [`Axis::NONE`] if there are two.
     depth: Axis,
     /// The depths of the output before the first of these.
-    before: usize,
+    first_depth: usize,
     /// The number of depths of the output.
     depths: usize,
     size: [usize; 2],
@@ -88,7 +88,7 @@ impl Tiles {
         Tiles {
             batch: if conv.batch == 0 { 1 } else { conv.batch },
             depth,
-            before: 0,
+            first_depth: 0,
             depths: depth.out,
             size,
             out,
@@ -312,7 +312,8 @@ impl Tiles {
         let cost = self.expansion() * (input + output + products);
         if self.depths > 1 {
             return y.hand_out(plane, By::OnlyRows, cost, |piece| {
-                let tiles = Tiles { before: piece.rows.start, depths: piece.rows.len(), ..*self };
+                let tiles =
+                    Tiles { first_depth: piece.rows.start, depths: piece.rows.len(), ..*self };
                 convolve(&tiles, piece.y);
             });
         }
@@ -352,7 +353,7 @@ impl Tiles {
         let (at_once, plane) = (self.depths_at_once(), y.len() / self.depths);
         for first in (0..self.depths).step_by(at_once) {
             let depths = at_once.min(self.depths - first);
-            let tiles = Tiles { before: self.before + first, depths, ..*self };
+            let tiles = Tiles { first_depth: self.first_depth + first, depths, ..*self };
             let y = y.part(0..y.planes(), first * plane..(first + depths) * plane);
             tiles.fill_depths::<TILE, SPAN, PAIRED>([x, w], addends, y, scratch, f);
         }

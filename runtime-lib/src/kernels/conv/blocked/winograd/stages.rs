@@ -267,7 +267,7 @@ where
         let to = (before + tiles.down).min(rows.first + rows.count);
         let bias = bias.get(block * BLOCK..).and_then(<[f32]>::first_chunk);
         let bias = bias.unwrap_or(&[0.0; BLOCK]);
-        let add_from = (plane * tiles.depth.out + tiles.before) * product(&tiles.out) * BLOCK;
+        let add_from = (plane * tiles.depth.out + tiles.first_depth) * product(&tiles.out) * BLOCK;
         let add_from = add_from + tiles.above * row;
         for (depth, y) in y.chunks_exact_mut(len).enumerate() {
             let [start, end] = [from, to].map(|at| ((at - before) * row).min(len));
@@ -302,16 +302,16 @@ impl Tiles {
         (image, block): (usize, usize),
         at: usize,
     ) -> Option<&'x [f32]> {
-        let Tiles { depth, blocks, before, .. } = *self;
+        let Tiles { depth, blocks, first_depth, .. } = *self;
         let (each, len) = (self.windows().plane(), product(&self.size) * BLOCK);
-        let place = depth.input(before + at % each, at / each)?;
+        let place = depth.input(first_depth + at % each, at / each)?;
         Some(&x[((image * blocks + block) * depth.size + place) * len..][..len])
     }
 
     /// Returns the elements of the window along the depth that read the image at any depth.
     fn used_taps(&self) -> Range<usize> {
-        let (inside, last) = (self.depth.inside(), self.before + self.depths - 1);
+        let (inside, last) = (self.depth.inside(), self.first_depth + self.depths - 1);
         let taps = |at: usize| self.depth.tap_run(&inside, at, at + 1).taps;
-        taps(last).start..taps(self.before).end
+        taps(last).start..taps(self.first_depth).end
     }
 }
