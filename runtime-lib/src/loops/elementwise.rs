@@ -95,7 +95,9 @@ fn map_block<T: Float>(y: &mut [T], vectors: impl Fn(Option<&[f32]>, &mut [f32])
     let mut block = [T::Wide::ZERO; BLOCK];
     let block = &mut block[..y.len()];
     map(y, block, T::widen);
-    T::Wide::as_f32_mut(block).map(|block| vectors(None, block));
+    if let Some(block) = T::Wide::as_f32_mut(block) {
+        vectors(None, block);
+    }
     map(block, y, T::narrow);
 }
 
