@@ -136,15 +136,15 @@ impl<const UNIT: usize, const PAIRED: bool> NchwcConv<'_, UNIT, PAIRED> {
         x: *const f32,
     ) {
         const { assert!(R * C <= MAX_TILE) };
-        let mut x = x;
+        let mut first = 0;
         each_pixel!(|pixel| if pixel < R * C {
             let (row, col) = (pixel / C, pixel % C);
             let sums = &mut sums[row][col];
             // SAFETY: by this function's contract, the factor can be read.
-            let factor = unsafe { *x.add(row * self.x_row_stride + col) };
+            let factor = unsafe { *x.add(first + row * self.x_row_stride + col) };
             add::<S, V, PAIRED>(s, sums, factor, weights);
             for sum in sums {
-                (*sum, x) = s.in_turn(*sum, x);
+                (*sum, first) = s.in_turn(*sum, first);
             }
         });
     }

@@ -148,7 +148,7 @@ impl<const BF16: bool> Sealed for Avx512<BF16> {}
 #[target_feature(enable = "avx512f")]
 #[inline]
 #[cfg_attr(miri, expect(unused_mut, reason = "Miri runs no assembly"))]
-fn in_turn(mut sum: __m512, mut next: *const f32) -> (__m512, *const f32) {
+fn in_turn(mut sum: __m512, mut next: usize) -> (__m512, usize) {
     // SAFETY: no instruction is executed.
     #[cfg(not(miri))]
     unsafe {
@@ -197,7 +197,7 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
     }
 
     #[inline(always)]
-    fn in_turn(self, sum: __m512, next: *const f32) -> (__m512, *const f32) {
+    fn in_turn(self, sum: __m512, next: usize) -> (__m512, usize) {
         // SAFETY: `self` is a token.
         unsafe { in_turn(sum, next) }
     }

@@ -153,11 +153,11 @@ pub trait Simd: Sealed {
     fn load_for_update(self, from: &[f32]) -> Self::F32 {
         self.load(from)
     }
-    /// Returns its operands, without the compiler knowing that: what is read from `next` comes
-    /// after `sum`. Otherwise it may load the factors of all sums first, and spill sums to the
-    /// stack.
+    /// Returns its operands, without the compiler knowing that: what is read from the index `next`
+    /// comes after `sum`. Otherwise it may load the factors of all sums first, and spill sums to
+    /// the stack.
     #[inline(always)]
-    fn in_turn(self, sum: Self::F32, next: *const f32) -> (Self::F32, *const f32) {
+    fn in_turn(self, sum: Self::F32, next: usize) -> (Self::F32, usize) {
         (sum, next)
     }
     /// Stores to the first `LANES` elements of a slice, which must have as many.
