@@ -105,6 +105,7 @@ fn convolve<const GROUPS: usize>(
             f,
         };
         let cost = to * geometry.depth() / threads::MACS_PER_ELEMENT;
+        // Narrow groups have few weights, which each thread reads.
         Share::of(y, pixels * BLOCK).hand_out(plane.cut(), By::Rows, cost, |piece| {
             scratch.with(|scratch| image.convolve::<GROUPS>(&plane, &band, piece, scratch));
         });
