@@ -5,11 +5,11 @@ use crate::{
     diag::{Code, Diagnostic, counted, quoted, there_are},
     dim::{Dim, Known, Symbol},
     dtype::DType,
-    plan::{Check, Condition, Rule},
+    plan::Check,
     tensor::Tensor,
     ty::{MAX_RANK, TensorType, Type},
 };
-use std::{collections::BTreeSet, slice};
+use std::collections::BTreeSet;
 
 /// Types, or the reason why there are none.
 pub type Inferred<T = Vec<Type>> = Result<T, Stop>;
@@ -35,7 +35,7 @@ pub struct Infer<'a> {
     inputs: &'a [Option<ValueId>],
     regions: &'a [RegionId],
     outputs: &'a [Option<String>],
-    finds: Finds,
+    pub(super) finds: Finds,
 }
 
 /// The inferred facts besides the types.
@@ -165,10 +165,9 @@ impl<'a> Infer<'a> {
         }
         let names: Vec<String> = allowed.iter().map(ToString::to_string).collect();
         let message = format!("input {i} is {}, which the operator does not allow", ty.dtype);
-        Err(self.diagnostic(Code::TypeMismatch, message)).map_err(|stop| match stop {
-            Stop::Found(diagnostic) => {
-                Stop::Found(diagnostic.note(format!("allowed: {}", names.join(", "))))
-            }
+        let note = format!("allowed: {}", names.join(", "));
+        Err(match self.diagnostic(Code::TypeMismatch, message) {
+            Stop::Found(diagnostic) => Stop::Found(diagnostic.note(note)),
             Stop::Unknown => Stop::Unknown,
         })
     }
@@ -353,103 +352,6 @@ impl<'a> Infer<'a> {
         })
     }
 
-    /// Requires two sizes to be equal; `what` names them in the error.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the sizes are known to differ.
-    pub fn require_equal(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
-        if a == b && !a.is_too_long() {
-            return Ok(());
-        }
-        if a.equal(b).known() == Some(0) {
-            let message = format!("{what} must be equal, but are {a:?} and {b:?}");
-            return Err(self.diagnostic(Code::ShapeMismatch, message));
-        }
-        self.require(what, Condition::Equal(a.clone(), b.clone()));
-        Ok(())
-    }
-
-    /// Requires `a` to be at least `b`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if `a` is known to be less than `b`.
-    pub fn require_at_least(&mut self, a: &Dim, b: &Dim, what: &str) -> Inferred<()> {
-        let difference = a - b;
-        match difference.known() {
-            Some(n) if n >= 0 => Ok(()),
-            Some(_) => {
-                let message = format!("{what}: {a:?} is less than {b:?}");
-                Err(self.diagnostic(Code::ShapeMismatch, message))
-            }
-            None if difference.is_size() => Ok(()),
-            None => {
-                self.require(what, Condition::AtLeast(a.clone(), b.clone()));
-                Ok(())
-            }
-        }
-    }
-
-    /// Requires a number to be a valid size, and its expression to be computable.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the number, or a part of its expression, is known to be negative.
-    pub fn require_size(&mut self, size: &Dim) -> Inferred<()> {
-        let mut premises = Vec::new();
-        size.premises(&mut premises);
-        // Inner expressions first, because outer ones are computed from them.
-        for (part, least) in premises.iter().rev().chain([&(size.clone(), 0)]) {
-            self.require_at_least(
-                part,
-                &Dim::from(*least),
-                "a part of the formula of a size is too small",
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Requires a condition of another node.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the condition is known not to hold.
-    pub fn require_check(&mut self, check: &Check) -> Inferred<()> {
-        let (Rule::Node(what) | Rule::Value(what)) = &check.rule;
-        match &check.condition {
-            Condition::Equal(a, b) => self.require_equal(a, b, what),
-            Condition::AtLeast(a, b) => self.require_at_least(a, b, what),
-            Condition::Broadcast(a, b) => {
-                self.broadcast(&[slice::from_ref(a), slice::from_ref(b)]).map(drop)
-            }
-        }
-    }
-
-    /// Returns the broadcast shape of several shapes, by ONNX's multidirectional broadcasting.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if two sizes are known to differ and neither is 1.
-    pub fn broadcast(&mut self, shapes: &[&[Dim]]) -> Inferred<Vec<Dim>> {
-        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
-        let mut common = vec![Dim::from(1); rank];
-        for shape in shapes {
-            let first = rank - shape.len();
-            for (i, (size, dim)) in common[first..].iter_mut().zip(*shape).enumerate() {
-                let Some(joined) = size.broadcast(dim) else {
-                    let message = size.describe_mismatch(dim, (rank > 1).then_some(first + i));
-                    return Err(self.diagnostic(Code::ShapeMismatch, message));
-                };
-                if *size != *dim && size.known() != Some(1) && dim.known() != Some(1) {
-                    self.require("the inputs", Condition::Broadcast(size.clone(), dim.clone()));
-                }
-                *size = joined;
-            }
-        }
-        Ok(common)
-    }
-
     /// Returns the axis counted from the front; `axis` must be one of `rank` axes.
     ///
     /// # Errors
@@ -498,13 +400,6 @@ impl<'a> Infer<'a> {
     /// Returns the value that is input `i`, if it is not omitted.
     pub(super) fn value(&self, i: usize) -> Option<ValueId> {
         self.inputs.get(i).copied().flatten()
-    }
-
-    fn require(&mut self, what: &str, condition: Condition) {
-        if self.finds.checks.iter().all(|check| check.condition != condition) {
-            let check = Check { node: String::new(), rule: Rule::Node(what.to_owned()), condition };
-            self.finds.checks.push(check);
-        }
     }
 
     /// Returns an unused symbol with a name like `hint`.

@@ -13,6 +13,7 @@
 mod apply;
 mod attribute;
 mod changes;
+mod conditions;
 mod copy;
 mod cse;
 mod declared_bounds;

@@ -306,13 +306,9 @@ impl Op for Clip {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, NUMERIC)?.clone();
         for i in 1..3 {
-            if let Some(bound) = cx.optional(i)? {
+            if cx.has(i) {
                 cx.same_dtype(0, i)?;
-                cx.require_equal(
-                    &bound.len(),
-                    &1.into(),
-                    "the number of elements of a bound and 1",
-                )?;
+                cx.require_one_element(i)?;
             }
         }
         let bound = |i| if cx.has(i) { Some(Some(cx.known(i)?.first()?)) } else { Some(None) };

@@ -2,7 +2,7 @@
 
 use super::{Entry, entry};
 use crate::{
-    diag::{Code, Result},
+    diag::Result,
     dim::Dim,
     dtype::{DType, I64_ONLY, NUMERIC},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
@@ -137,13 +137,13 @@ impl Op for TopK {
         let TensorType { dtype, mut shape } = cx.of(0, NUMERIC)?.clone();
         let axis = cx.axis("axis", self.axis, shape.len())?;
         cx.of(1, I64_ONLY)?;
-        shape[axis] = match cx.known(1) {
-            Some([k]) => {
+        cx.require_one_element(1)?;
+        shape[axis] = match cx.known(1).and_then(<[Dim]>::first) {
+            Some(k) => {
                 cx.require_at_least(&shape[axis], k, "the size of the axis must be at least `K`")?;
                 cx.require_at_least(k, &0.into(), "`K` must not be negative")?;
                 k.clone()
             }
-            Some(_) => return Err(cx.diagnostic(Code::ShapeMismatch, "`K` must have one element")),
             None => {
                 let most = cx.upper(&shape[axis]);
                 cx.fresh_sizes([most]).remove(0)

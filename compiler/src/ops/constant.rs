@@ -271,8 +271,7 @@ impl Op for Range {
         let dtype = cx.of(0, RANGE_TYPES)?.dtype;
         for i in 0..3 {
             cx.same_dtype(0, i)?;
-            let len = cx.ty(i)?.len();
-            cx.require_equal(&len, &1.into(), "the number of elements of a bound and 1")?;
+            cx.require_one_element(i)?;
         }
         let len = match self.len(cx, dtype)? {
             Some(len) => len,

@@ -2,7 +2,7 @@
 
 use super::{Entry, control::scan::Scan, entry};
 use crate::{
-    diag::{Code, Result},
+    diag::Result,
     dim::Dim,
     dtype::{ARITHMETIC, INDICES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
@@ -72,13 +72,9 @@ impl Op for Cumulative {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, ARITHMETIC)?;
         cx.of(1, INDICES)?;
-        match cx.ints(1).as_deref() {
-            Some(&[axis]) => {
-                cx.axis("axis", axis, ty.rank())?;
-            }
-            Some(_) => {
-                return Err(cx.diagnostic(Code::ShapeMismatch, "`axis` must have one element"));
-            }
+        cx.require_one_element(1)?;
+        match cx.ints(1).as_deref().and_then(<[i64]>::first) {
+            Some(&axis) => drop(cx.axis("axis", axis, ty.rank())?),
             // The products of the sizes before the axis, along it, and after it.
             None => drop(cx.fresh_sizes([None; 3])),
         }

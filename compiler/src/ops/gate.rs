@@ -77,11 +77,7 @@ impl Op for Between {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         for i in [2, 3] {
             cx.same_dtype(0, i)?;
-            cx.require_equal(
-                &cx.ty(i)?.len(),
-                &1.into(),
-                "the number of elements of a bound and 1",
-            )?;
+            cx.require_one_element(i)?;
         }
         infer_gated(cx)
     }

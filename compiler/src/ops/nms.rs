@@ -68,6 +68,7 @@ impl Op for NonMaxSuppression {
         for (i, dtype) in [(COUNT, DType::I64), (3, DType::F32), (4, DType::F32)] {
             if cx.has(i) {
                 cx.of(i, &[dtype])?;
+                cx.require_one_element(i)?;
             }
         }
         let max = max_kept(boxes, scores, cx.constant(COUNT));

@@ -66,7 +66,7 @@ fn infer(cx: &mut Infer<'_>, per_tensor: usize) -> Inferred {
     cx.of(0, F32_AND_F64)?;
     cx.of(1, I64_ONLY)?;
     for i in 0..2 {
-        cx.require_equal(&cx.ty(i)?.len(), &1.into(), "the elements of an input and 1")?;
+        cx.require_one_element(i)?;
     }
     let inputs = cx.given() - 2;
     if inputs == 0 || !inputs.is_multiple_of(per_tensor) {

@@ -390,9 +390,7 @@ impl Op for Dropout {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let ty = cx.of(0, DROPOUT_TYPES)?.clone();
         for i in 1..3 {
-            if let Some(one) = cx.optional(i)? {
-                cx.require_equal(&one.len(), &1.into(), "the elements of an input and 1")?;
-            }
+            cx.require_one_element(i)?;
         }
         if cx.has(2) {
             cx.of(1, DROPOUT_TYPES)?;

@@ -118,20 +118,15 @@ fn output_type(
 
 /// Checks that input `i`, if it is present and its type is known, is a tensor of
 /// one element of `dtype`.
-fn require_one_element(cx: &Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
+fn require_one_element(cx: &mut Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
     if !cx.has(i) || matches!(cx.any(i), Err(Stop::Unknown) | Ok(Type::Unknown)) {
         return Ok(());
     }
     if *cx.any(i)? == Type::Unranked(dtype) {
         return Ok(());
     }
-    match cx.of(i, &[dtype])?.len().known() {
-        None | Some(1) => Ok(()),
-        Some(len) => {
-            let message = format!("input {i} must have one element, but has {len}");
-            Err(cx.diagnostic(Code::ShapeMismatch, message))
-        }
-    }
+    cx.of(i, &[dtype])?;
+    cx.require_one_element(i)
 }
 
 /// Replaces the size of an axis of a tensor type, or of the tensor in an optional.

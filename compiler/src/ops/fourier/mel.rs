@@ -45,12 +45,8 @@ impl Op for MelWeightMatrix {
         let bands = known_size(cx, 0, 0, "the number of bands")?;
         let length = known_size(cx, 1, 0, "the length of a transform")?;
         for (i, allowed) in [(2, INDICES), (3, FLOATS), (4, FLOATS)] {
-            let len = cx.of(i, allowed)?.len();
-            cx.require_equal(
-                &len,
-                &1.into(),
-                &format!("the number of elements of input {i} and 1"),
-            )?;
+            cx.of(i, allowed)?;
+            cx.require_one_element(i)?;
         }
         let (bands, length) = match (bands, length) {
             (Some(bands), Some(length)) => (bands, length),

@@ -101,8 +101,7 @@ fn cast_size_to_i64(node: &mut Reader<'_>, i: usize) -> Result {
 /// `least`.
 fn known_size(cx: &mut Infer<'_>, i: usize, least: i64, what: &str) -> Inferred<Option<Dim>> {
     cx.of(i, INDICES)?;
-    let message = format!("the number of elements of input {i} and 1");
-    cx.require_equal(&cx.ty(i)?.len(), &1.into(), &message)?;
+    cx.require_one_element(i)?;
     let Some([size]) = cx.known(i) else { return Ok(None) };
     cx.require_at_least(size, &least.into(), what)?;
     Ok(Some(size.clone()))
@@ -146,17 +145,14 @@ impl Dft {
     }
 
     /// The axis, if it is known at compile time.
-    fn axis(&self, cx: &Infer<'_>, rank: usize) -> Inferred<Option<usize>> {
+    fn axis(&self, cx: &mut Infer<'_>, rank: usize) -> Inferred<Option<usize>> {
         let axis = match cx.has(2) {
             false => -2,
             true => {
                 cx.of(2, I64_ONLY)?;
-                match cx.ints(2).as_deref() {
-                    Some(&[axis]) => axis,
-                    Some(_) => {
-                        let message = "input 2 must have one element";
-                        return Err(cx.diagnostic(Code::ShapeMismatch, message));
-                    }
+                cx.require_one_element(2)?;
+                match cx.ints(2).as_deref().and_then(<[i64]>::first) {
+                    Some(&axis) => axis,
                     None => return Ok(None),
                 }
             }

@@ -65,9 +65,10 @@ fn length<'a>(cx: &Infer<'a>, i: usize) -> Option<&'a Dim> {
     cx.known(i)?.first()
 }
 
-/// Requires the position in input `i`, if it is known, to be one of the sequence in input 0, whose
-/// end has `more` places after the last tensor.
-fn require_position(cx: &Infer<'_>, i: usize, more: i64) -> Inferred<()> {
+/// Requires input `i`, a position, to have one element, and if it is known, to be a position of the
+/// sequence in input 0, whose end has `more` places after the last tensor.
+fn require_position(cx: &mut Infer<'_>, i: usize, more: i64) -> Inferred<()> {
+    cx.require_one_element(i)?;
     let Some(len) = length(cx, 0).and_then(Dim::known) else { return Ok(()) };
     let place = || format!("input 0, a sequence whose length is {len}");
     cx.require_inside(cx.ints(i).unwrap_or_default(), -len..len.saturating_add(more), place)
@@ -181,8 +182,8 @@ impl Op for SequenceInsert {
             let message = "a tensor must have the element type of its sequence";
             return Err(cx.diagnostic(Code::TypeMismatch, message));
         }
+        require_position(cx, 2, 1)?;
         if let Some(len) = length(cx, 0) {
-            require_position(cx, 2, 1)?;
             cx.set_known(0, vec![len + 1]);
         }
         Ok(vec![sequence_of(&element.either(&added.clone().into()))])
@@ -218,9 +219,9 @@ impl Op for SequenceErase {
         let element = cx.sequence(0)?;
         if let Some(len) = length(cx, 0) {
             cx.require_at_least(len, &1.into(), "a sequence to erase from must not be empty")?;
-            require_position(cx, 1, 0)?;
             cx.set_known(0, vec![len - 1]);
         }
+        require_position(cx, 1, 0)?;
         Ok(vec![sequence_of(element)])
     }
 
