@@ -157,7 +157,11 @@ impl Dim {
 
     /// Returns the quotient, rounded up.
     pub fn ceil_div(&self, by: &Dim) -> Dim {
-        (self + by - 1).floor_div(by)
+        match by.known() {
+            // The sum with such a divisor may exceed 64 bits.
+            Some(n) if n > i64::from(i32::MAX) => (self - 1).floor_div(by) + 1,
+            _ => (self + by - 1).floor_div(by),
+        }
     }
 
     /// Returns the remainder of [`Dim::floor_div`].

@@ -10,6 +10,7 @@ fn equal_sizes_have_one_form() {
     assert_eq!(format!("{square:?}"), "n * n + 2 * n + 1");
     assert_eq!((&n * 6 + 4).floor_div(&2.into()), &n * 3 + 2);
     assert_eq!((&n * 6).floor_div(&n), 6.into());
+    assert_eq!(Dim::from(10).ceil_div(&i64::MAX.into()), 1.into());
 }
 
 #[test]

@@ -62,6 +62,9 @@ impl Cut {
     }
 
     fn of(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Cut {
+        // A longer step takes the same element, and the products of steps would exceed 64 bits.
+        let longest = size.known().unwrap_or(FAR).max(1);
+        let step = step.clamp(-longest, longest);
         // A backward slice has the elements of the forward slice whose bounds are one higher.
         let backward = i64::from(step < 0);
         let (start, end) =
@@ -77,7 +80,7 @@ impl Cut {
         // If `low` may be negative, the span is at most `high`.
         let span = if low.is_size() { span } else { high.at_least(&0.into()).at_most(&span) };
         let span = if is_size(&span, size) { span } else { span.at_least(&0.into()) };
-        let len = span.ceil_div(&step.saturating_abs().into());
+        let len = span.ceil_div(&step.abs().into());
         let first = if step < 0 { (&high - 1).at_least(&0.into()) } else { clamp(low, size) };
         Cut { start: first, step, len }
     }
@@ -362,6 +365,7 @@ impl Op for Trilu {
         }
         if cx.has(1) {
             cx.of(1, &[DType::I64])?;
+            cx.require_one_element(1)?;
         }
         Ok(vec![ty.clone().into()])
     }
@@ -430,7 +434,7 @@ mod tests {
         let mut indices = Vec::new();
         while (step > 0 && at < end) || (step < 0 && at > end) {
             indices.push(at);
-            at += step;
+            at = at.saturating_add(step);
         }
         indices
     }
@@ -442,7 +446,7 @@ mod tests {
         for (i, &start) in bounds.iter().enumerate() {
             all.extend(bounds[i % 2..].iter().map(|&end| (start, end)));
         }
-        for step in [-4, -2, -1, 1, 2, 4] {
+        for step in [i64::MIN, -4, -2, -1, 1, 2, 4, i64::MAX] {
             for &(start, end) in &all {
                 for size in 0..6 {
                     let m = Dim::symbol("m");
@@ -459,7 +463,7 @@ mod tests {
                         let cut = Cut::of(size_of, start_of, &end.into(), step);
                         let first = eval(&cut.start);
                         let actual: Vec<i64> =
-                            (0..eval(&cut.len)).map(|i| first + i * step).collect();
+                            (0..eval(&cut.len)).map(|i| first + i * cut.step).collect();
                         let text = format!("{size_of:?}[{start_of:?}:{end}:{step}] at {size}");
                         assert_eq!(actual, expected_indices(size, start, end, step), "{text}");
                         assert!((0..=size).contains(&first), "{text} starts at {first}");
