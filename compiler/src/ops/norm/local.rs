@@ -101,7 +101,7 @@ static LRN: Kernel<(Axis, geometry::Lrn)> =
 
 impl Lrn {
     fn size(&self) -> Option<usize> {
-        usize::try_from(self.size).ok().filter(|&size| size > 0)
+        usize::try_from(i32::try_from(self.size).ok()?).ok().filter(|&size| size > 0)
     }
 }
 
@@ -124,7 +124,7 @@ impl Op for Lrn {
             return Err(cx.diagnostic(Code::ShapeMismatch, message));
         }
         if self.size().is_none() {
-            let message = format!("`size` is {}, but must be at least 1", self.size);
+            let message = format!("`size` is {}, but must be from 1 to {}", self.size, i32::MAX);
             return Err(cx.diagnostic(Code::BadAttribute, message));
         }
         Ok(vec![ty.clone().into()])

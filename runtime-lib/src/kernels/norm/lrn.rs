@@ -31,7 +31,7 @@ pub fn lrn<T: Float>(x: &[T], y: &mut [T], geometry: Axis, lrn: Lrn) {
     if y.is_empty() {
         return;
     }
-    let cost = y.len() * (lrn.size + ELEMENTS);
+    let cost = y.len() * (lrn.size.min(len) + ELEMENTS);
     Share::of(y, inner).hand_out(PIXELS, By::OnlyRows, cost, |mut piece| {
         let first = piece.rows.start * PIXELS;
         for (o, c) in (0..outer).flat_map(|o| (0..len).map(move |c| (o, c))) {
@@ -199,6 +199,14 @@ mod tests {
                 assert!((y[i].to_f64() - expected).abs() <= error * expected.abs());
             }
         }
+    }
+
+    #[test]
+    fn a_sum_over_all_channels_may_have_any_size() {
+        let (x, mut y) = ([1.0f32, 2.0, 3.0], [0.0; 3]);
+        let parameters = Lrn { size: usize::MAX, alpha: 0.5, beta: 0.75, bias: 1.0 };
+        lrn(&x, &mut y, Axis { outer: 1, len: 3, inner: 1 }, parameters);
+        assert_eq!(y, x, "a mean over this many channels is 0");
     }
 
     #[test]
