@@ -74,6 +74,10 @@ pub enum Rounding {
     Up,
 }
 
+/// The largest number of places of a window over an image. Padding may make a window much larger
+/// than the image, and the kernels visit each place.
+pub const MAX_PLACES: i64 = 1 << 24;
+
 impl Window {
     /// Reads the attributes.
     pub fn read(node: &mut Reader<'_>) -> Result<Window> {
@@ -126,13 +130,18 @@ impl Window {
     }
 
     /// Returns the window's size along each axis. It is an error if `kernel_shape` does not give
-    /// it.
+    /// it, or gives more than [`MAX_PLACES`].
     pub fn kernel(&self, cx: &Infer<'_>, axes: usize) -> Inferred<Vec<Dim>> {
-        if self.kernel_shape.len() == axes {
-            return Ok(self.sizes());
+        if self.kernel_shape.len() != axes {
+            let message = format!("`kernel_shape` must have {}", counted(axes, "element"));
+            return Err(cx.diagnostic(Code::BadAttribute, message));
         }
-        let message = format!("`kernel_shape` must have {}", counted(axes, "element"));
-        Err(cx.diagnostic(Code::BadAttribute, message))
+        let places = self.kernel_shape.iter().try_fold(1_i64, |n, &size| n.checked_mul(size));
+        if places.is_none_or(|n| n > MAX_PLACES) {
+            let message = format!("the window has more than {MAX_PLACES} places");
+            return Err(cx.diagnostic(Code::TooLarge, message));
+        }
+        Ok(self.sizes())
     }
 
     /// Returns the attribute `kernel_shape`.
