@@ -1,7 +1,7 @@
 //! Lowers a graph to a plan: assigns buffers and selects kernels.
 
 use super::{
-    Graph, NodeId, RegionId, ValueId, declared_bounds, expr_limit,
+    Graph, Node, NodeId, RegionId, ValueId, declared_bounds, expr_limit,
     lower::{Lower, Lowering},
     views::Homes,
 };
@@ -294,6 +294,9 @@ impl State<'_> {
             return Ok(());
         }
         steps.extend(node.checks.iter().cloned().map(Step::Check));
+        if self.writes_nothing(node) {
+            return Ok(());
+        }
         let (first, before) = (steps.len(), self.plan.buffers.len());
         let macs = self.plan.macs;
         let mut cx = Lower::new(self, graph, node, steps);
@@ -307,6 +310,18 @@ impl State<'_> {
         let lowered =
             lowered.and_then(|()| expr_limit::lowered(&steps[first..], &self.plan.buffers, before));
         lowered.map_err(|diagnostic| diagnostic.within(node.location()))
+    }
+
+    /// Returns whether every output of a node is a tensor of known sizes without elements. A loop
+    /// over an empty tensor might take any number of iterations.
+    fn writes_nothing(&self, node: &Node) -> bool {
+        let is_empty = |&id: &ValueId| {
+            let shape = self.graph[id].ty.as_tensor().map_or(&[][..], |ty| &ty.shape);
+            let sizes: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
+            sizes.is_some_and(|sizes| sizes.contains(&0))
+        };
+        let mut outputs = node.outputs.iter().flatten().peekable();
+        outputs.peek().is_some() && outputs.all(is_empty)
     }
 
     /// Returns the outputs of a node that its calls in `steps` write.
