@@ -1,11 +1,12 @@
 //! Models that ask for too much, and inputs of types that no kernel takes: errors, never a panic.
 
-use onnxc::{Compiler, Options, interpreter, tensor::Tensor};
+use onnxc::{Compiler, Options, interpreter, plan::Step, tensor::Tensor};
 use onnxc_runtime::Error;
 
 /// Returns the first error of a model with this interface, constants and nodes.
 fn first_error(graph: &str) -> String {
-    let opsets = r#""" : 21, "ai.onnx.ml" : 4, "com.microsoft" : 1"#;
+    let opsets = r#""" : 21, "ai.onnx.ml" : 4, "com.microsoft" : 1,
+        "ai.onnx.preview.training" : 1"#;
     let text = format!("<ir_version: 10, opset_import: [{opsets}]> g {graph}");
     let found = Compiler::new(&Options::default()).compile_bytes(text.into(), "model");
     let diagnostics = found.err().unwrap_or_else(|| panic!("no error: {graph}"));
@@ -138,6 +139,24 @@ fn a_window_with_a_mask_has_no_more_places_than_the_limit() {
 }
 
 #[test]
+fn a_window_has_no_more_places_than_the_limit() {
+    let half = 1 << 29;
+    for op in ["MaxPool", "AveragePool", "LpPool"] {
+        for (image, sides, pads) in [
+            ("4, 4", format!("{0}, {0}", 2 * half), format!("{half}, {half}, {half}, {half}")),
+            ("4", format!("{}", 2 * half), format!("{half}, {half}")),
+        ] {
+            let graph = format!(
+                "(float[1, 1, {image}] x) => (y) {{
+                    y = {op}<kernel_shape = [{sides}], pads = [{pads}]> (x)
+                }}"
+            );
+            assert_error(&graph, &["E0302", "more than 16777216 places"]);
+        }
+    }
+}
+
+#[test]
 fn the_type_of_an_input_is_one_that_the_operator_allows() {
     let cases = [
         (
@@ -208,4 +227,65 @@ fn a_mixture_of_too_many_experts_is_an_error() {
         let expected = format!("there are {n} experts; onnxc takes up to 4096");
         assert_error(&graph.replace('N', n), &["E0302", &expected]);
     }
+}
+
+#[test]
+fn an_input_that_is_one_number_has_one_element() {
+    let cases = [
+        ("(float[3] x, int64[n] i) => (y) { s = SequenceConstruct (x) y = SequenceAt (s, i) }", 1),
+        (
+            "(float[3] x, int64[n] i) => (y) {
+                s = SequenceConstruct (x) t = SequenceInsert (s, x, i) y = SequenceLength (t) }",
+            2,
+        ),
+        (
+            "(float[3] x, int64[n] i) => (y) {
+                s = SequenceConstruct (x) t = SequenceErase (s, i) y = SequenceLength (t) }",
+            1,
+        ),
+        ("(float[3] x, int64[n] i) => (y) { y = CumSum (x, i) }", 1),
+        ("(float[3, 3] x, int64[n] i) => (y) { y = Trilu (x, i) }", 1),
+        ("(float[6] x, int64[n] i) => (y) { y, at = TopK (x, i) }", 1),
+        ("(float[1, 4, 2] x, int64[n] i) => (y) { y = DFT (x, \"\", i) }", 2),
+        (
+            "(float[1, 6, 4] b, int64[n] i, float[1, 1, 6] s) => (y) {
+                y = NonMaxSuppression (b, s, i) }",
+            2,
+        ),
+        (
+            "(float[3] x, bool[n] i) => (y) { y = If <
+                then_branch = a () => (float[3] p) { p = Neg (x) },
+                else_branch = b () => (float[3] q) { q = Abs (x) }> (i) }",
+            0,
+        ),
+    ];
+    for (graph, input) in cases {
+        let fixed = graph.replace("[n]", "[2]");
+        let message = format!("input {input} must have one element, but has 2");
+        assert_error(&fixed, &["E0202", &message]);
+        let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> g {graph}");
+        let compiled = Compiler::new(&Options::default()).compile_bytes(text.into(), "model");
+        let code = compiled.expect(graph).module.code;
+        assert!(code.contains(&format!("the number of elements of input {input} and 1")), "{code}");
+    }
+}
+
+#[test]
+fn a_loop_over_an_empty_tensor_ends() {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[4611686018427387904, 0] x) => (y, z) {
+            y = Scan<num_scan_inputs = 1, body = b (float[0] v) => (float[0] w) { w = Neg (v) }> (x)
+            z = ReduceSum<keepdims = 0> (y)
+        }";
+    let plan = Compiler::new(&Options::default()).plan(text.into()).expect("the model is valid");
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Loop(_))));
+}
+
+#[test]
+fn a_gradient_that_cannot_be_expressed_is_an_error() {
+    let graph = "(float[3, 2, n, 3] w) => (loss, g) <int64[4] s = {1, 2, 2, 2}> {
+        x = ConstantOfShape (s) y = Conv (x, w) loss = ReduceSum<keepdims = 0> (y)
+        g = ai.onnx.preview.training.Gradient<xs = [\"w\"], y = \"loss\"> (w)
+    }";
+    assert_error(graph, &["gradient"]);
 }

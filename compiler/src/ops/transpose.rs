@@ -134,8 +134,11 @@ impl<'t> Expr<'t> {
     /// Moves one axis.
     pub fn move_axis(self, from: usize, to: usize) -> Expr<'t> {
         let mut order: Vec<usize> = (0..self.rank()).collect();
-        let axis = order.remove(from);
-        order.insert(to, axis);
+        // After an error, the tensor is a scalar.
+        if from.max(to) < order.len() {
+            let axis = order.remove(from);
+            order.insert(to, axis);
+        }
         self.transpose(&order)
     }
 }
