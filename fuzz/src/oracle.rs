@@ -1,13 +1,22 @@
 //! Ways to compile and run a model that must agree.
 
 use onnxc::{
-    Compiler, Optimize, Options, dtype::DType, export, import::Size, interpreter, plan::Plan,
-    tensor::Tensor, value::Value,
+    Compiler, Optimize, Options,
+    dtype::DType,
+    export,
+    import::Size,
+    interpreter,
+    plan::{Plan, Step, TripCount},
+    tensor::Tensor,
+    value::Value,
 };
 use onnxc_proto::{Message, ModelProto, tensor_shape_proto::dimension, type_proto};
 
 /// The largest arena of a model that is run, in bytes.
 const LARGEST: usize = 1 << 24;
+
+/// The largest number of iterations of a loop that is run.
+const LONGEST: i64 = 1 << 16;
 
 /// The size of a free dimension in a run.
 const FREE_SIZE: i64 = 2;
@@ -81,13 +90,13 @@ fn inputs(plan: &Plan) -> Option<Vec<Value>> {
 }
 
 /// Returns an input for each port, whose element `i` is `number(i)`, or `integer(i)` if its type
-/// has no fractions; `None` if an input is not a tensor of numbers, or large.
+/// has no fractions; `None` if an input is not a tensor of numbers, or a run is large or long.
 pub fn inputs_of(
     plan: &Plan,
     number: &dyn Fn(usize) -> f64,
     integer: &dyn Fn(usize) -> u8,
 ) -> Option<Vec<Value>> {
-    if plan.arena_bytes > LARGEST || plan.weight_bytes > LARGEST {
+    if plan.arena_bytes > LARGEST || plan.weight_bytes > LARGEST || is_long(&plan.steps) {
         return None;
     }
     let mut inputs = Vec::new();
@@ -110,6 +119,21 @@ pub fn inputs_of(
         inputs.push(Value::Tensor(tensor));
     }
     Some(inputs)
+}
+
+/// Returns whether a loop is known to take many iterations.
+fn is_long(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Loop(inner) => {
+            let most = match &inner.most {
+                Some(TripCount::Size(most)) => most.known(),
+                _ => None,
+            };
+            most.is_some_and(|most| most > LONGEST) || is_long(&inner.body.steps)
+        }
+        Step::If(inner) => inner.branches.iter().any(|branch| is_long(&branch.steps)),
+        Step::Call(_) | Step::Check(_) => false,
+    })
 }
 
 /// Asserts that the results have the same types and sizes, and nearly the same numbers.
