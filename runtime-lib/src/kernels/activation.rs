@@ -5,7 +5,7 @@
 //! [`gelu`], [`gelu_tanh`], [`hard_swish`], [`mish`] and [`swish`] multiply `x` by a factor that is
 //! zero at -∞, so they return NaN there, as ONNX's own definitions of these functions do.
 
-use crate::loops::broadcast::{fast, zip_fast, zip_fast_in_place};
+use crate::loops::broadcast_f32::{fast, zip_fast, zip_fast_in_place};
 use crate::loops::elementwise::{
     map, map_fast, map_fast_in_place, map_float, map_float_in_place, map_in_place,
 };

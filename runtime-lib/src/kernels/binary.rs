@@ -1,6 +1,7 @@
 //! Binary arithmetic.
 
-use crate::loops::broadcast::{fast, zip, zip_fast, zip_fast_in_place, zip_in_place};
+use crate::loops::broadcast::{zip, zip_in_place};
+use crate::loops::broadcast_f32::{fast, zip_fast, zip_fast_in_place};
 use crate::loops::geometry::Broadcast;
 use crate::loops::zip_vectors::{PairFunction, zip_row, zip_vectors, zip_vectors_in_place};
 use crate::simd::{HAS_VECTORS, Simd, math};

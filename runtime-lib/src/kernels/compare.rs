@@ -1,32 +1,48 @@
 //! Comparisons and logic.
 
 use crate::loops::broadcast::{zip, zip_in_place, zip3};
+use crate::loops::broadcast_f32::{fast, select};
 use crate::loops::geometry::{Broadcast, Broadcast3};
 use crate::{Elem, Number};
 
 /// `y = (a == b)`.
 pub fn equal<T: Elem>(a: &[T], b: &[T], y: &mut [bool], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a == b);
+    compare((a, b), y, geometry, fast::equal, |a, b| a == b);
 }
 
 /// `y = (a > b)`.
 pub fn greater<T: Number>(a: &[T], b: &[T], y: &mut [bool], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a > b);
+    compare((a, b), y, geometry, fast::greater, |a, b| a > b);
 }
 
 /// `y = (a >= b)`.
 pub fn greater_or_equal<T: Number>(a: &[T], b: &[T], y: &mut [bool], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a >= b);
+    compare((a, b), y, geometry, fast::greater_or_equal, |a, b| a >= b);
 }
 
 /// `y = (a < b)`.
 pub fn less<T: Number>(a: &[T], b: &[T], y: &mut [bool], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a < b);
+    compare((a, b), y, geometry, fast::less, |a, b| a < b);
 }
 
 /// `y = (a <= b)`.
 pub fn less_or_equal<T: Number>(a: &[T], b: &[T], y: &mut [bool], geometry: Broadcast<'_>) {
-    zip(a, b, y, geometry, |a, b| a <= b);
+    compare((a, b), y, geometry, fast::less_or_equal, |a, b| a <= b);
+}
+
+/// Compares with `fast` if the operands are `f32`, else with `f`.
+#[inline(always)]
+fn compare<T: Elem>(
+    (a, b): (&[T], &[T]),
+    y: &mut [bool],
+    geometry: Broadcast<'_>,
+    fast: fn(&[f32], &[f32], &mut [bool], Broadcast<'_>),
+    f: impl Fn(&T, &T) -> bool,
+) {
+    match (T::as_f32(a), T::as_f32(b)) {
+        (Some(a), Some(b)) => fast(a, b, y, geometry),
+        _ => zip(a, b, y, geometry, f),
+    }
 }
 
 /// Logical AND.
@@ -68,14 +84,17 @@ pub fn where_<T: Elem>(
     y: &mut [T],
     geometry: Broadcast3<'_>,
 ) {
-    zip3(
-        (condition, a, b),
-        y,
-        geometry,
-        |&condition, a, b| {
-            if condition { a.clone() } else { b.clone() }
-        },
-    );
+    match (T::as_f32(a), T::as_f32(b), T::as_f32_mut(y)) {
+        (Some(a), Some(b), Some(y)) => select((condition, a, b), y, geometry),
+        _ => zip3(
+            (condition, a, b),
+            y,
+            geometry,
+            |&condition, a, b| {
+                if condition { a.clone() } else { b.clone() }
+            },
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Variadic functions, two operands at a time: the first two, then the previous result and the
 //! next.
 
-use crate::loops::broadcast::{fast, zip_fast, zip_fast_in_place};
+use crate::loops::broadcast_f32::{fast, zip_fast, zip_fast_in_place};
 use crate::loops::elementwise::map_in_place;
 use crate::loops::geometry::Broadcast;
 use crate::loops::index::number;

@@ -1,10 +1,7 @@
 //! Loops over two or three operands that broadcast to one shape.
 
-use crate::Number;
 use crate::loops::geometry::{Broadcast, Broadcast3};
 use crate::loops::walk::{Row, walk};
-use crate::simd::{MAX_LANES, Simd, WithSimd, dispatch};
-use crate::threads;
 
 /// `y = f(a, b)`.
 #[inline(always)]
@@ -42,7 +39,13 @@ pub(super) fn zip_rows<A, B, Y>(
 }
 
 #[inline(always)]
-fn zip_row<A, B, Y>(a: &[A], b: &[B], y: &mut [Y], steps: [isize; 2], f: impl Fn(&A, &B) -> Y) {
+pub(super) fn zip_row<A, B, Y>(
+    a: &[A],
+    b: &[B],
+    y: &mut [Y],
+    steps: [isize; 2],
+    f: impl Fn(&A, &B) -> Y,
+) {
     match steps {
         [1, 1] => {
             for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
@@ -104,7 +107,7 @@ pub(super) fn zip_rows_in_place<Y, B>(
 }
 
 #[inline(always)]
-fn zip_row_in_place<Y, B>(y: &mut [Y], b: &[B], step: usize, f: impl Fn(&Y, &B) -> Y) {
+pub(super) fn zip_row_in_place<Y, B>(y: &mut [Y], b: &[B], step: usize, f: impl Fn(&Y, &B) -> Y) {
     match step {
         1 => {
             for (y, b) in y.iter_mut().zip(b) {
@@ -122,200 +125,6 @@ fn zip_row_in_place<Y, B>(y: &mut [Y], b: &[B], step: usize, f: impl Fn(&Y, &B) 
                 *y = f(y, b);
             }
         }
-    }
-}
-
-/// The longest run of rows that each operand traverses with one stride, so that short rows do not
-/// cost a call each.
-fn rows_of<const N: usize>(
-    sizes: &[usize],
-    strides: [&[usize]; N],
-    row: &Row<N>,
-) -> (Row<N>, [usize; N]) {
-    let rows = Row::of(&sizes[..row.rank], strides);
-    let apart = rows.steps.map(isize::cast_unsigned);
-    (rows, apart)
-}
-
-/// [`zip`] of `f32`, compiled for each SIMD level.
-#[inline(always)]
-fn zip_at_level(
-    a: &[f32],
-    b: &[f32],
-    y: &mut [f32],
-    geometry: Broadcast<'_>,
-    f: impl Fn(f32, f32) -> f32 + Copy + Sync,
-) {
-    let Broadcast { sizes, a: strides_a, b: strides_b } = geometry;
-    debug_assert_eq!(y.len(), sizes.iter().product(), "the result has the sizes");
-    if y.is_empty() {
-        return;
-    }
-    let strides = [strides_a, strides_b];
-    let row = Row::of(sizes, strides);
-    let (rows, apart) = rows_of(sizes, strides, &row);
-    let mut planes = y.chunks_exact_mut(row.len * rows.len);
-    walk(&sizes[..rows.rank], strides, [0, 0], &mut |[i, j]| {
-        let Some(y) = planes.next() else { return };
-        let (a, b, cost) = (&a[i..], &b[j..], y.len());
-        let steps = row.steps.map(isize::cast_unsigned);
-        // One row is split, several are shared.
-        let (unit, strides) = if rows.len == 1 {
-            (MAX_LANES, steps.map(|step| step * MAX_LANES))
-        } else {
-            (row.len, apart)
-        };
-        threads::share(y, unit, cost, |first, y| {
-            let [i, j] = strides.map(|stride| first * stride);
-            let len = if rows.len == 1 { y.len() } else { row.len };
-            dispatch(ZipRows { a: &a[i..], b: &b[j..], y, len, apart, steps: row.steps, f });
-        });
-    });
-}
-
-/// Rows of `len` elements, whose operands start `apart` elements from each other.
-struct ZipRows<'a, F> {
-    a: &'a [f32],
-    b: &'a [f32],
-    y: &'a mut [f32],
-    len: usize,
-    apart: [usize; 2],
-    steps: [isize; 2],
-    f: F,
-}
-
-impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRows<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let [of_a, of_b] = self.apart;
-        for (i, y) in self.y.chunks_exact_mut(self.len).enumerate() {
-            zip_row(
-                &self.a[i * of_a..],
-                &self.b[i * of_b..],
-                y,
-                self.steps,
-                #[inline(always)]
-                |&a, &b| (self.f)(a, b),
-            );
-        }
-    }
-}
-
-/// [`zip_in_place`] of `f32`, compiled for each SIMD level.
-#[inline(always)]
-fn zip_in_place_at_level(
-    y: &mut [f32],
-    b: &[f32],
-    geometry: Broadcast<'_>,
-    f: impl Fn(f32, f32) -> f32 + Copy + Sync,
-) {
-    let Broadcast { sizes, a: _, b: strides } = geometry;
-    debug_assert_eq!(y.len(), sizes.iter().product(), "the result has the sizes");
-    if y.is_empty() {
-        return;
-    }
-    let row = Row::of(sizes, [strides]);
-    let (rows, [apart]) = rows_of(sizes, [strides], &row);
-    let step = row.steps[0].cast_unsigned();
-    let mut planes = y.chunks_exact_mut(row.len * rows.len);
-    walk(&sizes[..rows.rank], [strides], [0], &mut |[j]| {
-        let Some(y) = planes.next() else { return };
-        let (b, cost) = (&b[j..], y.len());
-        // One row is split, several are shared.
-        let (unit, stride) =
-            if rows.len == 1 { (MAX_LANES, step * MAX_LANES) } else { (row.len, apart) };
-        threads::share(y, unit, cost, |first, y| {
-            let len = if rows.len == 1 { y.len() } else { row.len };
-            dispatch(ZipRowsInPlace { y, b: &b[first * stride..], len, apart, step, f });
-        });
-    });
-}
-
-/// Rows of `len` elements, whose right operands start `apart` elements from each other.
-struct ZipRowsInPlace<'a, F> {
-    y: &'a mut [f32],
-    b: &'a [f32],
-    len: usize,
-    apart: usize,
-    step: usize,
-    f: F,
-}
-
-impl<F: Fn(f32, f32) -> f32> WithSimd for ZipRowsInPlace<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        for (i, y) in self.y.chunks_exact_mut(self.len).enumerate() {
-            zip_row_in_place(
-                y,
-                &self.b[i * self.apart..],
-                self.step,
-                #[inline(always)]
-                |&y, &b| (self.f)(y, b),
-            );
-        }
-    }
-}
-
-/// Arithmetic of `f32`, instantiated once, here, for each SIMD level.
-pub(crate) mod fast {
-    use super::*;
-
-    macro_rules! of_f32 {
-        ($($name:ident $in_place:ident |$a:ident, $b:ident| $y:expr;)*) => {$(
-            #[inline(never)]
-            pub(crate) fn $name(a: &[f32], b: &[f32], y: &mut [f32], geometry: Broadcast<'_>) {
-                zip_at_level(a, b, y, geometry, #[inline(always)] |$a, $b| $y);
-            }
-
-            #[inline(never)]
-            pub(crate) fn $in_place(y: &mut [f32], b: &[f32], geometry: Broadcast<'_>) {
-                zip_in_place_at_level(y, b, geometry, #[inline(always)] |$a, $b| $y);
-            }
-        )*};
-    }
-
-    of_f32! {
-        add add_in_place |a, b| a + b;
-        sub sub_in_place |a, b| a - b;
-        mul mul_in_place |a, b| a * b;
-        div div_in_place |a, b| a / b;
-        max max_in_place |a, b| Number::maximum(a, b);
-        min min_in_place |a, b| Number::minimum(a, b);
-        prelu prelu_in_place |x, slope| if x < 0.0 { x * slope } else { x };
-    }
-}
-
-/// [`zip`] that calls `fast` for `f32`.
-#[inline(always)]
-pub(crate) fn zip_fast<T: Number>(
-    (a, b): (&[T], &[T]),
-    y: &mut [T],
-    geometry: Broadcast<'_>,
-    fast: fn(&[f32], &[f32], &mut [f32], Broadcast<'_>),
-    f: impl Fn(T, T) -> T,
-) {
-    match (T::as_f32(a), T::as_f32(b), T::as_f32_mut(y)) {
-        (Some(a), Some(b), Some(y)) => fast(a, b, y, geometry),
-        _ => zip(a, b, y, geometry, |&a, &b| f(a, b)),
-    }
-}
-
-/// [`zip_in_place`] that calls `fast` for `f32`.
-#[inline(always)]
-pub(crate) fn zip_fast_in_place<T: Number>(
-    y: &mut [T],
-    b: &[T],
-    geometry: Broadcast<'_>,
-    fast: fn(&mut [f32], &[f32], Broadcast<'_>),
-    f: impl Fn(T, T) -> T,
-) {
-    match (T::as_f32_mut(y), T::as_f32(b)) {
-        (Some(y), Some(b)) => fast(y, b, geometry),
-        _ => zip_in_place(y, b, geometry, |&y, &b| f(y, b)),
     }
 }
 
@@ -343,11 +152,11 @@ pub(crate) fn zip3<A, B, C, Y>(
 }
 
 #[inline(always)]
-fn zip3_row<A, B, C, Y>(
+pub(super) fn zip3_row<A, B, C, Y>(
     (a, b, c): (&[A], &[B], &[C]),
     y: &mut [Y],
     steps: [isize; 3],
-    f: &impl Fn(&A, &B, &C) -> Y,
+    f: impl Fn(&A, &B, &C) -> Y,
 ) {
     match steps {
         [1, 1, 1] => {
@@ -367,6 +176,12 @@ fn zip3_row<A, B, C, Y>(
                 *y = f(a, b, c);
             }
         }
+        [1, 0, 0] => {
+            let (b, c) = (&b[0], &c[0]);
+            for (y, a) in y.iter_mut().zip(a) {
+                *y = f(a, b, c);
+            }
+        }
         steps => {
             let [i, j] = [steps[0].cast_unsigned(), steps[1].cast_unsigned()];
             let k = steps[2].cast_unsigned();
@@ -380,6 +195,7 @@ fn zip3_row<A, B, C, Y>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loops::broadcast_f32::{fast, select, zip_fast, zip_fast_in_place};
     use crate::loops::geometry::broadcast_strides;
 
     /// Checks every shape of three axes up to size 3, and every way to broadcast an operand to it.
@@ -450,6 +266,10 @@ mod tests {
             zip_fast((&x, &x), &mut y[..n], geometry, fast::sub, |_, _| f32::NAN);
             zip(&x, &x, &mut z[..n], geometry, |a, b| a - b);
             assert_eq!(y, z);
+            let (mut y, mut z) = ([false; 27], [false; 27]);
+            fast::greater(&x, &x, &mut y[..n], geometry);
+            zip(&x, &x, &mut z[..n], geometry, |a, b| a > b);
+            assert_eq!(y, z);
             let (mut y, mut z) = (x, x);
             let geometry = Broadcast { a: &[sizes[1] * sizes[2], sizes[2], 1], ..geometry };
             zip_fast_in_place(&mut y[..n], &x, geometry, fast::sub_in_place, |_, _| f32::NAN);
@@ -469,6 +289,19 @@ mod tests {
                 let [a, b, c] = [a, b, c].map(|strides| X[at(index, strides)]);
                 assert_eq!(y[i], 10_000 * a + 100 * b + c);
             });
+        });
+    }
+
+    #[test]
+    fn elements_are_selected_as_by_any_function_of_three_operands() {
+        let (odd, x) = (X.map(|x| x % 2 != 0), X.map(|x| x as f32));
+        shapes(|sizes, [a, b, c]| {
+            let geometry = Broadcast3 { sizes: &sizes, a: &a, b: &b, c: &c };
+            let (mut y, mut z) = ([0.0; 27], [0.0; 27]);
+            let n = sizes.iter().product();
+            select((&odd, &x, &x), &mut y[..n], geometry);
+            zip3((&odd, &x, &x), &mut z[..n], geometry, |&odd, a, b| if odd { *a } else { *b });
+            assert_eq!(y, z);
         });
     }
 

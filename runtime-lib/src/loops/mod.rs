@@ -2,6 +2,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod broadcast;
+pub(crate) mod broadcast_f32;
 pub(crate) mod elementwise;
 pub mod epilogue;
 pub(crate) mod find;
