@@ -7,6 +7,10 @@ pub trait Real: Elem + Copy {
     /// Whether a floating-point number becomes the low bits of its `i32`, or 0 beyond an `i32`.
     const WRAPS: bool = false;
 
+    /// The least floating-point number that becomes its `i32` if it is below 2³¹; `None` if
+    /// [`Real::nearest`] is as fast as that.
+    const LEAST_I32: Option<f32> = None;
+
     /// Returns the number that the element represents.
     fn exact(self) -> Exact;
 
@@ -84,9 +88,10 @@ pub(crate) fn sticky_f32(x: f64) -> f32 {
 }
 
 macro_rules! whole {
-    ($Exact:ident $Wide:ident $of_float:ident $wraps:literal: $($T:ident)*) => {$(
+    ($Exact:ident $Wide:ident $of_float:ident $wraps:literal $least:expr; $($T:ident)*) => {$(
         impl Real for $T {
             const WRAPS: bool = $wraps;
+            const LEAST_I32: Option<f32> = $least;
 
             #[inline(always)]
             fn exact(self) -> Exact {
@@ -120,12 +125,14 @@ macro_rules! wrapped {
     }};
 }
 
-whole!(Signed i64 wrapped true: i8 i16);
-whole!(Signed i64 itself false: i32 i64);
-whole!(Unsigned u64 wrapped true: u8 u16);
-whole!(Unsigned u64 itself false: u32 u64);
-whole!(Single f32 itself false: f32);
-whole!(Double f64 itself false: f64);
+whole!(Signed i64 wrapped true None; i8 i16);
+whole!(Signed i64 itself false None; i32);
+whole!(Signed i64 itself false Some(-2_147_483_648.0); i64);
+whole!(Unsigned u64 wrapped true None; u8 u16);
+whole!(Unsigned u64 itself false None; u32);
+whole!(Unsigned u64 itself false Some(0.0); u64);
+whole!(Single f32 itself false None; f32);
+whole!(Double f64 itself false None; f64);
 
 impl Real for bool {
     #[inline(always)]

@@ -3,7 +3,7 @@
 #[cfg(feature = "alloc")]
 use crate::error::{Error, Result};
 use crate::loops::elementwise::map;
-use crate::simd::{MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_at};
+use crate::simd::{HAS_VECTORS, MAX_LANES, Pointwise, Simd, WithSimd, dispatch, map_at};
 use crate::threads;
 use crate::{
     Complex, Exact, F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0,
@@ -35,9 +35,26 @@ impl<A: Real, B: Real> WithSimd for Cast<'_, A, B> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        match (A::as_f32(self.x), B::WRAPS) {
-            (Some(x), true) => cast_low_bits(s, x, self.y),
+        match (A::as_f32(self.x), B::LEAST_I32) {
+            (Some(x), _) if B::WRAPS => cast_low_bits(s, x, self.y),
+            (Some(x), Some(least)) if HAS_VECTORS => cast_long(s, x, self.y, least),
             _ => map(self.x, self.y, |x| B::nearest(x.exact())),
+        }
+    }
+}
+
+/// Elements that are converted together, so that they stay in the cache.
+const BLOCK: usize = 256;
+
+/// [`cast`] to integers of 64 bits, through `i32` where all numbers of a block are from `least` to
+/// below 2³¹.
+#[inline(always)]
+fn cast_long<S: Simd, B: Real>(s: S, x: &[f32], y: &mut [B], least: f32) {
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        // No early end: a loop over all of them becomes vectors.
+        match x.iter().fold(true, |all, x| all & (least..2_147_483_648.0).contains(x)) {
+            true => cast_low_bits(s, x, y),
+            false => map(x, y, |x| B::nearest(x.exact())),
         }
     }
 }
@@ -45,8 +62,6 @@ impl<A: Real, B: Real> WithSimd for Cast<'_, A, B> {
 /// [`cast`] to a type whose elements are the low bits of an `i32`.
 #[inline(always)]
 fn cast_low_bits<S: Simd, B: Real>(s: S, x: &[f32], y: &mut [B]) {
-    /// Elements that are converted together, so that they stay in the cache.
-    const BLOCK: usize = 256;
     let mut whole = [0.0; BLOCK];
     for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
         let whole = &mut whole[..x.len()];
@@ -220,14 +235,21 @@ mod tests {
         x.extend([f32::NAN, f32::INFINITY, -f32::INFINITY, 2_147_483_648.0, -2_147_483_648.0]);
         x.extend([2_147_483_520.0, -2_147_483_520.0, 1e10, 65_535.9, -1.5, -0.0]);
         crate::simd::each_level(|_| {
-            let (mut bytes, mut words) = (std::vec![1u8; x.len()], std::vec![1i16; x.len()]);
-            cast(&x, &mut bytes);
-            cast(&x, &mut words);
-            for (&x, (byte, word)) in x.iter().zip(bytes.iter().zip(&words)) {
-                assert_eq!(*byte, u8::nearest(x.exact()), "{x}");
-                assert_eq!(*word, i16::nearest(x.exact()), "{x}");
-            }
+            check_cast::<u8>(&x);
+            check_cast::<i16>(&x);
+            check_cast::<i64>(&x);
+            check_cast::<u64>(&x);
+            check_cast::<i64>(&x[..300]);
+            check_cast::<u64>(&x[160..300]);
         });
+    }
+
+    fn check_cast<T: Real + core::fmt::Debug>(x: &[f32]) {
+        let mut y = std::vec![T::nearest(Exact::Signed(1)); x.len()];
+        cast(x, &mut y);
+        for (&x, &y) in x.iter().zip(&y) {
+            assert_eq!(y, T::nearest(x.exact()), "{x}");
+        }
     }
 
     #[test]
