@@ -8,6 +8,7 @@ use crate::loops::fold::{Fold, Max, Min};
 use crate::loops::geometry::Axis;
 use crate::loops::index::{place, signed, size};
 use crate::simd::{HAS_VECTORS, MAX_LANES, Simd, WithSimd, dispatch};
+use core::array::from_fn;
 
 /// Returns the index of the largest element along the axis; the first of equal ones.
 pub fn arg_max<T: Reduce>(x: &[T], y: &mut [i64], geometry: Axis) {
@@ -174,41 +175,61 @@ impl<const LAST: bool> WithSimd for ArgColumns<'_, LAST> {
     fn run<S: Simd>(self, s: S) {
         let ArgColumns { x, y, len, inner, sign } = self;
         for (x, y) in x.chunks_exact(len * inner).zip(y.chunks_exact_mut(inner)) {
-            for (i, y) in y.chunks_mut(S::LANES).enumerate() {
-                let places = arg_vector::<S, LAST>(s, &x[i * S::LANES..], inner, y.len(), sign);
-                let mut lanes = [0.0; MAX_LANES];
-                s.store(places, &mut lanes);
-                // The lanes hold the bits of integers.
-                y.iter_mut().zip(lanes).for_each(|(y, place)| *y = i64::from(place.to_bits()));
+            let mut first = 0;
+            while first < y.len() {
+                let (x, y) = (&x[first..], &mut y[first..]);
+                first += match y.len() >= TOGETHER * S::LANES {
+                    true => arg_vectors::<S, LAST, TOGETHER>(s, x, y, inner, sign),
+                    false => arg_vectors::<S, LAST, 1>(s, x, y, inner, sign),
+                };
             }
         }
     }
 }
 
-/// Returns the bits of the indices of the largest products with `sign` in `width` columns.
+/// Vectors of columns that are searched together, so that their lines are fetched in a row and one
+/// comparison does not wait for another.
+const TOGETHER: usize = 4;
+
+/// Writes the indices of the largest products with `sign` of the first columns, of up to `N`
+/// vectors, and returns the number of columns.
 #[inline(always)]
-fn arg_vector<S: Simd, const LAST: bool>(
+fn arg_vectors<S: Simd, const LAST: bool, const N: usize>(
     s: S,
     x: &[f32],
+    y: &mut [i64],
     inner: usize,
-    width: usize,
     sign: f32,
-) -> S::F32 {
+) -> usize {
+    let width = y.len().min(N * S::LANES);
     let (zero, one, sign) = (s.splat(0.0), s.splat(1.0), s.splat(sign));
-    let mut best = s.mul(s.load_head(&x[..width]), sign);
-    let mut places = zero;
+    let column = |x: &[f32], n: usize| {
+        let x = &x[n * S::LANES..width.min((n + 1) * S::LANES)];
+        s.mul(s.load_head(x), sign)
+    };
+    let mut best: [S::F32; N] = from_fn(|n| column(x, n));
+    let mut places = [zero; N];
     for (place, x) in (0..).zip(x.chunks(inner)).skip(1) {
-        let new = s.mul(s.load_head(&x[..width]), sign);
-        let better = if LAST { s.le(best, new) } else { s.lt(best, new) };
-        // NaN comes before all other elements, as in a row.
-        let best_is_number = s.select(s.eq(best, best), one, zero);
-        let before_nan = if LAST { one } else { best_is_number };
-        let better = s.select(s.eq(new, new), s.select(better, one, zero), before_nan);
-        let better = s.lt(zero, better);
-        best = s.select(better, new, best);
-        places = s.select(better, s.with_bits(s.splat_i32(place)), places);
+        let at = s.with_bits(s.splat_i32(place));
+        for n in 0..N {
+            let new = column(x, n);
+            let better = if LAST { s.le(best[n], new) } else { s.lt(best[n], new) };
+            // NaN comes before all other elements, as in a row.
+            let best_is_number = s.select(s.eq(best[n], best[n]), one, zero);
+            let before_nan = if LAST { one } else { best_is_number };
+            let better = s.select(s.eq(new, new), s.select(better, one, zero), before_nan);
+            let better = s.lt(zero, better);
+            best[n] = s.select(better, new, best[n]);
+            places[n] = s.select(better, at, places[n]);
+        }
     }
-    places
+    for (y, places) in y[..width].chunks_mut(S::LANES).zip(places) {
+        let mut lanes = [0.0; MAX_LANES];
+        s.store(places, &mut lanes);
+        // The lanes hold the bits of integers.
+        y.iter_mut().zip(lanes).for_each(|(y, place)| *y = i64::from(place.to_bits()));
+    }
+    width
 }
 
 fn top<T: Number, O: Order>(x: &[T], values: &mut [T], places: &mut [i64], geometry: Axis) {
