@@ -207,6 +207,9 @@ fn wrap(place: isize, n: isize) -> Option<isize> {
     Some(place.rem_euclid(n))
 }
 
+/// Rows whose borders are filled together: each column of them has one source.
+const ROWS: usize = 32;
+
 /// The last axis: the elements that are kept, and the number of elements added before them.
 struct Line {
     first: usize,
@@ -244,8 +247,8 @@ impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
             middle.clone_from_slice(x);
         } else if axis + 2 == self.sizes.len() && self.line().n > 0 {
             let line = self.line();
-            for (x, y) in x.chunks_exact(block_x).zip(middle.chunks_exact_mut(block_y)) {
-                self.fill_line(&line, x, y);
+            for (x, y) in x.chunks(ROWS * block_x).zip(middle.chunks_mut(ROWS * block_y)) {
+                self.fill_lines(&line, (x, block_x), (y, block_y));
             }
         } else {
             for (x, y) in x.chunks_exact(block_x).zip(middle.chunks_exact_mut(block_y)) {
@@ -269,17 +272,19 @@ impl<T: Elem, A: Fn(usize) -> Amount> Padding<'_, T, A> {
         Line { first, n, before: before.max(0).unsigned_abs() }
     }
 
-    /// Fills `y` along the last axis.
-    fn fill_line(&self, line: &Line, x: &[T], y: &mut [T]) {
+    /// Fills rows of `y` along the last axis from rows of `x`; `to` and `from` are their lengths.
+    fn fill_lines(&self, line: &Line, (x, from): (&[T], usize), (y, to): (&mut [T], usize)) {
         let &Line { first, n, before } = line;
-        let x = &x[first..][..n];
-        let (front, rest) = y.split_at_mut(before);
-        let (middle, back) = rest.split_at_mut(n);
-        middle.clone_from_slice(x);
-        let places = (-before.cast_signed()..).zip(front);
-        for (place, y) in places.chain((n.cast_signed()..).zip(back)) {
-            let from = (self.border)(place, n.cast_signed());
-            *y = from.map_or(&self.value, |from| &x[from.unsigned_abs()]).clone();
+        for (x, y) in x.chunks_exact(from).zip(y.chunks_exact_mut(to)) {
+            y[before..][..n].clone_from_slice(&x[first..][..n]);
+        }
+        for column in (0..before).chain(before + n..to) {
+            let place = column.cast_signed() - before.cast_signed();
+            let source = (self.border)(place, n.cast_signed());
+            for (x, y) in x.chunks_exact(from).zip(y.chunks_exact_mut(to)) {
+                let source = source.map(|source| &x[first + source.unsigned_abs()]);
+                y[column] = source.unwrap_or(&self.value).clone();
+            }
         }
     }
 
