@@ -228,6 +228,17 @@ fn an_optimized_model_has_the_same_results() {
 }
 
 #[test]
+fn types_that_an_operator_lost_are_written_with_casts() {
+    // `Erf` takes integers before version 13 only, and `Mul` takes `int8` from version 14 on.
+    let text = "<ir_version: 10, opset_import: [\"\" : 9]>
+        g (int8[2, 3] x) => (y, z) { y = Erf (x) z = Mul (x, x) }";
+    let graph = onnxc::Compiler::new(&Options::default()).optimize(text.into());
+    let written = export::model(&graph.expect("the model compiles")).expect("its operators exist");
+    let again = onnxc::Compiler::new(&Options::default()).plan(written.encode_to_vec().into());
+    assert!(again.is_ok(), "{}", again.err().unwrap());
+}
+
+#[test]
 fn fused_nodes_cannot_be_exported() {
     let model = fs::read(folder("models/mlp.onnxtxt")).expect("the model is checked in");
     let mut fused = None;

@@ -3,13 +3,13 @@
 use super::{
     Entry,
     cast::{Cast, CastMode},
-    entry, nodes,
+    entry,
 };
 use crate::{
     diag::Result,
     dim::Dim,
     dtype::{BOOL_ONLY, DType, FLOAT8S, FLOATS, INTEGERS, NUMERIC},
-    ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, ValueId},
+    ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, NoParams, kernel},
     ty::{TensorType, Type},
 };
@@ -27,7 +27,7 @@ pub const OPS: &[Entry] = &[
     entry("Ceil", 1, |_| Ok(Rc::new(&CEIL))),
     entry("Cos", 7, |_| Ok(Rc::new(&COS))),
     entry("Cosh", 9, |_| Ok(Rc::new(&COSH))),
-    nodes("Erf", 9, erf),
+    entry("Erf", 9, read_erf),
     entry("Exp", 1, |_| Ok(Rc::new(&EXP))),
     entry("Floor", 1, |_| Ok(Rc::new(&FLOOR))),
     entry("IsInf", 10, |node| {
@@ -62,15 +62,14 @@ fn dtype(node: &Reader<'_>) -> Option<DType> {
     }
 }
 
-/// Reads `Erf`. Integers are computed in `float`, and truncated.
-fn erf(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
-    let x = node.input(0)?;
+/// Reads `Erf`. Before version 13 it took integers, which are computed in `float`, and truncated.
+fn read_erf(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
     let Some(whole) = dtype(node).filter(|dtype| INTEGERS.contains(dtype)) else {
-        return Ok(vec![node.add(&ERF, &[x], &[])?]);
+        return Ok(Rc::new(&ERF));
     };
-    let x = node.add(Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[x], &[])?;
-    let y = node.add(&ERF, &[x], &[])?;
-    Ok(vec![node.add(Cast { to: whole, mode: CastMode::DEFAULT }, &[y], &[])?])
+    node.wrap_input(0, Cast { to: DType::F32, mode: CastMode::DEFAULT }, &[])?;
+    node.wrap_input(0, &ERF, &[])?;
+    Ok(Rc::new(Cast { to: whole, mode: CastMode::DEFAULT }))
 }
 
 /// Casts float8 inputs to `float`, which represents all of their values.
