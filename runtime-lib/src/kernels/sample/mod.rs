@@ -49,7 +49,11 @@ pub fn grid_places<G: Float>(grid: &[G], places: &mut [i64], images: Images<'_>)
         for (&size, &p) in sizes.iter().zip(point.iter().rev()) {
             let axis = images.axis::<G::Wide>(size);
             let x = axis.padded(Float::round(axis.place(p.widen())));
-            let inside = axis.inside(whole(x));
+            let inside = match images.padding {
+                // NaN is outside of the image.
+                Padding::Zeros if x.is_nan() => None,
+                _ => axis.inside(whole(x)),
+            };
             at = at.zip(inside).map(|(at, inside)| at * size + inside);
         }
         *place = at.map_or(OUTSIDE, crate::loops::index::signed);
