@@ -1,5 +1,5 @@
-//! The conditions that an operator requires of the sizes of its inputs. Those of which it is not
-//! known whether they hold become checks, which run before the node.
+//! The conditions that an operator requires of the sizes of its inputs. One that depends on a free
+//! size becomes a check, which runs before the node.
 
 use super::{Infer, Inferred};
 use crate::{

@@ -7,8 +7,8 @@ pub trait Real: Elem + Copy {
     /// Whether a floating-point number becomes the low bits of its `i32`, or 0 beyond an `i32`.
     const WRAPS: bool = false;
 
-    /// The least floating-point number that becomes its `i32` if it is below 2³¹; `None` if
-    /// [`Real::nearest`] is as fast as that.
+    /// The smallest `f32` that may be converted to an `i32` first, if it is also below 2³¹; `None`
+    /// if [`Real::nearest`] is as fast alone.
     const LEAST_I32: Option<f32> = None;
 
     /// Returns the number that the element represents.

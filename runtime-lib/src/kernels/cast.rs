@@ -51,7 +51,7 @@ const BLOCK: usize = 256;
 #[inline(always)]
 fn cast_long<S: Simd, B: Real>(s: S, x: &[f32], y: &mut [B], least: f32) {
     for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
-        // No early end: a loop over all of them becomes vectors.
+        // A loop that always visits all elements becomes vectors.
         match x.iter().fold(true, |all, x| all & (least..2_147_483_648.0).contains(x)) {
             true => cast_low_bits(s, x, y),
             false => map(x, y, |x| B::nearest(x.exact())),
