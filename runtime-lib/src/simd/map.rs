@@ -19,6 +19,17 @@ pub(crate) struct Elements<'a> {
     slices: PhantomData<(&'a [f32], &'a mut [f32])>,
 }
 
+/// Returns whether a loop that reads `from` and writes `to` is faster from the end.
+///
+/// A processor compares the last 12 bits of addresses first: a load waits for an earlier store
+/// whose bits it shares, although their addresses differ. Loads run ahead of stores, so they are to
+/// move away from the bits of those.
+#[inline(always)]
+fn backwards_is_faster(from: *const f32, to: *const f32) -> bool {
+    let ahead = to.addr().wrapping_sub(from.addr()) % 4096;
+    (1..2048).contains(&ahead)
+}
+
 impl<'a> Elements<'a> {
     /// The elements of `y`, computed from those of `x`, or in place.
     #[inline(always)]
@@ -32,21 +43,42 @@ impl<'a> Elements<'a> {
     #[inline(always)]
     pub fn each<S: Simd>(self, s: S, f: impl Fn(S::F32) -> S::F32) {
         let Elements { from, to, len, .. } = self;
+        self.each_vector(
+            s,
+            #[inline(always)]
+            |_, x| f(x),
+        );
         let whole = len - len % S::LANES;
-        for i in (0..whole).step_by(S::LANES) {
-            // SAFETY: both slices have `len` elements, and `i + LANES <= len`. They are the same
-            // or do not overlap, and the shared reference ends before the exclusive access.
-            unsafe {
-                let x = s.load_for_update(from_raw_parts(from.add(i), S::LANES));
-                s.store_at(f(x), to.add(i));
-            }
-        }
         if whole < len {
-            // SAFETY: as above, for the elements from `whole` to `len`.
+            // SAFETY: both slices have `len` elements. They are the same or do not overlap, and the
+            // shared reference ends before the exclusive access.
             unsafe {
                 let x = s.load_head(from_raw_parts(from.add(whole), len - whole));
                 s.store_head(f(x), from_raw_parts_mut(to.add(whole), len - whole));
             }
+        }
+    }
+
+    /// Computes each element of the whole vectors as `f` of its source, and of the index of the
+    /// first element of its vector.
+    #[inline(always)]
+    pub fn each_vector<S: Simd>(&self, s: S, f: impl Fn(usize, S::F32) -> S::F32) {
+        let &Elements { from, to, len, .. } = self;
+        let vectors = len / S::LANES;
+        // Forwards from the first vector, or backwards from the last one.
+        let (mut i, step) = match backwards_is_faster(from, to) {
+            false => (0, S::LANES),
+            true => (vectors.wrapping_sub(1).wrapping_mul(S::LANES), S::LANES.wrapping_neg()),
+        };
+        for _ in 0..vectors {
+            // SAFETY: both slices have `len` elements, and `i` takes each multiple of LANES below
+            // `vectors · LANES` once, so that `i + LANES <= len`. The slices are the same or do not
+            // overlap, and the shared reference ends before the exclusive access.
+            unsafe {
+                let x = s.load_for_update(from_raw_parts(from.add(i), S::LANES));
+                s.store_at(f(i, x), to.add(i));
+            }
+            i = i.wrapping_add(step);
         }
     }
 }
