@@ -35,8 +35,9 @@ pub use lrn::{Lrn, lrn};
 
 use crate::Number;
 use crate::kernels::reduce::Reduce;
-use crate::loops::fold::{Fold, Sum};
+use crate::loops::fold::{Fold, Sum, sum_at};
 use crate::loops::index::number;
+use crate::simd::{Pointwise, Simd, WithSimd, dispatch};
 
 /// `Σ (x - mean)²`.
 #[derive(Clone, Copy)]
@@ -66,9 +67,56 @@ impl<T: Reduce> Fold<T> for Deviation<T::Sum> {
     }
 }
 
+/// `x`.
+#[derive(Clone, Copy)]
+struct Same;
+
+impl Pointwise for Same {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, x: S::F32) -> S::F32 {
+        x
+    }
+}
+
+/// `(x - mean)²`.
+#[derive(Clone, Copy)]
+struct Distance {
+    mean: f32,
+}
+
+impl Pointwise for Distance {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
+        let distance = s.sub(x, s.splat(self.mean));
+        s.mul(distance, distance)
+    }
+}
+
 /// Returns the mean and the variance of a slice.
 fn moments<T: Reduce>(x: &[T]) -> (T::Sum, T::Sum) {
+    if let Some(x) = T::as_f32(x) {
+        let [mean, variance] = moments_f32(x).map(|x| T::Sum::from_f64(x.into()));
+        return (mean, variance);
+    }
     let count = number(x.len());
     let mean = Sum.take_all(x).div(count);
     (mean, Deviation { mean }.take_all(x).div(count))
+}
+
+#[inline(never)]
+fn moments_f32(x: &[f32]) -> [f32; 2] {
+    dispatch(Moments(x))
+}
+
+struct Moments<'a>(&'a [f32]);
+
+impl WithSimd for Moments<'_> {
+    type Output = [f32; 2];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> [f32; 2] {
+        let count = self.0.len() as f32;
+        let mean = sum_at(s, self.0, Same) / count;
+        [mean, sum_at(s, self.0, Distance { mean }) / count]
+    }
 }

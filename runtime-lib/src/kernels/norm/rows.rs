@@ -2,10 +2,11 @@
 //! and epilogue of a loop over lanes would take longer than the row.
 
 use super::operands::{Grad, Layer};
+use super::{Distance, Same};
 use crate::Float;
 use crate::kernels::softmax::End;
 use crate::loops::fold::sum_at;
-use crate::simd::{Pointwise, Simd, WithSimd};
+use crate::simd::{Elements, MAX_LANES, Pointwise, Simd, WithSimd};
 use core::ops::Range;
 
 /// The normalization `(x - mean) · factor` of a row.
@@ -22,38 +23,24 @@ impl Pointwise for Normal {
     }
 }
 
-/// `x`.
-#[derive(Clone, Copy)]
-struct Same;
-
-impl Pointwise for Same {
-    #[inline(always)]
-    fn apply<S: Simd>(self, _: S, x: S::F32) -> S::F32 {
-        x
-    }
+/// Returns the mean of a row, or 0 if it is not subtracted.
+#[inline(always)]
+fn mean_of<S: Simd, const CENTERED: bool>(s: S, x: &[f32]) -> f32 {
+    if CENTERED { sum_at(s, x, Same) / x.len() as f32 } else { 0.0 }
 }
 
-/// `(x - mean)²`.
-#[derive(Clone, Copy)]
-struct Distance {
-    mean: f32,
-}
-
-impl Pointwise for Distance {
-    #[inline(always)]
-    fn apply<S: Simd>(self, s: S, x: S::F32) -> S::F32 {
-        let distance = s.sub(x, s.splat(self.mean));
-        s.mul(distance, distance)
-    }
+/// Returns `1 / √(variance + ε)` of a sum of squared distances.
+#[inline(always)]
+fn factor_of(squares: f32, count: f32, epsilon: f32) -> f32 {
+    1.0 / Float::sqrt(squares / count + epsilon)
 }
 
 /// Computes the normalization of a row.
 #[inline(always)]
 fn normal<S: Simd, const CENTERED: bool>(s: S, x: &[f32], epsilon: f32) -> Normal {
-    let count = x.len() as f32;
-    let mean = if CENTERED { sum_at(s, x, Same) / count } else { 0.0 };
-    let variance = sum_at(s, x, Distance { mean }) / count;
-    Normal { mean, factor: 1.0 / Float::sqrt(variance + epsilon) }
+    let mean = mean_of::<S, CENTERED>(s, x);
+    let squares = sum_at(s, x, Distance { mean });
+    Normal { mean, factor: factor_of(squares, x.len() as f32, epsilon) }
 }
 
 /// Returns the ranges of the vectors of `len` elements; the last one may be shorter.
@@ -62,25 +49,68 @@ fn vectors<S: Simd>(_: S, len: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(S::LANES).map(move |at| at..len.min(at + S::LANES))
 }
 
-/// A normalization, followed by a scale and a bias for each element of a row if there are some.
+/// A factor or a summand for each element of a row, or one for all.
+#[derive(Clone, Copy)]
+struct Operand<'a> {
+    numbers: &'a [f32],
+    /// The bits of an index that select a number.
+    mask: usize,
+}
+
+impl<'a> Operand<'a> {
+    /// An operand that is `numbers`, or `neutral` if there are none.
+    fn of(numbers: &'a [f32], neutral: &'a [f32; MAX_LANES]) -> Operand<'a> {
+        match numbers {
+            [] => Operand { numbers: neutral, mask: 0 },
+            _ => Operand { numbers, mask: !0 },
+        }
+    }
+
+    /// Returns a vector of the elements from `at` on.
+    #[inline(always)]
+    fn load<S: Simd>(&self, s: S, at: usize) -> S::F32 {
+        s.load(&self.numbers[at & self.mask..])
+    }
+
+    /// Returns the elements of a row that is shorter than a vector.
+    #[inline(always)]
+    fn load_head<S: Simd>(&self, s: S) -> S::F32 {
+        s.load_head(self.numbers)
+    }
+}
+
+/// A normalization, followed by a scale and a bias for each element of a row.
 struct Affine<'a> {
     normal: Normal,
-    scale: &'a [f32],
-    bias: &'a [f32],
+    scale: Operand<'a>,
+    bias: Operand<'a>,
 }
 
 impl Affine<'_> {
-    /// Returns the results of the elements from `at` on.
+    /// Computes a row from `x`, or in place without it.
+    #[inline(always)]
+    fn write<S: Simd>(&self, s: S, x: Option<&[f32]>, y: &mut [f32]) {
+        let Affine { normal, scale, bias } = self;
+        // Not copied to `y` first: to load what was just stored in other parts takes long.
+        if y.len() < S::LANES {
+            let x = normal.apply(s, s.load_head(x.unwrap_or(y)));
+            return s.store_head(s.add(s.mul(x, scale.load_head(s)), bias.load_head(s)), y);
+        }
+        // Whole vectors: some processors store a part of one slowly.
+        let (whole, end) = End::of(s, x.unwrap_or(y));
+        Elements::of(x, &mut y[..whole]).each_vector(
+            s,
+            #[inline(always)]
+            |at, x| self.apply(s, x, at),
+        );
+        end.store(s, self.apply(s, end.x, y.len() - S::LANES), y);
+    }
+
+    /// Returns the results of a vector of elements from `at` on.
     #[inline(always)]
     fn apply<S: Simd>(&self, s: S, x: S::F32, at: usize) -> S::F32 {
-        let mut x = self.normal.apply(s, x);
-        if !self.scale.is_empty() {
-            x = s.mul(x, s.load_head(&self.scale[at..]));
-        }
-        if !self.bias.is_empty() {
-            x = s.add(x, s.load_head(&self.bias[at..]));
-        }
-        x
+        let x = self.normal.apply(s, x);
+        s.add(s.mul(x, self.scale.load(s, at)), self.bias.load(s, at))
     }
 }
 
@@ -93,29 +123,42 @@ impl<const CENTERED: bool> WithSimd for LayerRows<'_, CENTERED> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Layer { x, y, scale, bias, geometry, epsilon, mut statistics } = self.0;
-        let len = geometry.len;
-        for i in 0..geometry.outer {
-            let y = &mut y[i * len..][..len];
-            // Not copied to `y` first: to load what was just stored in other parts takes long.
-            let x = (!x.is_empty()).then(|| &x[i * len..][..len]);
-            let normal = normal::<S, CENTERED>(s, x.unwrap_or(y), epsilon);
-            let affine = Affine { normal, scale, bias };
-            if len < S::LANES {
-                let result = affine.apply(s, s.load_head(x.unwrap_or(y)), 0);
-                s.store_head(result, y);
-            } else {
-                // Whole vectors: some processors store a part of one slowly.
-                let (whole, end) = End::of(s, x.unwrap_or(y));
-                for at in (0..whole).step_by(S::LANES) {
-                    let result = affine.apply(s, s.load(&x.unwrap_or(y)[at..]), at);
-                    s.store(result, &mut y[at..]);
-                }
-                end.store(s, affine.apply(s, end.x, len - S::LANES), y);
+        let (rows, len) = (geometry.outer, geometry.len);
+        let row = |i: usize| i * len..(i + 1) * len;
+        let scale = Operand::of(scale, &[1.0; MAX_LANES]);
+        // A sum with -0 keeps the sign of zeros.
+        let bias = Operand::of(bias, &[-0.0; MAX_LANES]);
+        // A row waits long for its sums and its factor, and the processor works on other rows in
+        // the meantime.
+        let block = (BLOCK / len.max(1)).clamp(1, MAX_ROWS);
+        for first in (0..rows).step_by(block) {
+            let block = block.min(rows - first);
+            let (mut means, mut factors) = ([0.0; MAX_ROWS], [0.0; MAX_ROWS]);
+            let (means, factors) = (&mut means[..block], &mut factors[..block]);
+            let from: &[f32] = if x.is_empty() { y } else { x };
+            for (i, mean) in means.iter_mut().enumerate() {
+                *mean = mean_of::<S, CENTERED>(s, &from[row(first + i)]);
             }
-            statistics.write(i, normal.mean, normal.factor);
+            for (i, (squares, &mean)) in factors.iter_mut().zip(&*means).enumerate() {
+                *squares = sum_at(s, &from[row(first + i)], Distance { mean });
+            }
+            for factor in &mut *factors {
+                *factor = factor_of(*factor, len as f32, epsilon);
+            }
+            for (i, (&mean, &factor)) in (first..).zip(means.iter().zip(&*factors)) {
+                let affine = Affine { normal: Normal { mean, factor }, scale, bias };
+                affine.write(s, x.get(row(i)), &mut y[row(i)]);
+                statistics.write(i, mean, factor);
+            }
         }
     }
 }
+
+/// The most rows whose statistics are computed together.
+const MAX_ROWS: usize = 16;
+
+/// The most elements of such rows, so that they stay in the cache.
+const BLOCK: usize = 4096;
 
 /// The rows of a [`Grad`].
 pub(super) struct GradRows<'a, const CENTERED: bool>(pub Grad<'a, f32, CENTERED>);

@@ -19,8 +19,12 @@ pub(crate) fn sum_at<S: Simd, F: Pointwise>(s: S, x: &[f32], f: F) -> f32 {
                 *sum = s.add(*sum, f.apply(s, s.load(&group[i * S::LANES..])));
             }
         }
-        for x in groups.remainder().chunks(S::LANES) {
-            sums[0] = s.add(sums[0], head(s, x, f));
+        let mut rest = groups.remainder().chunks_exact(S::LANES);
+        for x in &mut rest {
+            sums[0] = s.add(sums[0], f.apply(s, s.load(x)));
+        }
+        if !rest.remainder().is_empty() {
+            sums[0] = s.add(sums[0], head(s, rest.remainder(), f));
         }
         let [a, b, c, d] = sums;
         total = s.add(total, s.add(s.add(a, b), s.add(c, d)));
