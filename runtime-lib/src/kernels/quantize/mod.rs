@@ -12,6 +12,7 @@ pub use quantum::{Quantum, WholeQuantum};
 pub use small::{small_dequantize, small_quantize};
 
 use crate::element::sticky_f32;
+use crate::loops::elementwise::map;
 use crate::loops::fold::{Fold, Max, Min};
 use crate::simd::int8::{HAS_BYTES, dispatch_bytes};
 use crate::simd::{HAS_VECTORS, Pointwise, Simd, WithSimd, dispatch, map_at};
@@ -304,54 +305,37 @@ pub fn dequantize_linear<X: Quantum, Y: Float<Wide = f32>>(
     geometry.share(y, |first, y, geometry| {
         let (x, mut block) = (&x[first..], [0.0; BLOCK]);
         each_block(scale, zero, geometry, &mut |here, scale, zero| {
-            let wide = &mut block[..here.len()];
-            widen(&x[here.clone()], wide);
-            multiply(wide, scale, zero, &mut y[here]);
+            let (x, y) = (&x[here.clone()], &mut y[here]);
+            if let Some(y) = Y::as_f32_mut(y) {
+                return multiply(x, scale, zero, y);
+            }
+            let wide = &mut block[..x.len()];
+            multiply(x, scale, zero, wide);
+            map(wide, y, Y::narrow);
         });
     });
 }
 
 #[inline(never)]
-fn widen<X: Quantum>(x: &[X], y: &mut [f32]) {
-    dispatch(Widen { x, y });
-}
-
-struct Widen<'a, X> {
-    x: &'a [X],
-    y: &'a mut [f32],
-}
-
-impl<X: Quantum> WithSimd for Widen<'_, X> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        for (y, x) in self.y.iter_mut().zip(self.x) {
-            *y = x.single();
-        }
-    }
-}
-
-#[inline(never)]
-fn multiply<Y: Float<Wide = f32>>(x: &[f32], scale: &[f32], zero: &[f32], y: &mut [Y]) {
+fn multiply<X: Quantum>(x: &[X], scale: &[f32], zero: &[f32], y: &mut [f32]) {
     dispatch(Multiply { x, scale, zero, y });
 }
 
-struct Multiply<'a, Y> {
-    x: &'a [f32],
+struct Multiply<'a, X> {
+    x: &'a [X],
     scale: &'a [f32],
     zero: &'a [f32],
-    y: &'a mut [Y],
+    y: &'a mut [f32],
 }
 
-impl<Y: Float<Wide = f32>> WithSimd for Multiply<'_, Y> {
+impl<X: Quantum> WithSimd for Multiply<'_, X> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let scales = self.scale.iter().zip(self.zero);
-        for ((y, &x), (&scale, &zero)) in self.y.iter_mut().zip(self.x).zip(scales) {
-            *y = Y::narrow((x - zero) * scale);
+        for ((y, x), (&scale, &zero)) in self.y.iter_mut().zip(self.x).zip(scales) {
+            *y = (x.single() - zero) * scale;
         }
     }
 }
