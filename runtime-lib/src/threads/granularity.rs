@@ -22,8 +22,10 @@ const BRIEF: u32 = 1 << 6;
 const WARM: Duration = Duration::from_micros(200);
 /// The number of runs that count at each level: of short and of long runs.
 const RUNS: [u32; 2] = [8, 2];
-/// Longer runs are never tried on a single thread.
+/// Runs that are longer than this are tried less often.
 const LONG: Duration = Duration::from_millis(1);
+/// Runs that may take longer than this on a single thread are never tried there.
+const LONGEST_ALONE: Duration = Duration::from_millis(16);
 /// The percentage by which a level must be faster than the current one to replace it.
 const LESS: u32 = 2;
 
@@ -146,12 +148,13 @@ impl Granularity {
         }
         self.least[self.tried] = self.least[self.tried].min(nanos);
         self.runs += 1;
-        let is_long = Duration::from_nanos(self.least[0].into()) > LONG;
-        if self.runs < 2 + RUNS[usize::from(is_long)] {
+        let finest = Duration::from_nanos(self.least[0].into());
+        if self.runs < 2 + RUNS[usize::from(finest > LONG)] {
             return;
         }
         (self.tried, self.runs, self.spent) = (self.tried + 1, 0, 0);
-        if self.tried == if is_long { LEVELS - 1 } else { LEVELS } {
+        let alone = finest.as_nanos() * super::count() as u128;
+        if self.tried == if alone > LONGEST_ALONE.as_nanos() { LEVELS - 1 } else { LEVELS } {
             self.settle(self.fastest(self.tried));
         }
     }
@@ -208,7 +211,7 @@ mod tests {
     #[test]
     fn a_long_run_is_not_held_on_one_thread() {
         let granularity = &mut Granularity::new();
-        assert_eq!(settled(granularity, [2000, 1500, 1700, 10]), 1);
+        assert_eq!(settled(granularity, [20_000, 15_000, 17_000, 10]), 1);
         assert_eq!(granularity.least[3], 0);
     }
 
