@@ -255,6 +255,9 @@ fn top<T: Number, O: Order>(x: &[T], values: &mut [T], places: &mut [i64], geome
     }
 }
 
+/// Elements that are compared together: of a long row, most groups have no element that is kept.
+const GROUP: usize = 32;
+
 /// [`top`] of a row of at most 2³² - 1 `f32`. An element and its place are one integer, which is
 /// larger for an element that comes before.
 #[inline(never)]
@@ -264,16 +267,22 @@ fn top_row<O: Order>(x: &[f32], values: &mut [f32], places: &mut [i64]) {
         // Half of the range of `u64` below zero, so that the order is that of `i64`.
         (u64::from(rank) << 32 | u64::from(!place)).cast_signed() ^ i64::MIN
     };
-    let mut elements = (0..).zip(x);
-    places.iter_mut().zip(&mut elements).for_each(|(to, element)| *to = rank_of(element));
+    places.iter_mut().zip((0..).zip(x)).for_each(|(to, element)| *to = rank_of(element));
     if places.len() < x.len() {
         heapify(places);
         let mut worst = x[place_of(places[0])];
-        for element in elements {
-            if O::before(*element.1, worst) {
-                places[0] = rank_of(element);
-                sink(places, 0);
-                worst = x[place_of(places[0])];
+        let groups = x[places.len()..].chunks(GROUP);
+        for (first, group) in (places.len() as u32..).step_by(GROUP).zip(groups) {
+            // A loop that always visits all elements becomes vectors.
+            if !group.iter().fold(false, |any, &x| any | O::before(x, worst)) {
+                continue;
+            }
+            for element in (first..).zip(group) {
+                if O::before(*element.1, worst) {
+                    places[0] = rank_of(element);
+                    sink(places, 0);
+                    worst = x[place_of(places[0])];
+                }
             }
         }
     }
