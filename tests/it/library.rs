@@ -229,13 +229,23 @@ fn an_optimized_model_has_the_same_results() {
 
 #[test]
 fn types_that_an_operator_lost_are_written_with_casts() {
-    // `Erf` takes integers before version 13 only, and `Mul` takes `int8` from version 14 on.
-    let text = "<ir_version: 10, opset_import: [\"\" : 9]>
-        g (int8[2, 3] x) => (y, z) { y = Erf (x) z = Mul (x, x) }";
-    let graph = onnxc::Compiler::new(&Options::default()).optimize(text.into());
-    let written = export::model(&graph.expect("the model compiles")).expect("its operators exist");
-    let again = onnxc::Compiler::new(&Options::default()).plan(written.encode_to_vec().into());
-    assert!(again.is_ok(), "{}", again.err().unwrap());
+    // `Erf` takes integers before version 13 only, and `Mul` takes `int8` from version 14 on. The
+    // logarithms of sums take integers before version 28 only.
+    for text in [
+        "<ir_version: 10, opset_import: [\"\" : 9]>
+        g (int8[2, 3] x) => (y, z) { y = Erf (x) z = Mul (x, x) }",
+        "<ir_version: 10, opset_import: [\"\" : 18]>
+        g (int32[2, 3] x) => (y, z) { y = ReduceLogSum (x) z = ReduceLogSumExp <keepdims = 0> (x) }",
+    ] {
+        let graph = onnxc::Compiler::new(&Options::default()).optimize(text.into());
+        let written = export::model(&graph.expect("the model compiles"));
+        let written = written.expect("its operators exist");
+        let nodes = &written.graph.as_ref().expect("the graph is written").node;
+        let casts = nodes.iter().filter(|node| node.op_type() == "Cast").count();
+        assert_ne!(casts, 0);
+        let again = onnxc::Compiler::new(&Options::default()).plan(written.encode_to_vec().into());
+        assert!(again.is_ok(), "{}", again.err().unwrap());
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Reductions along any set of axes: a table of functions, and one [`Op`] for its rows.
 
+use super::cast::{Cast, CastMode};
 use super::{Entry, entry};
 use crate::{
     diag::{Code, Result, counted},
     dim::Dim,
-    dtype::{ARITHMETIC, DType, I64_ONLY, MIN_MAX_NUMERIC, MIN_MAX_TYPES},
+    dtype::{ARITHMETIC, DType, FLOATS, I64_ONLY, INTEGERS, MIN_MAX_NUMERIC, MIN_MAX_TYPES},
     ir::{Attributes, Expr, Grad, Gradient, Infer, Inferred, Lower, Op, Reader, Views},
     plan::{Kernel, geometry::Reduction, kernel},
     ty::TensorType,
@@ -67,9 +68,9 @@ static L1: Reducer = row!("ReduceL1" ARITHMETIC, reduce_l1, false, |_| None,
     |x, _, dy| dy * x.sign());
 static L2: Reducer = row!("ReduceL2" ARITHMETIC, reduce_l2, false, |_| None,
     |x, y, dy| dy * x / y.replace_zeros(1.0));
-static LOG_SUM: Reducer = row!("ReduceLogSum" ARITHMETIC, reduce_log_sum, false, |_| None,
+static LOG_SUM: Reducer = row!("ReduceLogSum" FLOATS, reduce_log_sum, false, |_| None,
     |_, y, dy| dy / y.exp());
-static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" ARITHMETIC, reduce_log_sum_exp, true, |_| None,
+static LOG_SUM_EXP: Reducer = row!("ReduceLogSumExp" FLOATS, reduce_log_sum_exp, true, |_| None,
     |x, y, dy| dy * (x - y).exp());
 static MAX: Reducer = Reducer {
     types: MIN_MAX_TYPES,
@@ -138,13 +139,26 @@ pub fn mean() -> Reduce {
 fn by_attribute(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
     node.ints_as_input("axes", 1)?;
     let keepdims = node.flag("keepdims", true)?;
-    Ok(Rc::new(Reduce { by, keepdims, noop_with_empty_axes: false }))
+    of_type(node, Reduce { by, keepdims, noop_with_empty_axes: false })
 }
 
 fn by_input(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
     let keepdims = node.flag("keepdims", true)?;
     let noop_with_empty_axes = node.flag("noop_with_empty_axes", false)?;
-    Ok(Rc::new(Reduce { by, keepdims, noop_with_empty_axes }))
+    of_type(node, Reduce { by, keepdims, noop_with_empty_axes })
+}
+
+/// Returns the reduction. Before version 28 those to logarithms took integers, which are computed in
+/// `double`, and truncated.
+fn of_type(node: &mut Reader<'_>, reduce: Reduce) -> Result<Rc<dyn Op>> {
+    let whole = node.dtype(0).ok().filter(|dtype| INTEGERS.contains(dtype));
+    let Some(whole) = whole.filter(|dtype| !reduce.by.types.contains(dtype)) else {
+        return Ok(Rc::new(reduce));
+    };
+    node.wrap_input(0, Cast { to: DType::F64, mode: CastMode::DEFAULT }, &[])?;
+    let inputs: Vec<_> = node.inputs.iter().copied().flatten().collect();
+    node.inputs = vec![Some(node.add(reduce, &inputs, &[])?)];
+    Ok(Rc::new(Cast { to: whole, mode: CastMode::DEFAULT }))
 }
 
 static PRUNED_SIZES: Kernel<(Vec<Dim>,)> = kernel!(checked I64_ONLY T, reduce::pruned_sizes,
