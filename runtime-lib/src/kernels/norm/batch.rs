@@ -1,11 +1,12 @@
 //! Normalization with per-channel statistics.
 
-use super::{Deviation, moments};
+use super::{Deviation, READS, moments};
 use crate::loops::elementwise::{map, map_float, map_float_in_place, map_in_place};
 use crate::loops::fold::{Fold, Sum};
 use crate::loops::geometry::Axis;
 use crate::loops::index::number;
 use crate::simd::{self, Pointwise, Simd};
+use crate::threads;
 use crate::{Float, Number};
 
 /// The parameters and statistics of a batch normalization, one element for each channel.
@@ -180,16 +181,19 @@ fn normalize_groups<T: Float>(
         return;
     }
     let group = channels * inner;
-    for (i, y) in y.chunks_exact_mut(group).enumerate() {
-        let x = x.map(|x| &x[i * group..][..group]);
-        let moments = moments(x.unwrap_or(y));
-        let first = i % groups * channels;
-        for (channel, y) in y.chunks_exact_mut(inner).enumerate() {
-            let x = x.map(|x| &x[channel * inner..][..inner]);
-            let (scale, bias) = (scale[first + channel].widen(), bias[first + channel].widen());
-            Linear::<T::Wide>::new(moments, scale, bias, epsilon).apply(x, y);
+    let cost = READS * y.len();
+    threads::share(y, group, cost, |first, y| {
+        for (i, y) in (first..).zip(y.chunks_exact_mut(group)) {
+            let x = x.map(|x| &x[i * group..][..group]);
+            let moments = moments(x.unwrap_or(y));
+            let first = i % groups * channels;
+            for (channel, y) in y.chunks_exact_mut(inner).enumerate() {
+                let x = x.map(|x| &x[channel * inner..][..inner]);
+                let (scale, bias) = (scale[first + channel].widen(), bias[first + channel].widen());
+                Linear::<T::Wide>::new(moments, scale, bias, epsilon).apply(x, y);
+            }
         }
-    }
+    });
 }
 
 fn to_wide<A: Float, W: Float>(x: A) -> W {

@@ -1,8 +1,8 @@
 //! Normalization of rows.
 
-use super::Deviation;
 use super::operands::{Layer, Statistics};
 use super::rows::LayerRows;
+use super::{Deviation, READS};
 use crate::loops::fold::{Sum, SumSquare, take_all_at};
 use crate::loops::geometry::Axis;
 use crate::loops::index::number;
@@ -112,9 +112,6 @@ fn layer_f32(layer: Layer<'_, f32, true>) {
 fn rms_f32(layer: Layer<'_, f32, false>) {
     share(layer);
 }
-
-/// The number of times that each row is read.
-const READS: usize = 3;
 
 #[inline(always)]
 fn share<const CENTERED: bool>(layer: Layer<'_, f32, CENTERED>) {

@@ -39,6 +39,9 @@ use crate::loops::fold::{Fold, Sum, sum_at};
 use crate::loops::index::number;
 use crate::simd::{Pointwise, Simd, WithSimd, dispatch};
 
+/// The number of times that elements with statistics of their own are read.
+const READS: usize = 3;
+
 /// `Σ (x - mean)²`.
 #[derive(Clone, Copy)]
 struct Deviation<S> {
