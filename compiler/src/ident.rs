@@ -60,9 +60,16 @@ const TAKEN: &[&str] = &[
 ];
 
 /// The letters beyond ASCII that identifiers keep. Rust normalizes identifiers (NFC), which leaves
-/// these as they are, so that different names stay different.
+/// these as they are, so that different names stay different, and calls none of them uncommon.
 const LETTERS: &[RangeInclusive<char>] = &[
-    'À'..='ɏ',                 // Latin
+    'À'..='į',                 // Latin
+    'Ĵ'..='ľ',                 // Latin
+    'Ł'..='ň',                 // Latin
+    'Ŋ'..='ž',                 // Latin
+    'Ơ'..='ơ',                 // Latin
+    'Ư'..='ư',                 // Latin
+    'Ǎ'..='ǜ',                 // Latin
+    'Ș'..='ț',                 // Latin
     'Ά'..='Ͽ',                 // Greek
     'Ѐ'..='ԯ',                 // Cyrillic
     'Ա'..='և',                 // Armenian
@@ -83,6 +90,13 @@ pub fn snake(name: &str) -> String {
     let word = words(name);
     let is_taken = KEYWORDS.contains(&&*word) || TAKEN.contains(&&*word);
     if is_taken { format!("{word}_") } else { word }
+}
+
+/// Converts an identifier in snake case to one that is no identifier in snake case: to upper case,
+/// with a letter before it if it has none with a case.
+pub fn upper(word: &str) -> String {
+    let upper = word.to_uppercase();
+    if upper == word { format!("X_{word}") } else { upper }
 }
 
 /// Returns whether identifiers keep a character.
@@ -186,7 +200,12 @@ pub fn camel(name: &str) -> String {
             [first, letters.collect()]
         })
         .collect();
-    if word == "Self" { "Self_".into() } else { word }
+    match &*word {
+        "Self" => "Self_".into(),
+        // Letters without a case.
+        _ if word == snake(name) => format!("X{word}"),
+        _ => word,
+    }
 }
 
 /// Returns whether `text` is a path from the root of a crate: `crate::a::b` or `::a::b`.
@@ -283,6 +302,8 @@ mod tests {
         }
         assert_eq!((camel("digits_cnn"), camel("self")), ("DigitsCnn".into(), "Self_".into()));
         assert_eq!((camel("größe_über"), camel("ß_入")), ("GrößeÜber".into(), "SS入".into()));
+        assert_eq!((camel("入力"), camel("入_力")), ("X入力".into(), "入力".into()));
+        assert_eq!(["a_入", "入力", "x_2"].map(upper), ["A_入", "X_入力", "X_2"]);
     }
 
     #[test]

@@ -40,6 +40,9 @@ const HOSTILE: &[&str] = &[
     "&lt;b&gt; &amp; $x^2$ ~~gone~~ *a* _b_ **c**",
     "../../etc/passwd",
     "con:aux|nul",
+    // Letters without a case, and letters that rustc calls uncommon.
+    "日本",
+    "ſǆŉıİ",
 ];
 
 /// Names of generated code, names of Rust's prelude, and names that become the same identifier.
@@ -102,6 +105,7 @@ const TAKEN: &[&str] = &[
     "View",
     "Tensor",
     "Slot",
+    "DynamicSlot",
     "Aligned",
     "Block",
     "Error",
@@ -139,6 +143,8 @@ const TAKEN: &[&str] = &[
     "include_bytes",
     "comment",
     "blank",
+    "日本",
+    "x_日本",
 ];
 
 fn named(text: &str) -> Option<String> {
@@ -234,17 +240,25 @@ fn everywhere(text: &str, size: Size) -> ModelProto {
     model(graph, vec![function], text)
 }
 
-/// Returns a model with an input and an output of each name, and dimensions of these names or of a
-/// fixed size.
+/// Returns a model with an input and outputs of each name, and dimensions of these names or of a
+/// fixed size. One output of each has a size that a run computes.
 fn all_at_once(names: &[&str], size: Option<i64>) -> ModelProto {
     let size = |name: &str| size.map_or(Size::DimParam(name.to_owned()), Size::DimValue);
     let sizes = |name: &str| [size(name), Size::DimValue(2)];
-    let output = |name: &str| format!("{name} ");
+    let [output, found] = ["", "/"].map(|mark| move |name: &str| format!("{name}{mark} "));
+    let outputs = |name: &&str| {
+        let count = Size::DimParam(format!("{name} count"));
+        [float(&output(name), &sizes(name)), float(&found(name), &[count])]
+    };
+    let nodes = |name: &&str| {
+        [("Neg", output(name)), ("Unique", found(name))]
+            .map(|(op, output)| node("", op, &[name], &output, name))
+    };
     let graph = GraphProto {
         name: named("all"),
         input: names.iter().map(|name| float(name, &sizes(name))).collect(),
-        output: names.iter().map(|name| float(&output(name), &sizes(name))).collect(),
-        node: names.iter().map(|name| node("", "Neg", &[name], &output(name), name)).collect(),
+        output: names.iter().flat_map(outputs).collect(),
+        node: names.iter().flat_map(nodes).collect(),
         ..GraphProto::default()
     };
     model(graph, Vec::new(), "")
@@ -291,10 +305,10 @@ fn hostile_names_compile_without_warnings() {
         bounded.settings.states.insert(format!("{text}!"), format!("{text}="));
         library.add(&everywhere(text, Size::DimValue(3)), text, &bounded);
     }
-    for name in TAKEN {
-        library.add(&all_at_once(&[name], None), name, &Options::default());
-    }
     for size in [None, Some(2)] {
+        for name in TAKEN {
+            library.add(&all_at_once(&[name], size), name, &Options::default());
+        }
         library.add(&all_at_once(TAKEN, size), "all", &Options::default());
     }
     let file = directory.join("lib.rs");

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    ident::{Names, words},
+    ident::{self, Names, words},
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -77,7 +77,8 @@ impl Slot {
     fn item(&self, ident: &Ident, imports: &Imports) -> TokenStream {
         let (offset, len) = (number(self.offset), number(self.len));
         let element = imports.element(self.dtype);
-        quote!(const #ident: Slot<#element> = Slot::new(#offset, #len);)
+        let slot = imports.item("arena::Slot");
+        quote!(const #ident: #slot<#element> = #slot::new(#offset, #len);)
     }
 }
 
@@ -86,7 +87,8 @@ impl DynamicSlot {
         let (i, [first, last]) = (number(self.number), [self.life.0, self.life.1]);
         let [first, last] = [first, last].map(Literal::u32_unsuffixed);
         let element = imports.element(self.dtype);
-        quote!(const #ident: DynamicSlot<#element> = DynamicSlot::new(#i, #first, #last);)
+        let slot = imports.item("arena::DynamicSlot");
+        quote!(const #ident: #slot<#element> = #slot::new(#i, #first, #last);)
     }
 }
 
@@ -107,7 +109,7 @@ impl Constants {
 
     /// Returns the constant for a slot; `note` says what the slot holds.
     pub fn slot(&mut self, name: &str, slot: Slot, note: String) -> Ident {
-        let name = name.to_uppercase();
+        let name = ident::upper(name);
         if let Some(ident) = self.slots.get(&(name.clone(), slot)) {
             return ident.clone();
         }
@@ -123,7 +125,7 @@ impl Constants {
 
     /// Returns the constant for a buffer that a run places; see [`Constants::slot`].
     pub fn dynamic_slot(&mut self, name: &str, slot: DynamicSlot, note: String) -> Ident {
-        let name = name.to_uppercase();
+        let name = ident::upper(name);
         if let Some(ident) = self.dynamic.get(&(name.clone(), slot)) {
             return ident.clone();
         }
@@ -145,7 +147,7 @@ impl Constants {
 
     /// Returns a constant of the type `ty`, which is named after a value and `kind`.
     pub fn item(&mut self, name: &str, kind: &str, ty: &TokenStream, value: TokenStream) -> Ident {
-        let name = format!("{}_{}", name.trim_end_matches('_'), words(kind)).to_uppercase();
+        let name = ident::upper(&format!("{}_{}", name.trim_end_matches('_'), words(kind)));
         let ident = format_ident!("{}", self.names.unique(name));
         self.items.push(quote!(blank!(); const #ident: #ty = #value;), 0);
         ident

@@ -313,7 +313,7 @@ impl<'a> Infer<'a> {
     /// Creates a symbol for each of `bounds`, named after the first output.
     pub fn fresh_sizes(&mut self, bounds: impl IntoIterator<Item = Option<i64>>) -> Vec<Dim> {
         let name = self.outputs.iter().flatten().next().cloned().unwrap_or_default();
-        let name = crate::ident::snake(&name);
+        let name = crate::ident::words(&name);
         let sizes = bounds.into_iter().enumerate();
         sizes.map(|(i, max)| self.fresh(&format!("{name}_{i}"), max)).collect()
     }
