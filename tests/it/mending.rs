@@ -270,6 +270,13 @@ fn a_split_without_a_number_of_parts_has_as_many_as_outputs() {
 }
 
 #[test]
+fn a_remainder_of_floats_has_the_sign_of_the_divisor() {
+    let graph = "(float[2] x) => (float[2] y) <float c = {3.0}> { y = Mod (x, c) }";
+    let plan = assert_mended(&model(graph, |_| {}), Code::MissingAttribute, true);
+    assert_eq!(run(&plan, &[2], &[4.0, -4.0]), (vec![2], vec![1.0, 2.0]));
+}
+
+#[test]
 fn types_and_shapes_of_outputs_are_missed_by_the_check_only() {
     let graph = "(float[2] x) => (float[2] y) { y = Neg(x) }";
     for ty in [None, Some(TypeProto::default())] {

@@ -4,7 +4,7 @@ use super::{Entry, entry, reshape::Unsqueeze};
 use crate::{
     diag::{Code, Diagnostic, Result, counted},
     dim::Dim,
-    dtype::{DType, INTEGERS, NUMERIC, POW_TYPES},
+    dtype::{DType, FLOATS, INTEGERS, NUMERIC, POW_TYPES},
     ir::{Attributes, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
     plan::{Kernel, NoParams, geometry::Broadcast, kernel},
     tensor::Tensor,
@@ -25,7 +25,7 @@ pub const OPS: &[Entry] = &[
     entry("BitwiseXor", 18, |_| Ok(Rc::new(&BITWISE_XOR))),
     entry("Div", 1, |node| axis_style(node, &DIV)),
     entry("Div", 7, |_| Ok(Rc::new(&DIV))),
-    entry("Mod", 10, |node| Ok(Rc::new(if node.flag("fmod", false)? { &FMOD } else { &MODULO }))),
+    entry("Mod", 10, read_mod),
     entry("Mul", 1, |node| axis_style(node, &MUL)),
     entry("Mul", 7, |_| Ok(Rc::new(&MUL))),
     entry("Pow", 1, |node| {
@@ -108,6 +108,22 @@ static BITWISE_OR: Binary =
     row!("BitwiseOr" INTEGERS, bitwise_or::<T>, bitwise_or_in_place, |_, _| None);
 static BITWISE_XOR: Binary =
     row!("BitwiseXor" INTEGERS, bitwise_xor::<T>, bitwise_xor_in_place, |_, _| None);
+
+/// Reads `Mod`. Before version 28, floating-point numbers require `fmod`.
+fn read_mod(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
+    if node.flag("fmod", false)? {
+        return Ok(Rc::new(&FMOD));
+    }
+    let of_floats = node.dtype(0).is_ok_and(|dtype| FLOATS.contains(&dtype));
+    if of_floats && node.version < 28 {
+        let message = "`fmod` must be 1 for floating-point numbers before version 28";
+        let warning = Diagnostic::warning(Code::MissingAttribute, message)
+            .note("the result has the sign of the divisor, as in version 28")
+            .help("set `fmod` to 1 for the sign of the dividend");
+        node.warnings.push(warning);
+    }
+    Ok(Rc::new(&MODULO))
+}
 
 /// Reads an operator before version 7, which has the attributes `axis` and `broadcast`.
 fn axis_style(node: &mut Reader<'_>, row: &'static Binary) -> Result<Rc<dyn Op>> {
