@@ -148,8 +148,8 @@ fn by_input(node: &mut Reader<'_>, by: &'static Reducer) -> Result<Rc<dyn Op>> {
     of_type(node, Reduce { by, keepdims, noop_with_empty_axes })
 }
 
-/// Returns the reduction. Before version 28 those to logarithms took integers, which are computed in
-/// `double`, and truncated.
+/// Returns the reduction. Before version 28 those to logarithms took integers, which are computed
+/// in `double`, and truncated.
 fn of_type(node: &mut Reader<'_>, reduce: Reduce) -> Result<Rc<dyn Op>> {
     let whole = node.dtype(0).ok().filter(|dtype| INTEGERS.contains(dtype));
     let Some(whole) = whole.filter(|dtype| !reduce.by.types.contains(dtype)) else {
