@@ -232,8 +232,12 @@ fn integer_power<T: Integer>(base: T, exponent: f64) -> T {
 #[inline(always)]
 fn floored_rem<T: Number>(a: T, b: T) -> T {
     let rem = a.rem(b);
+    if rem == T::ZERO {
+        // A zero has the sign of the divisor, too.
+        return T::from_f64(if b < T::ZERO { -0.0 } else { 0.0 });
+    }
     let signs_differ = (rem < T::ZERO) != (b < T::ZERO);
-    if signs_differ && rem != T::ZERO { rem.add(b) } else { rem }
+    if signs_differ { rem.add(b) } else { rem }
 }
 
 /// Converts a shift count; a negative one becomes larger than any width.
@@ -283,6 +287,25 @@ mod tests {
         check((modulo, modulo_in_place), a, b, [1.5, 0.5, -0.5, -1.5]);
         check((fmod, fmod_in_place), a, b, [1.5, -1.5, 1.5, -1.5]);
         check((modulo, modulo_in_place), [250u8], [7], [5]);
+    }
+
+    fn signs_of_zeros<T: Number>(a: [f64; 6], b: [f64; 6]) -> [bool; 6] {
+        let (a, b, mut y) = (a.map(T::from_f64), b.map(T::from_f64), [T::ONE; 6]);
+        modulo(&a, &b, &mut y, Broadcast { sizes: &[6], a: &[1], b: &[1] });
+        y.map(|y| {
+            assert_eq!(y.to_f64(), 0.0);
+            y.to_f64().is_sign_negative()
+        })
+    }
+
+    #[test]
+    fn a_remainder_of_zero_has_the_sign_of_the_divisor() {
+        let a = [-0.0, 0.0, 6.0, -6.0, -0.0, 0.0];
+        let b = [3.0, -3.0, -3.0, 3.0, f64::INFINITY, f64::NEG_INFINITY];
+        let negative = b.map(f64::is_sign_negative);
+        assert_eq!(signs_of_zeros::<f64>(a, b), negative);
+        #[cfg(feature = "std")]
+        crate::simd::each_level(|_| assert_eq!(signs_of_zeros::<f32>(a, b), negative));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn remainder<S: Simd>(s: S, a: S::F32, b: S::F32) -> S::F32 {
     s.copysign(rest, a)
 }
 
-/// The remainder of `a / b`, with the sign of `b`.
+/// The remainder of `a / b`, with the sign of `b`; so has a remainder of zero.
 #[inline(always)]
 pub fn floored_remainder<S: Simd>(s: S, a: S::F32, b: S::F32) -> S::F32 {
     let zero = s.splat(0.0);
@@ -37,7 +37,7 @@ pub fn floored_remainder<S: Simd>(s: S, a: S::F32, b: S::F32) -> S::F32 {
     let below = s.select(s.lt(rest, zero), s.splat(1.0), zero);
     let b_below = s.select(s.lt(b, zero), s.splat(1.0), zero);
     let fitting = s.select(s.eq(below, b_below), rest, s.add(rest, b));
-    s.select(s.eq(rest, zero), rest, fitting)
+    s.select(s.eq(rest, zero), s.copysign(zero, b), fitting)
 }
 
 /// [`remainder`], one lane at a time.
