@@ -89,8 +89,8 @@ impl Attention {
         let rows = Dim::from(self.rows);
         let Attention { keys, depth, width, .. } = self;
         let copied = keys * width;
-        let packed = (keys + i64::try_from(onnxc_runtime::simd::MAX_LANES).unwrap_or(0)) * depth;
+        let padded = keys + i64::try_from(onnxc_runtime::simd::MAX_LANES).unwrap_or(0);
         let products = largest(&bounded, |g| attention::product_scratch(&g));
-        packed + copied + rows * (depth + keys + 1 + width) + products
+        &padded * depth + copied + rows * (depth + &padded + 1 + width) + products
     }
 }

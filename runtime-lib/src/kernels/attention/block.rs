@@ -4,7 +4,7 @@ use super::AttentionOperands;
 use super::rows::{Finish, Place, Rows, Span, rounded};
 use super::scaled::{root, scale_or_default};
 use super::weights::ScaleRows;
-use super::{Attention, FEW_ROWS, PANEL};
+use super::{Attention, FEW_ROWS, PANEL, largest_pitch, pitch};
 use crate::microkernel::{
     Addend, FusedActivation, GemmElem, Matrix, Operand, PANEL_ROWS, Product, Target, pack_right,
     panel_cols,
@@ -257,7 +257,7 @@ impl<'a, W> HeadScratch<'a, W> {
     fn of(scratch: &'a mut [W], g: &Attention) -> HeadScratch<'a, W> {
         let rows = g.block_rows();
         let (queries, rest) = scratch.split_at_mut(rows * g.depth);
-        let (scores, rest) = rest.split_at_mut(rows * g.keys);
+        let (scores, rest) = rest.split_at_mut(rows * largest_pitch(g.keys));
         let (factors, rest) = rest.split_at_mut(rows);
         let (results, product) = rest.split_at_mut(rows * g.width);
         HeadScratch { queries, scores, factors, results, product }
@@ -281,7 +281,7 @@ impl<W: GemmElem + Float> Head<'_, W> {
         let rows =
             Rows { g, span: self.span, batch: self.batch, heads, queries: block.queries, keys };
         let count = rows.len();
-        let scores = &mut scratch.scores[..count * rows.keys.len()];
+        let scores = &mut scratch.scores[..count * rows.pitch()];
         let q_at = |p: Place| p.batch * g.q[0] + p.head * g.q[1] + p.query * g.q[2];
         let y_at = |p: Place| p.batch * g.y[0] + p.head * g.y[1] + p.query * g.y[2] - start;
         let first = rows.first();
@@ -300,11 +300,8 @@ impl<W: GemmElem + Float> Head<'_, W> {
         self.scores(queries, g.depth, rows.keys.clone(), scores, scratch.product);
         let factors = &mut scratch.factors[..count];
         finish.block(scores, &rows, factors);
-        let weights = Matrix {
-            data: from(scores, reach.start - rows.keys.start),
-            row: rows.keys.len(),
-            col: 1,
-        };
+        let weights =
+            Matrix { data: from(scores, reach.start - rows.keys.start), row: rows.pitch(), col: 1 };
         if is_head && let Some(y) = (kind.as_wide_mut)(&mut y[y_at(first)..]) {
             self.results(weights, reach, y, (count, g.width, g.y[2]), scratch.product);
             return scale_rows(y, g.y[2], g.width, factors);
@@ -326,7 +323,7 @@ impl<W: GemmElem + Float> Head<'_, W> {
         start..last.end.max(start)
     }
 
-    /// `scores = scale · q · kᵀ`, for these keys.
+    /// `scores = scale · q · kᵀ`, for these keys: rows with the distance [`pitch`].
     fn scores(
         &self,
         q: Matrix<'_, W>,
@@ -341,12 +338,13 @@ impl<W: GemmElem + Float> Head<'_, W> {
         if scores.is_empty() {
             return;
         }
-        let rows = scores.len() / len;
+        let pitch = pitch(len);
+        let rows = scores.len() / pitch;
         match self.keys {
             Keys::Packed(panels) => {
                 let b = Operand::Panels(&panels[keys.start * depth..]);
                 let product = product([rows, len, depth], self.scale.products, q, b);
-                product.run_matrix(scores, Target::whole(len), scratch);
+                product.run_matrix(scores, Target::whole(pitch), scratch);
             }
             Keys::Rows(k, row) => {
                 for first in (0..len).step_by(FEW_KEYS) {
@@ -355,7 +353,7 @@ impl<W: GemmElem + Float> Head<'_, W> {
                     for i in 0..rows {
                         let a = Matrix { data: &q.data[i * q.row..], ..q };
                         let b = Operand::Matrix(Matrix { data, row: 1, col: row });
-                        let y = &mut scores[i * len + first..][..count];
+                        let y = &mut scores[i * pitch + first..][..count];
                         product([1, count, depth], self.scale.products, a, b).run(
                             y,
                             Target::whole(count),

@@ -121,11 +121,24 @@ pub enum Stage {
 /// The number of rows that share keys up to which keys are not packed: packing would take longer
 /// than the products.
 const FEW_ROWS: usize = 8;
-/// The number of keys by which packing pads at most.
+/// The number of keys by which packing pads at most, and by which rows of scores are moved apart.
 const PANEL: usize = crate::simd::MAX_LANES;
 
 /// Values with a row stride that is a multiple of this many bytes compete for the same cache lines.
 const ALIASING: usize = 2048;
+
+/// Rows of scores whose length is a multiple of this compete for the same cache lines, too.
+const ALIASING_SCORES: usize = 256;
+
+/// Returns the distance between rows of this many scores.
+const fn pitch(keys: usize) -> usize {
+    if keys > 0 && keys.is_multiple_of(ALIASING_SCORES) { keys + PANEL } else { keys }
+}
+
+/// Returns the largest distance between rows of up to this many scores.
+const fn largest_pitch(keys: usize) -> usize {
+    if keys < ALIASING_SCORES { keys } else { keys + PANEL }
+}
 
 impl Attention {
     /// Returns whether values are copied before they are multiplied. `size` is the size of an
@@ -172,7 +185,7 @@ pub const fn attention_scratch(geometry: &Attention, size: usize) -> usize {
     let packs = size == 0 || geometry.shared_rows() > FEW_ROWS;
     let packed = if packs { (keys + PANEL) * depth } else { 0 };
     let copied = if geometry.copies(size) { keys * width } else { 0 };
-    packed + copied + rows * (depth + keys + 1 + width) + product_scratch(geometry)
+    packed + copied + rows * (depth + largest_pitch(keys) + 1 + width) + product_scratch(geometry)
 }
 
 /// The part of [`attention_scratch`] that stays bounded as the number of keys grows.

@@ -1,7 +1,7 @@
 //! Computes attention weights from the products of queries and keys, row by row.
 
 use super::weights::{Weigh, softmax_f32};
-use super::{Attention, Precision, Stage};
+use super::{Attention, Precision, Stage, pitch};
 use crate::kernels::softmax::softmax_rounded;
 use crate::loops::epilogue::Activation;
 use crate::loops::index::signed;
@@ -67,6 +67,11 @@ impl Rows<'_> {
         self.heads.len() * self.queries.len()
     }
 
+    /// The distance between rows of scores.
+    pub fn pitch(&self) -> usize {
+        pitch(self.keys.len())
+    }
+
     pub fn first(&self) -> Place {
         Place { batch: self.batch, head: self.heads.start, query: self.queries.start }
     }
@@ -127,7 +132,8 @@ impl<'a, T: Float> Finish<'a, T> {
         if self.block_f32(products, rows, factors).is_some() {
             return;
         }
-        for (place, row) in rows.each().zip(products.chunks_exact_mut(rows.keys.len().max(1))) {
+        for (place, row) in rows.each().zip(products.chunks_exact_mut(rows.pitch().max(1))) {
+            let row = &mut row[..rows.keys.len()];
             self.row(row, place, rows.attended(place));
         }
     }

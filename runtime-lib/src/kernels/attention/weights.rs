@@ -23,8 +23,9 @@ impl WithSimd for Weigh<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Weigh { scores, mask, allowed, rows, factors } = self;
-        let all = scores.chunks_exact_mut(rows.keys.len().max(1)).zip(factors);
+        let all = scores.chunks_exact_mut(rows.pitch().max(1)).zip(factors);
         for (place, (row, factor)) in rows.each().zip(all) {
+            let row = &mut row[..rows.keys.len()];
             let (part, at) = rows.attended(place);
             fill_outside(row, part.clone(), 0.0);
             let row = &mut row[part];
