@@ -38,6 +38,16 @@ fn a_compiled_model_agrees_with_the_model_before_fusion() {
 }
 
 #[test]
+fn an_input_that_is_not_given_has_its_default_on_both_sides() {
+    let model = scratch("compare_default").join("model.onnxtxt");
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>\n\
+        g (float[2] x, float[2] b) => (float[2] y) <float[2] b = {1.0, 2.0}> { y = Add(x, b) }";
+    fs::write(&model, text).expect("the scratch directory is writable");
+    let output = compare(&model, &["--json"]);
+    assert!(output.status.success(), "{}", json(&output));
+}
+
+#[test]
 fn the_first_node_that_departs_is_named() {
     let directory = scratch("compare");
     let write = |name: &str, scale: &str| {

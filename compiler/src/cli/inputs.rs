@@ -129,6 +129,7 @@ fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
     let name = quoted(&port.name);
     match (inputs.get(&port.name), &port.ty) {
         (Some(value), ty) if fits(value, ty) => Ok(value.clone()),
+        (Some(Value::Optional(None)), _) if port.default.is_some() => Ok(Value::Optional(None)),
         (Some(value), wanted) => {
             let found = match value {
                 Value::Tensor(tensor) => tensor.ty().to_string(),
