@@ -2,7 +2,7 @@
 //! a tensor. If sizes are data-dependent, the module and the interpreter return the same error.
 
 use crate::programs::{run, scratch};
-use onnxc::{CompiledModel, Options, interpreter, tensor::Tensor, value::Value};
+use onnxc::{CompiledModel, Options, diag::Code, interpreter, tensor::Tensor, value::Value};
 use std::fs;
 
 /// A name, the outputs, the nodes, the greatest `n` that succeeds, and the message of a greater
@@ -140,4 +140,37 @@ fn scan_outputs_of_different_sizes_are_errors_in_module_and_interpreter() {
     let file = directory.join("main.rs");
     fs::write(&file, main).expect("the scratch directory is writable");
     run(&file);
+}
+
+#[test]
+fn a_carried_value_keeps_its_element_type_and_its_rank() {
+    let loop_of = |result: &str| {
+        format!(
+            "g (int64 n, float s, float[2] k) => (r) {{
+                r = Loop (n, \"\", s) <body = b (int64 i, bool c, a) => (bool d, e)
+                    {{ d = Identity (c) e = {result} }}>
+            }}"
+        )
+    };
+    let scan_of = |result: &str| {
+        format!(
+            "g (float[3] n, float s, float[2] k) => (r, t) {{
+                r, t = Scan <num_scan_inputs = 1, body = b (a, float i) => (e, float f)
+                    {{ f = Identity (i) e = {result} }}> (s, n)
+            }}"
+        )
+    };
+    for (result, code) in [
+        ("Add (a, a)", None),
+        ("Cast <to = 11> (a)", Some(Code::TypeMismatch)),
+        ("Add (k, k)", Some(Code::UnknownShape)),
+        ("SequenceConstruct (a)", Some(Code::TypeMismatch)),
+    ] {
+        for graph in [loop_of(result), scan_of(result)] {
+            let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> {graph}");
+            let plan = onnxc::Compiler::new(&Options::default()).plan(text.into_bytes().into());
+            let found = plan.err().map(|all| all.0[0].code);
+            assert_eq!(found, code, "{graph}");
+        }
+    }
 }

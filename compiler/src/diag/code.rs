@@ -254,7 +254,8 @@ codes! {
         The rank of a value is unknown until the model runs, and onnxc generates code for known \
         ranks only. The model is valid. Declare the axes of the value that the message names \
         (`--shape`). Constant shapes (`--const`) and fixed sizes (`--dim`) may determine the \
-        rank, too."
+        rank, too. A loop-carried value must keep its rank: start with axes of size 1, or of size \
+        0 where elements are appended."
     NoGradient = 205: "\
         The model asks for a gradient along a path that has none. An operator on the path has no \
         derivative, or all paths go through operators whose derivative is zero everywhere. The \

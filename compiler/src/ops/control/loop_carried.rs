@@ -2,7 +2,7 @@
 
 use super::common_element_type;
 use crate::{
-    diag::Result,
+    diag::{Code, Result},
     dim::Dim,
     ir::{Infer, Inferred, Lower, Stop},
     plan::{Block, Carried, Common, Operand, Resized},
@@ -37,6 +37,35 @@ pub fn types(cx: &mut Infer<'_>, values: &CarriedValues) -> Inferred {
         });
     }
     Ok(types)
+}
+
+/// Returns an error for a value whose element type or rank changes from one iteration to the next.
+pub fn require_one_type(cx: &Infer<'_>, values: &CarriedValues) -> Inferred<()> {
+    let (inputs, results) = (cx.region_inputs(0).unwrap_or_default(), cx.region_results(0));
+    let inputs = inputs.iter().skip(values.body_input).take(values.count);
+    for (input, result) in inputs.zip(results.iter().skip(values.result)) {
+        let (code, part) = match (input.content(), result.content()) {
+            (Type::Tensor(a), Type::Tensor(b)) if a.dtype != b.dtype => {
+                (Code::TypeMismatch, "element type")
+            }
+            (Type::Tensor(a), Type::Tensor(b)) if a.rank() != b.rank() => {
+                (Code::UnknownShape, "rank")
+            }
+            (Type::Tensor(_), Type::Sequence(_)) | (Type::Sequence(_), Type::Tensor(_)) => {
+                (Code::TypeMismatch, "type")
+            }
+            (a, b) => match (a.element(), b.element()) {
+                (Some(a), Some(b)) if a.dtype() != b.dtype() => {
+                    (Code::TypeMismatch, "element type")
+                }
+                _ => continue,
+            },
+        };
+        let message =
+            format!("the {part} of a loop-carried value changes: {input} becomes {result}");
+        return Err(cx.diagnostic(code, message));
+    }
+    Ok(())
 }
 
 /// Widens the type of a loop-carried value, from its initial type and the types of the body's input

@@ -80,6 +80,7 @@ impl Op for Loop {
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }
+        loop_carried::require_one_type(cx, &Self::carried(cx.given()))?;
         let mut types: Vec<Type> = inputs.into_iter().skip(HEAD).collect();
         for item in &results[1 + count..] {
             let TensorType { dtype, mut shape } =

@@ -121,6 +121,7 @@ impl Op for Scan {
 
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let count = self.carried_count(cx.given());
+        loop_carried::require_one_type(cx, &self.carried(cx.given()))?;
         let mut iterations: Option<Dim> = None;
         for i in 0..self.scanned {
             let shape = cx.shape(count + i)?;
