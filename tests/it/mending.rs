@@ -270,6 +270,13 @@ fn a_split_without_a_number_of_parts_has_as_many_as_outputs() {
 }
 
 #[test]
+fn a_flag_that_is_neither_0_nor_1_counts_as_1() {
+    let graph = "(float[2] x) => (float[1] y) { y = ReduceSum <keepdims = 2> (x) }";
+    let plan = assert_mended(&model(graph, |_| {}), Code::BadAttribute, true);
+    assert_eq!(run(&plan, &[2], &[4.0, -1.0]), (vec![1], vec![3.0]));
+}
+
+#[test]
 fn a_remainder_of_floats_has_the_sign_of_the_divisor() {
     let graph = "(float[2] x) => (float[2] y) <float c = {3.0}> { y = Mod (x, c) }";
     let plan = assert_mended(&model(graph, |_| {}), Code::MissingAttribute, true);

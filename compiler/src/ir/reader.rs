@@ -105,13 +105,19 @@ impl<'a> Reader<'a> {
         value.ok_or_else(|| missing(name))
     }
 
-    /// Reads a flag: 0 or 1.
+    /// Reads a flag: 0 or 1. Another number counts as 1, with a warning.
     ///
     /// # Errors
     ///
     /// Returns an error if the attribute has another type.
     pub fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
-        Ok(self.maybe_int(name)?.map_or(default, |value| value != 0))
+        let Some(value) = self.maybe_int(name)? else { return Ok(default) };
+        if !matches!(value, 0 | 1) {
+            let message = format!("`{name}` is {value}, but must be 0 or 1");
+            let warning = Diagnostic::warning(Code::BadAttribute, message);
+            self.warnings.push(warning.note("it is taken for 1; other runtimes may take it for 0"));
+        }
+        Ok(value != 0)
     }
 
     /// Reads a float.
