@@ -127,6 +127,16 @@ fn sizes_that_exceed_64_bits_are_errors() {
 }
 
 #[test]
+fn the_columns_of_grams_are_bounded() {
+    let graph = "(int64[3] x) => (y) {
+        y = TfIdfVectorizer<mode = \"TF\", min_gram_length = 1, max_gram_length = 1,
+            max_skip_count = 0, ngram_counts = [0], ngram_indexes = [9223372036854775807],
+            pool_int64s = [4]> (x)
+    }";
+    assert_error(graph, &["9223372036854775807", "below 2147483648"]);
+}
+
+#[test]
 fn a_window_with_a_mask_has_no_more_places_than_the_limit() {
     for side in ["33", "4294967296"] {
         let graph = format!(

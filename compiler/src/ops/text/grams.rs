@@ -61,6 +61,9 @@ struct Attribute {
     weights: Vec<f32>,
 }
 
+/// The most columns of the output.
+const MAX_COLUMNS: i64 = 1 << 31;
+
 fn vectorizer(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     let mode = node.string("mode", "")?;
     let (mode, weighted) = match mode.as_str() {
@@ -107,8 +110,11 @@ impl Attribute {
             return Err(bad("`max_gram_length` is less than `min_gram_length`".into()));
         }
         let columns = node.maybe_ints("ngram_indexes")?.unwrap_or_default();
-        if columns.iter().any(|&column| column < 0) {
-            return Err(bad("a column in `ngram_indexes` is negative".into()));
+        if let Some(column) = columns.iter().find(|column| !(0..MAX_COLUMNS).contains(*column)) {
+            let message = format!(
+                "a column in `ngram_indexes` is {column}, but must be from 0 to below {MAX_COLUMNS}"
+            );
+            return Err(bad(message));
         }
         let counts = node.maybe_ints("ngram_counts")?.unwrap_or_default();
         let counts =
