@@ -127,6 +127,22 @@ fn sizes_that_exceed_64_bits_are_errors() {
 }
 
 #[test]
+fn the_lengths_of_scanned_sequences_are_one_for_each_of_the_batch() {
+    for (lengths, message) in [("2", "the sizes of the batch"), ("1, 0", "one axis")] {
+        let text = format!(
+            "<ir_version: 3, opset_import: [\"\" : 8]>
+            g (int64[{lengths}] n, float[1, 2] s, float[1, 3] x) => (y, z) {{
+                y, z = Scan <num_scan_inputs = 1, body = b (a, e) => (c, d)
+                    {{ c = Identity (a) d = Identity (e) }}> (n, s, x)
+            }}"
+        );
+        let plan = Compiler::new(&Options::default()).plan(text.into_bytes().into());
+        let error = plan.err().expect("the model is refused").to_string();
+        assert!(error.contains("E0202") && error.contains(message), "{error}");
+    }
+}
+
+#[test]
 fn the_columns_of_grams_are_bounded() {
     let graph = "(int64[3] x) => (y) {
         y = TfIdfVectorizer<mode = \"TF\", min_gram_length = 1, max_gram_length = 1,

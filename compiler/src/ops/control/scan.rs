@@ -331,6 +331,13 @@ impl Op for BatchedScan {
         let count = self.carried_count(cx.given());
         let inputs = self.region_inputs(0, cx)?;
         let [batch, iterations, ..] = cx.shape(1 + count)? else { return Err(Stop::Unknown) };
+        if cx.has(0) {
+            let [lengths] = cx.shape(0)? else {
+                let message = "the lengths of the sequences must have one axis";
+                return Err(cx.diagnostic(Code::ShapeMismatch, message));
+            };
+            cx.require_equal(batch, lengths, "the sizes of the batch")?;
+        }
         for i in 0..count + self.scanned {
             let shape = cx.shape(1 + i)?;
             cx.require_equal(batch, &shape[0], "the sizes of the batch")?;
