@@ -22,8 +22,8 @@ pub(crate) struct Elements<'a> {
 /// Returns whether a loop that reads `from` and writes `to` is faster from the end.
 ///
 /// A processor compares the last 12 bits of addresses first: a load waits for an earlier store
-/// whose bits it shares, although their addresses differ. Loads run ahead of stores, so they are to
-/// move away from the bits of those.
+/// whose bits it shares, although their addresses differ. Loads run ahead of stores, so the loop
+/// takes the direction in which no later load has the bits of an earlier store.
 #[inline(always)]
 fn backwards_is_faster(from: *const f32, to: *const f32) -> bool {
     let ahead = to.addr().wrapping_sub(from.addr()) % 4096;
