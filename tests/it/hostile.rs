@@ -48,7 +48,7 @@ fn a_split_has_no_more_parts_than_the_limit() {
 fn nodes_cannot_multiply_the_number_of_axes_without_end() {
     let gathers: Vec<String> =
         (0..40).map(|i| format!("x{} = Gather (x{i}, x{i})", i + 1)).collect();
-    let graph = format!("(int64[2, 2, 2] x0) => (x40) {{ {} }}", gathers.join(" "));
+    let graph = format!("(int64[1, 1, 1] x0) => (x40) {{ {} }}", gathers.join(" "));
     assert_error(&graph, &["E0302", "axes; a tensor has at most 256"]);
 }
 
@@ -299,7 +299,7 @@ fn an_input_that_is_one_number_has_one_element() {
 #[test]
 fn a_loop_over_an_empty_tensor_ends() {
     let text = "<ir_version: 10, opset_import: [\"\" : 21]>
-        g (float[4611686018427387904, 0] x) => (y, z) {
+        g (float[576460752303423488, 0] x) => (y, z) {
             y = Scan<num_scan_inputs = 1, body = b (float[0] v) => (float[0] w) { w = Neg (v) }> (x)
             z = ReduceSum<keepdims = 0> (y)
         }";

@@ -1,6 +1,7 @@
-//! Limits the number of axes to [`MAX_RANK`], and the length of size expressions. Elements whose
-//! expressions are together longer than [`Dim::LONGEST`] become named parts. Those whose parts are
-//! nested too deeply are computed at run time; axes and memory of such sizes are errors.
+//! Limits the number of axes to [`MAX_RANK`], the number of elements to [`MAX_ELEMENTS`], and the
+//! length of size expressions. Elements whose expressions are together longer than
+//! [`Dim::LONGEST`] become named parts. Those whose parts are nested too deeply are computed at run
+//! time; axes and memory of such sizes are errors.
 
 use super::{Inferred, infer::Finds};
 use crate::{
@@ -10,6 +11,9 @@ use crate::{
     plan::{Buffer, BufferId, Step},
     ty::{MAX_RANK, Type},
 };
+
+/// The largest number of elements of a tensor, in the widest type more than any address space has.
+const MAX_ELEMENTS: i64 = 1 << 59;
 
 /// Returns the inferred types, without known elements whose expressions are too long. A size of an
 /// axis or a check that is too long is an error.
@@ -27,6 +31,9 @@ pub(super) fn cut(inferred: Inferred, finds: &mut Finds) -> Inferred {
     });
     finds.partly.retain(|(_, partly)| !Dim::are_too_long(partly.iter().flatten()));
     let types = inferred.and_then(limit_rank)?;
+    for (i, ty) in types.iter().enumerate() {
+        limit_elements(&format!("output {i}"), ty)?;
+    }
     for (i, ty) in types.iter().enumerate() {
         let sizes = ty.sizes();
         if sizes.iter().any(Dim::is_too_long) || sizes.iter().product::<Dim>().is_too_long() {
@@ -51,6 +58,17 @@ fn limit_rank(types: Vec<Type>) -> Inferred {
             Err(Diagnostic::new(Code::TooLarge, message).into())
         }
     }
+}
+
+/// Rejects tensors of more than [`MAX_ELEMENTS`], not counting empty axes and axes of unknown size,
+/// so that no product of a few sizes overflows.
+pub(super) fn limit_elements(name: &str, ty: &Type) -> Result {
+    let sizes = ty.sizes().iter().filter_map(Dim::known).filter(|&size| size > 0);
+    if sizes.fold(1, i64::saturating_mul) <= MAX_ELEMENTS {
+        return Ok(());
+    }
+    let message = format!("{name} has more than 2^59 elements, which fit no address space");
+    Err(Diagnostic::new(Code::TooLarge, message))
 }
 
 /// Rejects steps, and buffers after the first `before`, with sizes that are too long.

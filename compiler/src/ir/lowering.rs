@@ -148,6 +148,7 @@ impl State<'_> {
             return Err(Diagnostic::new(Code::UnknownShape, message)
                 .help(format!("say `--shape {name}=…`, such as `1,3,224,224` or `batch,8`")));
         }
+        expr_limit::limit_elements(&format!("the input {}", quoted(name)), ty)?;
         let Kept { dtype, len, kind } = kept(self.graph, id)?;
         let number = self.plan.inputs.len();
         let buffer = self.buffer(name, kind, dtype, len, Place::Input(number));

@@ -18,6 +18,17 @@ const CASES: &[(&str, Code, &str)] = &[
         Code::TooLarge,
         LARGE,
     ),
+    (
+        "(float[4611686018427387904, 3] a, float[4, 3, 4] b) => (y) { y = MatMul(a, b) }",
+        Code::TooLarge,
+        LARGE,
+    ),
+    (
+        "(float[1099511627776, 1099511627776, 0] a, float[0, 5] b) => (y) { y = MatMul(a, b) }",
+        Code::TooLarge,
+        LARGE,
+    ),
+    ("(float[1099511627776, n, 1099511627776] x) => (y) { y = Relu(x) }", Code::TooLarge, LARGE),
     ("(seq(seq(float)) x, float[2] a) => (b) { b = Neg(a) }", Code::Unsupported, UNHEARD_OF),
     ("(seq(optional(float)) x, float[2] a) => (b) { b = Neg(a) }", Code::Unsupported, UNHEARD_OF),
     ("(optional(optional(float)) x) => (b) { b = Identity(x) }", Code::Unsupported, UNHEARD_OF),
