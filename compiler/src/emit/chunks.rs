@@ -14,7 +14,7 @@ const WEIGHT: usize = 16;
 /// The receiver of the chunks of long blocks.
 #[derive(Clone)]
 pub enum Sink {
-    /// Prints them, and puts `chunk!(N);` in the place of the one that is text `N`.
+    /// Prints them, and puts `chunk!(N);` in the place of a block's, which are text `N`.
     Print(Rc<RefCell<Vec<String>>>),
     /// Leaves their tokens where they are.
     Keep,
@@ -26,7 +26,7 @@ impl Sink {
     /// Returns a block that is `depth` blocks deep.
     pub fn block(&self, depth: usize) -> Block {
         let (done, chunk) = Default::default();
-        Block { sink: self.clone(), depth, done, chunk, marks: 0, weight: 0 }
+        Block { sink: self.clone(), depth, done, text: None, chunk, weight: 0 }
     }
 
     /// Returns the texts of the chunks.
@@ -34,21 +34,6 @@ impl Sink {
         match self {
             Sink::Print(texts) => texts.take(),
             Sink::Keep | Sink::Drop => Vec::new(),
-        }
-    }
-
-    /// Takes a chunk, and returns the tokens in its place.
-    fn take(&self, depth: usize, chunk: TokenStream) -> TokenStream {
-        match self {
-            Sink::Print(texts) => {
-                let text = print(depth, chunk);
-                let mut texts = texts.borrow_mut();
-                let number = Literal::usize_unsuffixed(texts.len());
-                texts.push(text);
-                quote!(chunk!(#number);)
-            }
-            Sink::Keep => chunk,
-            Sink::Drop => TokenStream::new(),
         }
     }
 }
@@ -60,7 +45,9 @@ pub struct Block {
     depth: usize,
     /// The tokens in place of the chunks so far.
     done: TokenStream,
-    marks: usize,
+    /// The text of the chunks so far. It is one for all: texts that stay in memory between the
+    /// tokens of chunks would leave small free pieces all over it.
+    text: Option<usize>,
     chunk: TokenStream,
     weight: usize,
 }
@@ -71,17 +58,35 @@ impl Block {
         self.chunk.extend(tokens);
         self.weight += 1 + inside;
         if self.weight >= WEIGHT {
-            let chunk = std::mem::take(&mut self.chunk);
-            self.done.extend(self.sink.take(self.depth, chunk));
-            self.marks += 1;
+            self.put();
             self.weight = 0;
+        }
+    }
+
+    /// Gives the chunk to the receiver.
+    fn put(&mut self) {
+        let chunk = std::mem::take(&mut self.chunk);
+        match &self.sink {
+            Sink::Print(texts) => {
+                let printed = print(self.depth, chunk);
+                let mut texts = texts.borrow_mut();
+                let number = *self.text.get_or_insert_with(|| {
+                    let literal = Literal::usize_unsuffixed(texts.len());
+                    self.done.extend(quote!(chunk!(#literal);));
+                    texts.push(String::new());
+                    texts.len() - 1
+                });
+                texts[number].push_str(&printed);
+            }
+            Sink::Keep => self.done.extend(chunk),
+            Sink::Drop => {}
         }
     }
 
     /// Returns the tokens of the block, and their weight.
     pub fn finish(mut self) -> (TokenStream, usize) {
         self.done.extend(self.chunk);
-        (self.done, self.marks + self.weight)
+        (self.done, usize::from(self.text.is_some()) + self.weight)
     }
 }
 
