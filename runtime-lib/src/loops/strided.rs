@@ -84,17 +84,29 @@ pub fn copy_to<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
         return;
     }
     let row = Row::of(sizes, [strides]);
-    let mut rows = x.chunks_exact(row.len);
-    walk(&sizes[..row.rank], [strides], [start], &mut |[mut at]| {
-        let row_of_x = rows.next().unwrap_or_default();
-        if row.steps[0] == 1 {
-            return y[at..][..row.len].clone_from_slice(row_of_x);
-        }
-        for x in row_of_x {
-            y[at] = x.clone();
-            at = at.wrapping_add_signed(row.steps[0]);
+    // As in `copy_from`.
+    let outer = row.rank.saturating_sub(1);
+    let count = sizes[outer..row.rank].iter().product::<usize>();
+    let apart = strides[outer..row.rank].first().copied().unwrap_or(0);
+    let mut blocks = x.chunks_exact(count * row.len);
+    walk(&sizes[..outer], [strides], [start], &mut |[mut at]| {
+        for x in blocks.next().unwrap_or_default().chunks_exact(row.len) {
+            write_row(x, y, at, row.steps[0]);
+            at = at.wrapping_add_signed(apart);
         }
     });
+}
+
+/// Copies a row to the elements of `y` that are `step` apart.
+#[inline(always)]
+fn write_row<T: Elem>(x: &[T], y: &mut [T], mut at: usize, step: isize) {
+    if step == 1 {
+        return copy(x, &mut y[at..][..x.len()]);
+    }
+    for x in x {
+        y[at] = x.clone();
+        at = at.wrapping_add_signed(step);
+    }
 }
 
 /// The last axis, and the axis that is contiguous in `x`, which are exchanged.
