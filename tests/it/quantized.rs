@@ -138,6 +138,60 @@ fn quantized_data_movement_and_activations_use_integers() {
     assert_eq!(run(&plan), y.map(|y| y + 0.0).collect::<Vec<f64>>());
 }
 
+/// `x · Sigmoid(x)` with a quantized sigmoid, a choice between numbers, and a `Reshape`.
+#[test]
+fn functions_that_read_a_value_twice_are_one_table() {
+    let (plan, text) = plan(
+        "c = Sigmoid(b)
+        d = QuantizeLinear(c, s, z)
+        e = DequantizeLinear(d, s, z)
+        f = Mul(b, e)
+        g = QuantizeLinear(f, t, u)
+        h = DequantizeLinear(g, t, u)
+        n = Constant<value = float {0.5}>()
+        k = Less(h, n)
+        m = Where(k, n, h)
+        r = Constant<value = int64[3] {2, 3, 3}>()
+        v = Reshape(m, r)
+        q = QuantizeLinear(v, t, u)
+        i = DequantizeLinear(q, t, u)
+        o = Constant<value = int64[4] {1, 2, 3, 3}>()
+        y = Reshape(i, o)",
+    );
+    assert_eq!(count(&text, "QuantizedTable"), 1, "{text}");
+    assert!(!text.contains("Mul") && !text.contains("Where"), "{text}");
+    let x = quantized_numbers();
+    let y = x.iter().map(|x| {
+        let sigmoid = (1.0 / (1.0 + (-x).exp()) / 0.0625).round_ties_even() * 0.0625;
+        to_u8(x * sigmoid).max(0.5)
+    });
+    assert_eq!(run(&plan), y.collect::<Vec<f64>>());
+}
+
+/// Squeeze and excitation: means over all pixels, and a product with a number for each channel.
+#[test]
+fn gates_of_channels_are_computed_in_integers() {
+    for keepdims in [0, 1] {
+        let (plan, text) = plan(&format!(
+            "i = Constant<value = int64[2] {{-1, 2}}>()
+            c = ReduceMean<keepdims = {keepdims}>(b, i)
+            d = QuantizeLinear(c, t, u)
+            r = Constant<value = int64[4] {{1, 2, 1, 1}}>()
+            e = Reshape(d, r)
+            f = DequantizeLinear(e, t, u)
+            g = Mul(f, b)
+            h = QuantizeLinear(g, t, u)
+            y = DequantizeLinear(h, t, u)"
+        ));
+        assert!(["QuantizedAveragePool", "QuantizedMul"].iter().all(|op| text.contains(op)));
+        assert!(!text.contains("ReduceMean") && count(&text, "= QuantizeLinear") == 1, "{text}");
+        let x = quantized_numbers();
+        let mean = |i: usize| to_u8(x[i / 9 * 9..][..9].iter().sum::<f64>() / 9.0);
+        let y = (0..18).map(|i| to_u8(x[i] * mean(i)) + 0.0);
+        assert_eq!(run(&plan), y.collect::<Vec<f64>>());
+    }
+}
+
 #[test]
 fn unquantized_values_stay_float() {
     let (_, text) =

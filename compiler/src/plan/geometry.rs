@@ -13,7 +13,7 @@ pub use dense::{
 };
 pub use fourier::{Ends, Lines, Transform};
 pub use image::{Boxes, Filter, Images, Line, Picked, Regions, Resample, Sampling};
-pub use quantized::{Blend, Product, Requantize};
+pub use quantized::{Blend, Product, Repeated, Requantize};
 
 use super::formula::{Signed, formulas};
 use crate::dim::Dim;

@@ -3,11 +3,13 @@
 use super::requantize::Requantization;
 use crate::{
     diag::Result,
+    dim::Dim,
     dtype::{DType, INT8S},
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader},
     ops::{Entry, internal},
     plan::{
         Kernel,
+        formula::Formula,
         geometry::{self, Requantize},
         kernel,
     },
@@ -30,7 +32,8 @@ pub enum Form {
     Mul,
 }
 
-/// The sum or product of two quantized tensors of one shape, or of a tensor and one element.
+/// The sum or product of two quantized tensors of one shape, of a tensor and one element, or of a
+/// tensor and rows that are repeated.
 pub struct QuantizedBinary {
     /// The function.
     pub form: Form,
@@ -38,6 +41,31 @@ pub struct QuantizedBinary {
     pub of: Blend,
     /// The requantization of the result.
     pub to: Requantization,
+}
+
+/// How the rows of one tensor repeat to the shape of another one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeated {
+    /// The number of elements of a row.
+    row: Dim,
+    /// How often each row is repeated.
+    times: Dim,
+}
+
+impl Repeated {
+    /// Returns how a tensor of shape `b` repeats to the shape `a`; `None` if it does not, or on
+    /// axes that are not neighbors.
+    pub fn of(a: &[Dim], b: &[Dim]) -> Option<Repeated> {
+        let differs = |&axis: &usize| a[axis] != b[axis];
+        if a.len() != b.len() {
+            return None;
+        }
+        let first = (0..a.len()).find(differs).unwrap_or(a.len());
+        let end = (0..a.len()).rfind(differs).map_or(a.len(), |last| last + 1);
+        let are_one = b[first..end].iter().all(|size| size.known() == Some(1));
+        let (row, times) = (a[end..].iter().product(), a[first..end].iter().product());
+        are_one.then_some(Repeated { row, times })
+    }
 }
 
 fn read(node: &mut Reader<'_>, form: Form) -> Result<Rc<dyn Op>> {
@@ -92,8 +120,17 @@ macro_rules! binary {
     };
 }
 
+macro_rules! repeated {
+    ($name:ident $B:ty, $Y:ty) => {
+        kernel!(INT8S T, quantized::$name::<T, $B, $Y>,
+            |f, a, p| f(a.input(0), a.input(1), a.output(0), p.0, p.1, p.2))
+    };
+}
+
 /// Kernels by the types of the second operand and of the result.
-type Binaries = [([DType; 2], Kernel<(geometry::Blend, Requantize)>)];
+type Table<P> = [([DType; 2], Kernel<P>)];
+type Binaries = Table<(geometry::Blend, Requantize)>;
+type RepeatedBinaries = Table<(geometry::Blend, Requantize, geometry::Repeated)>;
 
 static ADD: &Binaries = &[
     ([DType::I8, DType::I8], binary!(add i8, i8)),
@@ -107,6 +144,25 @@ static MUL: &Binaries = &[
     ([DType::U8, DType::I8], binary!(mul u8, i8)),
     ([DType::U8, DType::U8], binary!(mul u8, u8)),
 ];
+static ADD_REPEATED: &RepeatedBinaries = &[
+    ([DType::I8, DType::I8], repeated!(add_repeated i8, i8)),
+    ([DType::I8, DType::U8], repeated!(add_repeated i8, u8)),
+    ([DType::U8, DType::I8], repeated!(add_repeated u8, i8)),
+    ([DType::U8, DType::U8], repeated!(add_repeated u8, u8)),
+];
+static MUL_REPEATED: &RepeatedBinaries = &[
+    ([DType::I8, DType::I8], repeated!(mul_repeated i8, i8)),
+    ([DType::I8, DType::U8], repeated!(mul_repeated i8, u8)),
+    ([DType::U8, DType::I8], repeated!(mul_repeated u8, i8)),
+    ([DType::U8, DType::U8], repeated!(mul_repeated u8, u8)),
+];
+
+/// Returns the kernel for these types.
+fn kernel_of<P: Formula>(table: &'static Table<P>, types: [DType; 2]) -> &'static Kernel<P> {
+    let found = table.iter().find(|(of, _)| *of == types);
+    let (_, kernel) = found.expect("`infer` checked the types");
+    kernel
+}
 
 impl Op for QuantizedBinary {
     fn name(&self) -> &'static str {
@@ -129,25 +185,38 @@ impl Op for QuantizedBinary {
         let shape = cx.of(0, INT8S)?.shape.clone();
         let other = cx.of(1, INT8S)?;
         if other.len().known() != Some(1) {
-            for (a, b) in cx.ranked(1, shape.len())?.shape.clone().iter().zip(&shape) {
-                cx.require_equal(a, b, "the sizes of the operands")?;
+            let other = cx.ranked(1, shape.len())?.shape.clone();
+            if Repeated::of(&shape, &other).is_none() {
+                for (a, b) in other.iter().zip(&shape) {
+                    cx.require_equal(a, b, "the sizes of the operands")?;
+                }
             }
         }
         Ok(vec![Type::tensor(self.to.dtype, shape)])
     }
 
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
-        let one = cx.ty(1)?.len().known() == Some(1);
-        let types = [cx.ty(1)?.dtype, self.to.dtype];
-        let (kernels, of) = match self.form {
-            Form::Add => {
-                let types = [cx.ty(0)?.dtype, types[0], types[1]];
-                (ADD, sum_parameters(self.of, one, self.to.to, types))
-            }
-            Form::Mul => (MUL, to_geometry(self.of, one)),
+        let (a, b) = (cx.ty(0)?, cx.ty(1)?);
+        let one = b.len().known() == Some(1);
+        let types = [b.dtype, self.to.dtype];
+        let of = match self.form {
+            Form::Add => sum_parameters(self.of, one, self.to.to, [a.dtype, b.dtype, types[1]]),
+            Form::Mul => to_geometry(self.of, one),
         };
-        let found = kernels.iter().find(|(of, _)| *of == types);
-        let (_, kernel) = found.expect("`infer` checked the types");
-        cx.call_for_input(kernel, (of, self.to.formula()))
+        let to = self.to.formula();
+        let repeated = Repeated::of(&a.shape, &b.shape).filter(|_| !one && a.shape != b.shape);
+        if let Some(Repeated { row, times }) = repeated {
+            let table = match self.form {
+                Form::Add => ADD_REPEATED,
+                Form::Mul => MUL_REPEATED,
+            };
+            let rows = geometry::Repeated { row, times };
+            return cx.call_for_input(kernel_of(table, types), (of, to, rows));
+        }
+        let table = match self.form {
+            Form::Add => ADD,
+            Form::Mul => MUL,
+        };
+        cx.call_for_input(kernel_of(table, types), (of, to))
     }
 }

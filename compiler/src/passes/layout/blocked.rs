@@ -15,14 +15,16 @@ use crate::{
         concat::Concat,
         conv::{Conv, blocked::BlockedConv},
         pool::blocked::BlockedPool,
-        reduce::{MEAN, Reduce},
         reshape::Flatten,
         transpose::Transpose,
     },
-    passes::fuse::{
-        Replaced,
-        affine::{self, ChannelAxis},
-        function, is, tensor,
+    passes::{
+        fuse::{
+            Replaced,
+            affine::{self, ChannelAxis},
+            function, is, tensor,
+        },
+        recognize::mean_of_pixels,
     },
     tensor::Tensor,
 };
@@ -288,17 +290,10 @@ pub fn pool(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(pool), vec![Some(x)], channels)
 }
 
-/// Converts a mean over all pixels: exporters decompose a global pool to it.
+/// Converts a mean over all pixels.
 pub fn mean(site: &mut Site<'_>, node: &Node) -> Replaced {
-    let reduce = node.op.downcast::<Reduce>().filter(|reduce| std::ptr::eq(reduce.by, &MEAN))?;
+    let reduce = mean_of_pixels(site, node)?;
     let (x, image) = (nchwc(site, node.input(0)?)?, node.input(0)?);
-    let rank = i64::try_from(tensor(site.graph, image)?.rank()).ok()?;
-    let axes = site.graph[node.input(1)?].constant.as_ref()?.ints()?;
-    let mut axes: Vec<i64> = axes.iter().map(|axis| axis.rem_euclid(rank)).collect();
-    axes.sort_unstable();
-    if !axes.into_iter().eq(2..rank) {
-        return None;
-    }
     let (pool, channels) = (Rc::new(BlockedPool::global_average()), channels_of(site, image)?);
     if reduce.keepdims {
         return replace(site, node, pool, vec![Some(x)], channels);
@@ -364,6 +359,7 @@ mod tests {
         ops::{
             activation,
             pool::GlobalPool,
+            reduce::{MEAN, Reduce},
             window::{AutoPad, Window},
         },
         passes::layout::{BLOCKED, RESTORE_NCHW, spread},

@@ -89,7 +89,8 @@ fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     replace(site, node, Rc::new(conv), inputs, (to.dtype, filters))
 }
 
-/// Converts the sum or the product of two images, or of an image and a number.
+/// Converts the sum or the product of two images, of an image and a number, or of an image and one
+/// number for each channel.
 fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let QuantizedBinary { form, of, to } = node.op.downcast()?;
     let given = [node.input(0)?, node.input(1)?];
@@ -97,10 +98,15 @@ fn binary(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let channels = bytes(site, given[0])?.1;
-    let alike = tensor(site.graph, given[0])?.shape == tensor(site.graph, given[1])?.shape;
+    let [a, b] = given.map(|id| tensor(site.graph, id));
+    let (a, b) = (a?, b?);
+    let (alike, one) = (a.shape == b.shape, b.len().known() == Some(1));
+    if !one && (a.rank() < 3 || a.shape[1] != b.shape[1]) {
+        return None;
+    }
     let (mut of, mut inputs) = (*of, Vec::new());
     for (i, id) in given.into_iter().enumerate() {
-        if i > 0 && !alike {
+        if i > 0 && one && !alike {
             inputs.push(Some(id));
             continue;
         }

@@ -10,11 +10,12 @@ use crate::{
         binary::{ADD, MUL},
         pool::{AveragePool, GlobalPool},
         quantized::{
-            binary::{Form, QuantizedBinary},
+            binary::{Form, QuantizedBinary, Repeated},
             pool::QuantizedAveragePool,
         },
+        reshape::Flatten,
     },
-    passes::fuse::is,
+    passes::{fuse::is, recognize::mean_of_pixels},
 };
 use onnxc_runtime::kernels::quantized::Blend;
 use std::rc::Rc;
@@ -37,7 +38,7 @@ pub fn quantize_binary(
         (a, b) = (b, a);
     }
     let one = shape(&b)?.iter().all(|size| size.known() == Some(1));
-    if shape(&a)? != *result || !one && shape(&b)? != *result {
+    if shape(&a)? != *result || !one && Repeated::of(result, &shape(&b)?).is_none() {
         return None;
     }
     let of = Blend {
@@ -51,7 +52,8 @@ pub fn quantize_binary(
     site.replace(node, Rc::new(op), vec![Some(a.x), Some(b.x)])
 }
 
-/// Replaces an `AveragePool` or `GlobalAveragePool` of a dequantized tensor.
+/// Replaces an `AveragePool`, a `GlobalAveragePool` or a mean over all pixels of a dequantized
+/// tensor.
 pub fn quantize_average(
     site: &mut Site<'_>,
     node: &Node,
@@ -60,17 +62,23 @@ pub fn quantize_average(
 ) -> Replaced {
     let producer = site.producer(value)?;
     let x = Operand::bytes(site, producer.input(0)?)?;
+    let mean = mean_of_pixels(site, producer);
     let (pool, padded) = match producer.op.downcast::<AveragePool>() {
         Some(average) => (Some(average.pool.clone()), average.count_include_pad),
         None => {
-            let global = producer.op.downcast::<GlobalPool>()?;
-            matches!(global, GlobalPool::Average).then_some((None, false))?
+            let global = matches!(producer.op.downcast::<GlobalPool>(), Some(GlobalPool::Average));
+            (global || mean.is_some()).then_some((None, false))?
         }
     };
+    let keeps_rank = mean.is_none_or(|mean| mean.keepdims);
     let factor = (f64::from(x.scale()) / f64::from(target.scale)) as f32;
     if !factor.is_finite() {
         return None;
     }
     let op = QuantizedAveragePool { pool, padded, factor, to: target.requantized(x.zero()) };
-    site.replace(node, Rc::new(op), vec![Some(x.x)])
+    if keeps_rank {
+        return site.replace(node, Rc::new(op), vec![Some(x.x)]);
+    }
+    let pooled = site.before(node, Rc::new(op), vec![Some(x.x)])?;
+    site.replace(node, Rc::new(Flatten { axis: 1 }), vec![Some(pooled)])
 }

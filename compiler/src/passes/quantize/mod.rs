@@ -3,8 +3,8 @@
 //!
 //! Results compared with the same model computed in `f32`:
 //!
-//! - operators that move elements, `MaxPool`, and functions of one tensor: the same bits. Functions
-//!   become lookup tables, whose entries the float kernels compute;
+//! - operators that move elements, `MaxPool`, and functions of one tensor such as `x · Sigmoid(x)`:
+//!   the same bits. Functions become lookup tables, whose entries the float kernels compute;
 //! - `Add` and `Mul`: the same bits, because the kernels take the same steps as float arithmetic;
 //! - `Conv`, `Gemm` and `MatMul`: the same bits as `QLinearConv` and `QLinearMatMul`, on every
 //!   processor. The integer accumulators are exact, and so is their product with the combined
@@ -30,6 +30,7 @@ mod moves;
 mod operand;
 mod signed_bytes;
 mod sums;
+mod tables;
 
 use super::{fuse::Replaced, simplify};
 use crate::{
@@ -66,7 +67,9 @@ pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
     if !graph.nodes().any(|(_, node)| is_quantized(node)) {
         return Ok(graph);
     }
-    simplify::run_all(&apply(graph, RULES)?.without_dead_nodes()?)
+    let round = |graph: Graph| simplify::run_all(&apply(graph, RULES)?.without_dead_nodes()?);
+    // Where the first round folds scales and biases, the second one sees numbers.
+    round(round(graph)?)
 }
 
 /// Replaces a `QuantizeLinear` and the float operator before it by an integer operator.
@@ -75,7 +78,7 @@ fn quantize_node(site: &mut Site<'_>, node: &Node) -> Replaced {
     moves::quantize_move(site, node, &target, value)
         .or_else(|| sums::quantize_conv(site, node, &target, value))
         .or_else(|| sums::quantize_product(site, node, &target, value))
+        .or_else(|| tables::tabulate(site, node))
         .or_else(|| elements::quantize_binary(site, node, &target, value))
         .or_else(|| elements::quantize_average(site, node, &target, value))
-        .or_else(|| moves::tabulate(site, node))
 }

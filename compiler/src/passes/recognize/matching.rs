@@ -67,6 +67,17 @@ pub fn trailing_mean(site: &Site<'_>, value: ValueId) -> Option<(ValueId, usize)
     (is_trailing && first < rank).then_some((x, first))
 }
 
+/// Returns the node's reduction if it is the mean over all axes from 2 on: exporters decompose a
+/// global pool to it.
+pub fn mean_of_pixels<'n>(site: &Site<'_>, node: &'n Node) -> Option<&'n Reduce> {
+    let reduce = node.op.downcast::<Reduce>().filter(|reduce| std::ptr::eq(reduce.by, &MEAN))?;
+    let rank = i64::try_from(site.graph[node.input(0)?].ty.as_tensor()?.rank()).ok()?;
+    let axes = site.graph[node.input(1)?].constant.as_ref()?.ints()?;
+    let mut axes: Vec<i64> = axes.iter().map(|axis| axis.rem_euclid(rank.max(1))).collect();
+    axes.sort_unstable();
+    axes.into_iter().eq(2..rank).then_some(reduce)
+}
+
 /// Returns the number that all elements of a constant are.
 pub fn uniform(graph: &Graph, value: ValueId) -> Option<f64> {
     let elements = graph[value].constant.as_ref()?.floats()?;

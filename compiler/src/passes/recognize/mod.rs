@@ -23,7 +23,7 @@ mod pointwise;
 mod roll;
 
 pub use gelu::recognize_gelu;
-pub use matching::either;
+pub use matching::{either, mean_of_pixels};
 pub use normalization::{
     recognize_bias, recognize_normalization, recognize_scale, recognize_shifted,
 };

@@ -27,4 +27,10 @@ formulas! {
         one: bool,
         factors: Option<[f32; 2]>,
     }
+
+    /// Rows that are repeated.
+    "kernels::quantized::Repeated" Repeated: quantized::Repeated {
+        row: Dim,
+        times: Dim,
+    }
 }

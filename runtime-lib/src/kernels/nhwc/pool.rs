@@ -2,14 +2,13 @@
 
 use super::{BLOCK, QUAD};
 use crate::kernels::pool::Pool;
-use crate::kernels::quantized::{Requantize, requantized};
+use crate::kernels::quantized::{Requantize, requantize_sums};
 use crate::loops::window::Taps;
 use crate::loops::window_axis::{Axis, TapRun};
 use crate::simd::HAS_VECTORS;
 use crate::simd::Simd;
 use crate::simd::int8::{Bytes, Vector, WithBytes, dispatch_bytes, is_scalar};
 use crate::threads;
-use core::array::from_fn;
 use core::ops::Range;
 
 /// Computes the mean of each window, requantized by `factor`. If `padded`, the zeros of the padding
@@ -150,15 +149,14 @@ impl Fold for Mean {
     #[inline(always)]
     fn finish<S: Bytes>(
         self,
-        _: S,
+        s: S,
         (sums, inside): &Self::Seen<S>,
         count: impl Fn(bool) -> usize,
         y: &mut [u8],
     ) {
-        let factor = self.factor / count(self.padded) as f32;
-        for (y, sum) in y.iter_mut().zip(sums) {
-            *y = requantized(*sum - inside * self.to.x_zero, factor, self.to);
-        }
+        let factor = self.factor / count(self.padded).max(1) as f32;
+        let zero = self.to.x_zero.wrapping_mul(*inside);
+        requantize_sums(s, &sums[..y.len()], zero, factor, self.to, 0, y);
     }
 }
 
@@ -203,8 +201,12 @@ impl<F: Fold> WithBytes for Pooled<'_, F> {
         for (at, y) in (first..).zip(y.chunks_exact_mut(columns.out * pixel)) {
             let (x, row) = (&x[at / down * image..][..image], at % down);
             let line = |tap: usize| rows.input(row, tap).map(|line| line * columns.size);
-            let lines: [_; LINES] = from_fn(|tap| if tap < height { line(tap) } else { None });
-            let line = |tap: usize| lines.get(tap).copied().unwrap_or_else(|| line(tap));
+            let (mut lines, mut count) = ([0; LINES], 0);
+            for start in (0..height.min(LINES)).filter_map(line) {
+                lines[count] = start;
+                count += 1;
+            }
+            let (lines, step) = (&lines[..count], columns.dilation * pixel);
             let mut places =
                 Places { axis: &columns, inside: &inside, next: 0, end: 0, from: 0, taps: 0 };
             for (place, y) in y.chunks_exact_mut(pixel).enumerate() {
@@ -215,11 +217,17 @@ impl<F: Fold> WithBytes for Pooled<'_, F> {
                     let (first, n) = (block * each.channels::<S>(), y.len());
                     let mut seen = each.none(s);
                     // A filtering iterator would prevent vectorization.
-                    for start in (0..height).map(line) {
+                    for tap in 0..height {
+                        let start = match lines.get(tap) {
+                            Some(&start) => Some(start),
+                            None if tap < LINES => None,
+                            None => line(tap),
+                        };
                         let Some(start) = start else { continue };
-                        for tap in 0..taps {
-                            let at = start + from + tap * columns.dilation;
-                            each.add(s, &mut seen, &x[at * pixel + first..][..n]);
+                        let mut at = (start + from) * pixel + first;
+                        for _ in 0..taps {
+                            each.add(s, &mut seen, &x[at..][..n]);
+                            at += step;
                         }
                     }
                     each.finish(s, &seen, count, y);

@@ -51,6 +51,46 @@ pub fn mul<A: Byte, B: Byte, Y: Byte>(a: &[A], b: &[B], y: &mut [Y], of: Blend, 
     share(a, b, y, of, |a, b, y| dispatch_bytes(Binary::<true>::new(a, b, y, of, to)));
 }
 
+/// The rows of a second operand that are repeated: each `times` times, as often as there are rows
+/// of the first operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// The number of elements of a row.
+    pub row: usize,
+    /// How often each row is repeated.
+    pub times: usize,
+}
+
+/// `y = a + b` as [`add`] computes it, with the rows of `b` repeated.
+#[inline(never)]
+pub fn add_repeated<A: Byte, B: Byte, Y: Byte>(
+    a: &[A],
+    b: &[B],
+    y: &mut [Y],
+    of: Blend,
+    to: Requantize,
+    rows: Repeated,
+) {
+    share_rows(a, b, y, rows, |a, b, y| {
+        dispatch_bytes(Rows(Binary::<false>::new(a, b, y, of, to), rows));
+    });
+}
+
+/// `y = a · b` as [`mul`] computes it, with the rows of `b` repeated.
+#[inline(never)]
+pub fn mul_repeated<A: Byte, B: Byte, Y: Byte>(
+    a: &[A],
+    b: &[B],
+    y: &mut [Y],
+    of: Blend,
+    to: Requantize,
+    rows: Repeated,
+) {
+    share_rows(a, b, y, rows, |a, b, y| {
+        dispatch_bytes(Rows(Binary::<true>::new(a, b, y, of, to), rows));
+    });
+}
+
 /// Adds the start of `a` to `y`, as [`add`] does.
 #[inline(never)]
 pub(crate) fn add_to(y: &mut [u8], a: &[u8], of: Blend, to: Requantize) {
@@ -71,6 +111,20 @@ fn share<A: Byte, B: Byte, Y: Byte>(
         let at = first * MAX_BYTES;
         part(&a[at..], if of.one { b } else { &b[at..] }, y);
     });
+}
+
+/// Splits the operands and the result between threads by the rows of the second operand, if that
+/// pays.
+#[inline(always)]
+fn share_rows<A: Byte, B: Byte, Y: Byte>(
+    a: &[A],
+    b: &[B],
+    y: &mut [Y],
+    rows: Repeated,
+    part: impl Fn(&[A], &[B], &mut [Y]) + Sync,
+) {
+    let (cost, block) = (y.len(), (rows.row * rows.times).max(1));
+    threads::share(y, block, cost, |first, y| part(&a[first * block..], &b[first * rows.row..], y));
 }
 
 struct Binary<'a, const PRODUCT: bool> {
@@ -142,6 +196,37 @@ impl<const PRODUCT: bool> WithBytes for Binary<'_, PRODUCT> {
         if S::IS_SCALAR {
             return self.run_scalar();
         }
+        self.run_vectors(s);
+    }
+}
+
+/// The operation with the rows of the second operand repeated.
+struct Rows<'a, const PRODUCT: bool>(Binary<'a, PRODUCT>, Repeated);
+
+impl<const PRODUCT: bool> WithBytes for Rows<'_, PRODUCT> {
+    #[inline(always)]
+    fn run<S: Bytes>(self, s: S) {
+        let Rows(Binary { operands: [a, b], y, of, flip }, Repeated { row, times }) = self;
+        // A row of one element is one number for all elements of the first operand beside it.
+        let (len, times) = if row == 1 { (times, 1) } else { (row, times) };
+        let one = row == 1;
+        for (i, y) in y.chunks_exact_mut(len.max(1)).enumerate() {
+            let a = Operand { bits: &a.bits[i * len..][..len], ..a };
+            let b = Operand { bits: &b.bits[i / times * row..][..row], one, ..b };
+            let binary = Binary { operands: [a, b], y, of, flip };
+            if S::IS_SCALAR {
+                binary.run_scalar();
+            } else {
+                binary.run_vectors(s);
+            }
+        }
+    }
+}
+
+impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
+    /// Computes a vector of bytes at a time.
+    #[inline(always)]
+    fn run_vectors<S: Bytes>(self, s: S) {
         let flip = s.level().splat_i32(super::quad(self.flip));
         let [a, b] = self.operands;
         for (i, y) in self.y.chunks_mut(4 * S::LANES).enumerate() {

@@ -21,7 +21,7 @@ mod table;
 mod tests;
 
 pub(crate) use binary::add_to;
-pub use binary::{Blend, add, mul, sum_factors};
+pub use binary::{Blend, Repeated, add, add_repeated, mul, mul_repeated, sum_factors};
 pub use conv::{
     DynamicConvOperands, conv_scratch, conv_starts, dynamic_conv_nchw, dynamic_conv_scratch,
     int8_conv_nchw, int8_conv_nchw_with_zeros, pack_weights, packed_weights_len,
@@ -30,7 +30,7 @@ pub use matmul::{
     DynamicMatMulOperands, MOST_ROWS, Product, dynamic_matmul, matmul, matmul_scratch,
     matmul_with_zeros, pack_columns, packed_columns_depth, packed_columns_len,
 };
-pub(crate) use pool::requantized;
+pub(crate) use pool::requantize_sums;
 pub use pool::{average_pool, small_means};
 pub use small::small_int8_conv_nchw;
 pub use table::table;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernels::conv::{Conv, WeightLayout};
 use crate::kernels::pool::Pool;
+use crate::loops::window::Taps;
 use crate::simd::each_level;
 use crate::simd::int8::Byte;
 use std::{vec, vec::Vec};
@@ -413,14 +414,108 @@ fn sums_and_products_of_elements_are_those_of_real_numbers() {
     });
 }
 
+fn check_repeated<A: Byte, B: Byte, Y: Byte>(count: usize, rows: Repeated) {
+    let n = count * rows.row * rows.times;
+    let (a, b): (Vec<A>, Vec<B>) = (bytes(n, 1), bytes(count * rows.row, 2));
+    let zeros = [3, -5];
+    let of = Blend { zeros, scales: [0.037, 0.11], scale: 0.09, one: false, factors: None };
+    let to = limits::<A, Y>(n);
+    let from = |i: usize| i / rows.row / rows.times * rows.row + i % rows.row;
+    let whole: Vec<B> = (0..n).map(|i| b[from(i)]).collect();
+    let [mut found, mut expected] = [0; 2].map(|_| vec![Y::ZERO; n]);
+    add_repeated(&a, &b, &mut found, of, to, rows);
+    add(&a, &whole, &mut expected, of, to);
+    assert!(found == expected);
+    mul_repeated(&a, &b, &mut found, of, to, rows);
+    mul(&a, &whole, &mut expected, of, to);
+    assert!(found == expected);
+}
+
+#[test]
+fn repeated_rows_are_broadcast() {
+    each_level(|_| {
+        for (count, row, times) in [(1, 8, 5), (2, 100, 3), (3, 1, 70), (2, 1, 1), (0, 4, 4)] {
+            check_repeated::<i8, u8, i8>(count, Repeated { row, times });
+            check_repeated::<u8, i8, u8>(count, Repeated { row, times });
+        }
+    });
+}
+
 #[test]
 fn a_table_starts_with_the_smallest_byte() {
-    let entries: Vec<u8> = (0..=255).rev().collect();
-    let mut y = [0; 4];
-    table(&[0u8, 1, 254, 255], &entries, &mut y);
-    assert_eq!(y, [255, 254, 1, 0]);
-    table(&[-128i8, -127, 126, 127], &entries, &mut y);
-    assert_eq!(y, [255, 254, 1, 0]);
+    let entries: Vec<u8> = (0..=255).map(|i: usize| (i * 7 + i * i / 3) as u8).collect();
+    each_level(|_| {
+        for n in [0, 4, 63, 64, 200] {
+            let mut y = vec![0; n];
+            let x: Vec<u8> = bytes(n, n);
+            table(&x, &entries, &mut y);
+            assert!(y.iter().zip(&x).all(|(&y, &x)| y == entries[usize::from(x)]));
+            let x: Vec<i8> = bytes(n, n);
+            table(&x, &entries, &mut y);
+            let entry =
+                |x: i8| entries[usize::try_from(i32::from(x) + 128).expect("it is positive")];
+            assert!(y.iter().zip(&x).all(|(&y, &x)| y == entry(x)));
+        }
+    });
+}
+
+/// Compares means with plain sums of all elements of each window.
+#[test]
+fn means_of_windows_are_rounded_once() {
+    let check = |size: [usize; 2], kernel: [usize; 2], strides: [usize; 2], pads: [usize; 2]| {
+        let ends = &[1, 0];
+        let out: [usize; 2] = core::array::from_fn(|axis| {
+            (size[axis] + pads[axis] + ends[axis] - kernel[axis]) / strides[axis] + 1
+        });
+        let [rows, columns] = out;
+        let geometry = Pool {
+            planes: 3,
+            size: &size,
+            out: &out,
+            kernel: &kernel,
+            strides: &strides,
+            dilations: &[1, 1],
+            pads: &pads,
+            ends,
+        };
+        let x: Vec<i8> = bytes(3 * size[0] * size[1], rows);
+        let to = Requantize { x_zero: -7, y_zero: 90, low: 3, high: 250 };
+        for padded in [false, true] {
+            let mut y = vec![0u8; 3 * rows * columns];
+            average_pool(&x, &mut y, geometry, to, 1.7, padded);
+            for (at, &y) in y.iter().enumerate() {
+                let (plane, place) = (at / (rows * columns), [at / columns % rows, at % columns]);
+                let (mut sum, mut inside) = (0, 0);
+                for tap in 0..kernel[0] * kernel[1] {
+                    let [i, j] = [tap / kernel[1], tap % kernel[1]];
+                    let row = (place[0] * strides[0] + i).wrapping_sub(pads[0]);
+                    let column = (place[1] * strides[1] + j).wrapping_sub(pads[1]);
+                    if row < size[0] && column < size[1] {
+                        let x = x[(plane * size[0] + row) * size[1] + column];
+                        (sum, inside) = (sum + i32::from(x) + 7, inside + 1);
+                    }
+                }
+                let window = Taps {
+                    size: &size,
+                    out: &out,
+                    kernel: &kernel,
+                    strides: &strides,
+                    dilations: &[1, 1],
+                    pads: &pads,
+                };
+                let count = window.count(at % (rows * columns), padded.then_some(ends));
+                assert!(padded || count == inside);
+                let steps = (sum as f32 * (1.7 / count.max(1) as f32)).round_ties_even() as i32;
+                assert_eq!(i32::from(y), (steps + 90).clamp(3, 250), "{at} of {out:?}");
+            }
+        }
+    };
+    each_level(|_| {
+        check([8, 150], [2, 2], [2, 2], [0, 0]);
+        check([9, 90], [3, 3], [1, 1], [1, 1]);
+        check([7, 11], [3, 5], [2, 3], [1, 2]);
+        check([6, 5], [6, 5], [1, 1], [0, 0]);
+    });
 }
 
 #[test]

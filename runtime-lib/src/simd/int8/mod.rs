@@ -18,6 +18,8 @@ mod sse2;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(x86_avx512)]
+mod vbmi;
+#[cfg(x86_avx512)]
 mod vnni;
 
 #[cfg(any(x86_avx2, all(target_arch = "wasm32", target_feature = "simd128")))]
@@ -298,6 +300,19 @@ pub fn dispatch_bytes<O: WithBytes>(op: O) {
         #[allow(unreachable_patterns)]
         _ => Bytes::run(Portable, op),
     }
+}
+
+/// Sets each byte of `y` to the entry for the byte of `x`. The table starts with the entry for the
+/// byte `first`, 0 or 128.
+#[inline(always)]
+pub(crate) fn look_up(x: &[u8], table: &[u8; 256], first: u8, y: &mut [u8]) {
+    #[cfg(x86_avx512)]
+    if let Level::Avx512(level) | Level::Amx(Amx(level)) = level()
+        && let Some(vbmi) = vbmi::Vbmi::of(level)
+    {
+        return vbmi.look_up(x, table, first, y);
+    }
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y = table[usize::from(x ^ first)]);
 }
 
 /// Returns whether [`dispatch_bytes`] uses a level with [`Bytes::IS_SCALAR`].
