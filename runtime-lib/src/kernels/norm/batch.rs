@@ -8,6 +8,7 @@ use crate::loops::index::number;
 use crate::simd::{self, Pointwise, Simd};
 use crate::threads;
 use crate::{Float, Number};
+use core::array::from_fn;
 
 /// The parameters and statistics of a batch normalization, one element for each channel.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +63,45 @@ fn normalize_channels<T: Float, S: Float, M: Float>(
     geometry: Axis,
     epsilon: f32,
 ) {
-    let BatchNormOperands { scale, bias, mean, variance } = operands;
+    if geometry.inner == 1 {
+        return normalize_rows(x, y, operands, geometry.len, epsilon);
+    }
     for channel in 0..geometry.len {
-        let moments = (to_wide(mean[channel]), to_wide(variance[channel]));
-        let linear = Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon);
-        linear.apply_to_channel(x, y, geometry, channel);
+        Linear::of(&operands, channel, epsilon).apply_to_channel(x, y, geometry, channel);
+    }
+}
+
+/// The number of channels whose factors are at hand while rows are normalized.
+const CHANNELS: usize = 32;
+
+/// Normalizes rows that consist of one element for each of `channels`; in place without `x`.
+fn normalize_rows<T: Float, S: Float, M: Float>(
+    x: Option<&[T]>,
+    y: &mut [T],
+    operands: BatchNormOperands<'_, S, M>,
+    channels: usize,
+    epsilon: f32,
+) {
+    for first in (0..channels).step_by(CHANNELS) {
+        let count = CHANNELS.min(channels - first);
+        let linear: [Linear<T::Wide>; CHANNELS] = from_fn(|i| {
+            // The last block may have fewer channels.
+            Linear::of(&operands, first + i.min(count - 1), epsilon)
+        });
+        // Loops over separate arrays are vectorized.
+        let (means, factors) = (linear.map(|of| of.mean), linear.map(|of| of.factor));
+        let biases = linear.map(|of| of.bias);
+        let at = |x: T, i: usize| T::narrow(x.widen().sub(means[i]).mul(factors[i]).add(biases[i]));
+        for (row, y) in y.chunks_exact_mut(channels).enumerate() {
+            let y = &mut y[first..][..count];
+            match x {
+                Some(x) => {
+                    let x = &x[row * channels + first..][..count];
+                    (0..count.min(CHANNELS)).for_each(|i| y[i] = at(x[i], i));
+                }
+                None => (0..count.min(CHANNELS)).for_each(|i| y[i] = at(y[i], i)),
+            }
+        }
     }
 }
 
@@ -212,6 +247,17 @@ struct Linear<W> {
 const SHORT: usize = 16;
 
 impl<W: Float<Wide = W>> Linear<W> {
+    /// Returns the function for a channel.
+    fn of<S: Float, M: Float>(
+        operands: &BatchNormOperands<'_, S, M>,
+        channel: usize,
+        epsilon: f32,
+    ) -> Self {
+        let BatchNormOperands { scale, bias, mean, variance } = operands;
+        let moments = (to_wide(mean[channel]), to_wide(variance[channel]));
+        Linear::new(moments, to_wide(scale[channel]), to_wide(bias[channel]), epsilon)
+    }
+
     fn new((mean, variance): (W, W), scale: W, bias: W, epsilon: f32) -> Self {
         Linear { mean, factor: scale.div(variance.add(to_wide(epsilon)).sqrt()), bias }
     }
@@ -260,7 +306,6 @@ impl Pointwise for Linear<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::array::from_fn;
 
     const EPSILON: f32 = 1e-3;
 
@@ -285,12 +330,14 @@ mod tests {
     #[test]
     fn a_channel_has_its_own_statistics() {
         for (outer, len, inner) in
-            [(3, 2, 1), (2, 3, 5), (1, 2, 40), (2, 0, 3), (0, 2, 3), (2, 3, 0)]
+            [(3, 2, 1), (2, 3, 5), (1, 2, 40), (2, 0, 3), (0, 2, 3), (2, 3, 0), (2, 40, 1)]
         {
             let (x, mut y, n): ([f32; 80], _, _) =
                 (from_fn(element), [0.0; 80], outer * len * inner);
-            let (scale, bias) = ([2.0f32, 0.5, -1.0], [1.0f32, 0.0, 3.0]);
-            let (mean, variance) = ([0.5f64, 50.0, 100.0], [4.0f64, 0.25, 9.0]);
+            let [scale, bias] = [[2.0f32, 0.5, -1.0], [1.0, 0.0, 3.0]]
+                .map(|three| -> [f32; 40] { from_fn(|channel| three[channel % 3]) });
+            let [mean, variance] = [[0.5f64, 50.0, 100.0], [4.0, 0.25, 9.0]]
+                .map(|three| -> [f64; 40] { from_fn(|channel| three[channel % 3]) });
             let geometry = Axis { outer, len, inner };
             batch_normalization(
                 &x[..n],
