@@ -207,32 +207,54 @@ impl<const PRODUCT: bool> WithBytes for Rows<'_, PRODUCT> {
     #[inline(always)]
     fn run<S: Bytes>(self, s: S) {
         let Rows(Binary { operands: [a, b], y, of, flip }, Repeated { row, times }) = self;
-        // A row of one element is one number for all elements of the first operand beside it.
-        let (len, times) = if row == 1 { (times, 1) } else { (row, times) };
-        let one = row == 1;
-        for (i, y) in y.chunks_exact_mut(len.max(1)).enumerate() {
-            let a = Operand { bits: &a.bits[i * len..][..len], ..a };
-            let b = Operand { bits: &b.bits[i / times * row..][..row], one, ..b };
-            let binary = Binary { operands: [a, b], y, of, flip };
-            if S::IS_SCALAR {
-                binary.run_scalar();
+        for (i, y) in y.chunks_exact_mut((row * times).max(1)).enumerate() {
+            let b = Operand { bits: &b.bits[i * row..][..row], one: row == 1, ..b };
+            let a = Operand { bits: &a.bits[i * row * times..][..row * times], ..a };
+            // A row of one element is one number for all elements of the first operand.
+            if row == 1 {
+                Binary { operands: [a, b], y, of, flip }.run(s);
+            } else if S::IS_SCALAR {
+                for (a_bits, y) in a.bits.chunks_exact(row).zip(y.chunks_exact_mut(row)) {
+                    let a = Operand { bits: a_bits, ..a };
+                    Binary { operands: [a, b], y, of, flip }.run_scalar();
+                }
             } else {
-                binary.run_vectors(s);
+                Binary { operands: [a, b], y, of, flip }.run_columns(s, row);
             }
         }
     }
 }
 
 impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
+    /// Combines each row of the first operand with the second operand, which is one row: first the
+    /// first vector of each, then the next ones.
+    #[inline(always)]
+    fn run_columns<S: Bytes>(self, s: S, row: usize) {
+        let Binary { operands: [a, b], y, of, flip } = self;
+        let [flip, a_flip] = [flip, a.flip].map(|flip| s.level().splat_i32(super::quad(flip)));
+        for first in (0..row).step_by(4 * S::LANES) {
+            let count = (row - first).min(4 * S::LANES);
+            let b = of.second(s, b.bytes(s, first));
+            for (a, y) in a.bits.chunks_exact(row).zip(y.chunks_exact_mut(row)) {
+                let a = s.xor(s.load_bytes(&a[first..][..count]), a_flip);
+                s.store_bytes(s.xor(of.with(s, a, b), flip), &mut y[first..][..count]);
+            }
+        }
+    }
+
     /// Computes a vector of bytes at a time.
     #[inline(always)]
     fn run_vectors<S: Bytes>(self, s: S) {
-        let flip = s.level().splat_i32(super::quad(self.flip));
-        let [a, b] = self.operands;
-        for (i, y) in self.y.chunks_mut(4 * S::LANES).enumerate() {
+        let Binary { operands: [a, b], y, of, flip } = self;
+        let flip = s.level().splat_i32(super::quad(flip));
+        let one = if b.one { Some(of.second(s, b.bytes(s, 0))) } else { None };
+        for (i, y) in y.chunks_mut(4 * S::LANES).enumerate() {
             let at = i * 4 * S::LANES;
-            let bytes = self.of.bytes(s, a.bytes(s, at), b.bytes(s, at));
-            s.store_bytes(s.xor(bytes, flip), y);
+            let b = match one {
+                Some(one) => one,
+                None => of.second(s, b.bytes(s, at)),
+            };
+            s.store_bytes(s.xor(of.with(s, a.bytes(s, at), b), flip), y);
         }
     }
 }
@@ -300,18 +322,36 @@ impl<const PRODUCT: bool> Combined<PRODUCT> {
     /// Combines two vectors of bytes.
     #[inline(always)]
     fn bytes<S: Bytes>(&self, s: S, a: Vector<S>, b: Vector<S>) -> Vector<S> {
+        self.with(s, a, self.second(s, b))
+    }
+
+    /// Returns the factors that replace the scales, if the level can use them.
+    #[inline(always)]
+    fn fused<S: Bytes>(&self) -> Option<[f32; 2]> {
+        self.factors.filter(|_| S::Level::FUSES && !PRODUCT)
+    }
+
+    /// Scales the second operand as [`Combined::with`] takes it.
+    #[inline(always)]
+    fn second<S: Bytes>(&self, s: S, b: Vector<S>) -> [<S::Level as Simd>::F32; 4] {
+        let l = s.level();
+        let factor = l.splat(self.fused::<S>().unwrap_or(self.scales)[1]);
+        self.numbers(s, b, 1).map(
+            #[inline(always)]
+            |b| l.mul(b, factor),
+        )
+    }
+
+    /// Combines a vector of bytes with the second operand.
+    #[inline(always)]
+    fn with<S: Bytes>(&self, s: S, a: Vector<S>, b: [<S::Level as Simd>::F32; 4]) -> Vector<S> {
         let (l, limits) = (s.level(), Limits::new(s, self.to, 0));
-        let (a, b) = (self.numbers(s, a, 0), self.numbers(s, b, 1));
         let mut lanes: [Vector<S>; 4] = [l.splat_i32(0); 4];
-        for (lane, (a, b)) in lanes.iter_mut().zip(a.into_iter().zip(b)) {
-            let real = match self.factors {
-                Some(factors) if S::Level::FUSES && !PRODUCT => {
-                    let [a_factor, b_factor] = factors.map(|factor| l.splat(factor));
-                    l.mul_add(a, a_factor, l.mul(b, b_factor))
-                }
-                _ => {
-                    let [a_scale, b_scale] = self.scales.map(|scale| l.splat(scale));
-                    let (a, b) = (l.mul(a, a_scale), l.mul(b, b_scale));
+        for (lane, (a, b)) in lanes.iter_mut().zip(self.numbers(s, a, 0).into_iter().zip(b)) {
+            let real = match self.fused::<S>() {
+                Some([factor, _]) => l.mul_add(a, l.splat(factor), b),
+                None => {
+                    let a = l.mul(a, l.splat(self.scales[0]));
                     self.scale.quotient(l, if PRODUCT { l.mul(a, b) } else { l.add(a, b) })
                 }
             };
