@@ -14,7 +14,7 @@ const WEIGHT: usize = 16;
 /// The receiver of the chunks of long blocks.
 #[derive(Clone)]
 pub enum Sink {
-    /// Prints them, and puts `chunk!(N);` in the place of a block's, which are text `N`.
+    /// Prints them; `chunk!(N);` takes the place of those of a block, which are text `N`.
     Print(Rc<RefCell<Vec<String>>>),
     /// Leaves their tokens where they are.
     Keep,

@@ -133,8 +133,8 @@ impl Means {
         }
     }
 
-    /// Requantizes the sums of neighboring windows, each of `inside` elements, of which `count`
-    /// count.
+    /// Requantizes the sums of neighboring windows, each of `inside` elements. The means are over
+    /// `count`, which may include padding.
     #[inline(always)]
     fn finish<S: Bytes>(self, s: S, sums: &[i32], inside: usize, count: usize, y: &mut [u8]) {
         let Means { flips: [x_flip, y_flip], to, factor, .. } = self;
