@@ -193,6 +193,23 @@ fn gates_of_channels_are_computed_in_integers() {
 }
 
 #[test]
+fn parts_of_a_split_stay_integers() {
+    let (plan, text) = plan(
+        "p = Constant<value = int64[2] {1, 2}>()
+        c, d = Split<axis = -1>(b, p)
+        e = QuantizeLinear(c, s, z)
+        f = QuantizeLinear(d, s, z)
+        g = DequantizeLinear(e, s, z)
+        h = DequantizeLinear(f, s, z)
+        y = Concat<axis = 3>(h, g)",
+    );
+    assert_eq!((count(&text, "= Slice"), count(&text, "= QuantizeLinear")), (2, 1), "{text}");
+    let x = quantized_numbers();
+    let y = (0..18).map(|i| x[i / 3 * 3 + (i + 1) % 3]);
+    assert_eq!(run(&plan), y.collect::<Vec<f64>>());
+}
+
+#[test]
 fn unquantized_values_stay_float() {
     let (_, text) =
         plan("c = Softmax(b)\n f = QuantizeLinear(c, t, u)\n y = DequantizeLinear(f, t, u)");

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     ir::{NewNode, Node, Op, Site, ValueId},
     ops::{
-        concat::Concat,
+        concat::{Concat, Split},
         expand::{Expand, Tile},
         gather::Gather,
         pool::MaxPool,
@@ -16,6 +16,7 @@ use crate::{
         slice::Slice,
         transpose::{DepthToSpace, SpaceToDepth, Transpose},
     },
+    tensor::Tensor,
 };
 use std::rc::Rc;
 
@@ -45,6 +46,9 @@ pub fn quantize_move(
         return target.is(&operand).then(|| vec![Some(operand.x)]);
     }
     let producer = site.producer(value)?.clone();
+    if let Some(split) = producer.op.downcast::<Split>() {
+        return quantize_part(site, node, target, value, split, &producer);
+    }
     let has_one_output = producer.outputs.iter().skip(1).all(Option::is_none);
     if !has_one_output || !(is_move(&*producer.op) || producer.op.is::<Concat>()) {
         return None;
@@ -65,6 +69,37 @@ pub fn quantize_move(
         });
     }
     site.replace(node, producer.op, inputs)
+}
+
+/// Replaces the part `value` of a `Split` by a `Slice` of the integers, if they have the scale of
+/// the result.
+fn quantize_part(
+    site: &mut Site<'_>,
+    node: &Node,
+    target: &Target,
+    value: ValueId,
+    split: &Split,
+    producer: &Node,
+) -> Replaced {
+    let operand = Operand::bytes(site, producer.input(0)?).filter(|operand| target.is(operand))?;
+    let rank = site.graph[operand.x].ty.as_tensor()?.rank();
+    let axis = usize::try_from(split.axis.checked_rem_euclid(i64::try_from(rank).ok()?)?).ok()?;
+    let mut start: i64 = 0;
+    for part in producer.outputs.iter() {
+        let size = site.graph[(*part)?].ty.as_tensor()?.shape.get(axis)?.known()?;
+        if *part == Some(value) {
+            let axis = i64::try_from(axis).ok()?;
+            let bounds = [("start", start), ("end", start.checked_add(size)?), ("axis", axis)];
+            let inputs = bounds.map(|(name, number)| {
+                let name = format!("{}_{name}", node.name);
+                Some(site.graph.constant(&name, Tensor::from_ints(&[number])))
+            });
+            let inputs = [Some(operand.x)].into_iter().chain(inputs).collect();
+            return site.replace(node, Rc::new(Slice), inputs);
+        }
+        start = start.checked_add(size)?;
+    }
+    None
 }
 
 /// Adds a node with one output of the node's name.
