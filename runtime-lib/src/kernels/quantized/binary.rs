@@ -226,8 +226,8 @@ impl<const PRODUCT: bool> WithBytes for Rows<'_, PRODUCT> {
 }
 
 impl<const PRODUCT: bool> Binary<'_, PRODUCT> {
-    /// Combines each row of the first operand with the second operand, which is one row: first the
-    /// first vector of each, then the next ones.
+    /// Combines each row of the first operand with the second operand, which is one row. A vector
+    /// of the second operand is scaled once for all rows.
     #[inline(always)]
     fn run_columns<S: Bytes>(self, s: S, row: usize) {
         let Binary { operands: [a, b], y, of, flip } = self;
