@@ -15,10 +15,10 @@ const MAX_ADDRESSES: usize = 6;
 
 /// The quads that windows read, and a panel of filters.
 pub(crate) struct Int8Windows<'a> {
-    x: &'a [u8],
-    starts: &'a [u32],
-    w: &'a [u8],
-    width: usize,
+    pub(super) x: &'a [u8],
+    pub(super) starts: &'a [u32],
+    pub(super) w: &'a [u8],
+    pub(super) width: usize,
     /// The number of offsets at which a whole window is inside `x`.
     places: usize,
 }

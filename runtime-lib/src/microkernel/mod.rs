@@ -23,6 +23,7 @@ mod gemm_elem;
 mod gemm_tile;
 mod gemv;
 pub(crate) mod int8_conv;
+pub(crate) mod int8_conv_pairs;
 pub(crate) mod int8_depthwise;
 pub(crate) mod int8_operands;
 mod int8_pairs;

@@ -2,6 +2,7 @@
 //! time.
 
 use super::operands::ConvOperands;
+use super::pairs::ByPairs;
 #[cfg(x86_avx512)]
 use super::tiles::ByTiles;
 use super::windows::{Places, Windows};
@@ -13,6 +14,11 @@ use crate::microkernel::int8_conv::{Int8Windows, each_window};
 use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
 use crate::threads::{self, MaybeSync, Scratch};
+
+/// The number of quads of a window and the number of filters of a panel from which it pays to widen
+/// the quads once for all these filters.
+const DEEP: usize = 16;
+const WIDE: usize = 32;
 
 /// The number of filters is padded to a multiple of this.
 const GROUP: usize = 16;
@@ -215,19 +221,36 @@ impl WithBytes for Part<'_> {
             let width = BLOCK.min(filters - panel);
             let w = &of.w[panel * quads..][..width * quads];
             let windows = &Int8Windows::new(of.x, of.starts, w, width);
-            let mut column = 0;
-            while column < width {
-                let vectors = ((width - column) / S::LANES).clamp(1, 4);
-                let (filter, y) = (panel + column, &mut *y);
-                match vectors {
-                    4 => s.run(Pixels::<4> { of, windows, column, filter, first, y }),
-                    3 => s.run(Pixels::<3> { of, windows, column, filter, first, y }),
-                    2 => s.run(Pixels::<2> { of, windows, column, filter, first, y }),
-                    _ => s.run(Pixels::<1> { of, windows, column, filter, first, y }),
-                }
-                column += vectors * S::LANES;
+            let y = &mut *y;
+            if S::PAIRS && of.starts.len() >= DEEP && width >= WIDE {
+                s.run(ByPairs { of, windows, panel, width, first, y });
+            } else {
+                run_panel(s, of, windows, [panel, width], (first, y));
             }
         }
+    }
+}
+
+/// Computes the pixels from `first` on for the `width` filters of a panel.
+#[inline(always)]
+fn run_panel<S: Bytes>(
+    s: S,
+    of: &ConvOperands<'_>,
+    windows: &Int8Windows<'_>,
+    [panel, width]: [usize; 2],
+    (first, y): (usize, &mut [u8]),
+) {
+    let mut column = 0;
+    while column < width {
+        let vectors = ((width - column) / S::LANES).clamp(1, 4);
+        let (filter, y) = (panel + column, &mut *y);
+        match vectors {
+            4 => s.run(Pixels::<4> { of, windows, column, filter, first, y }),
+            3 => s.run(Pixels::<3> { of, windows, column, filter, first, y }),
+            2 => s.run(Pixels::<2> { of, windows, column, filter, first, y }),
+            _ => s.run(Pixels::<1> { of, windows, column, filter, first, y }),
+        }
+        column += vectors * S::LANES;
     }
 }
 
@@ -271,14 +294,14 @@ impl<const V: usize> WithBytes for Pixels<'_, V> {
 }
 
 /// Some vectors of filters of a panel.
-struct Columns<'a, S: Bytes> {
-    of: &'a ConvOperands<'a>,
-    windows: &'a Int8Windows<'a>,
+pub(super) struct Columns<'a, S: Bytes> {
+    pub of: &'a ConvOperands<'a>,
+    pub windows: &'a Int8Windows<'a>,
     /// The index of the first filter in the panel.
-    column: usize,
+    pub column: usize,
     /// The index of the first filter.
-    filter: usize,
-    limits: Limits<S>,
+    pub filter: usize,
+    pub limits: Limits<S>,
 }
 
 impl<S: Bytes> Columns<'_, S> {
@@ -288,9 +311,20 @@ impl<S: Bytes> Columns<'_, S> {
         let at = places.take();
         let bias = &self.of.channels.bias[self.filter..];
         let sums = self.windows.tile::<S, R, V>(s, at, self.column, bias);
+        self.finish(s, &sums, y);
+    }
+
+    /// Requantizes and stores the accumulators of `R` pixels.
+    #[inline(always)]
+    pub fn finish<const R: usize, const V: usize>(
+        &self,
+        s: S,
+        sums: &[[Vector<S>; V]; R],
+        y: &mut [u8],
+    ) {
         let pixel = pixel_len(self.of.filters);
         let channels = &self.of.channels;
-        if let Some(rows) = channels.rows(s, self.limits, &sums, self.filter) {
+        if let Some(rows) = channels.rows(s, self.limits, sums, self.filter) {
             return match V {
                 // The bytes of adjacent pixels without gaps are stored together.
                 1 if pixel == V * S::LANES => self.store::<R, V, 4>(s, &rows, y),
@@ -303,7 +337,7 @@ impl<S: Bytes> Columns<'_, S> {
             |r: usize, bytes| s.store_bytes(bytes, &mut y[r * pixel + self.filter..][..n]);
         let at = |v| self.filter + v * S::LANES;
         let mut r = 0;
-        each_window(s, &sums, |sums| {
+        each_window(s, sums, |sums| {
             let bytes = channels.bytes(s, self.limits, sums, at);
             store(r, self.limits.capped(s, join(s, bytes)));
             r += 1;

@@ -11,6 +11,7 @@ mod conv;
 mod depthwise;
 mod moves;
 mod operands;
+mod pairs;
 mod pool;
 mod scalar;
 #[cfg(all(test, feature = "std"))]
