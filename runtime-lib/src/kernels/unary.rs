@@ -367,6 +367,9 @@ fn signum<T: Number>(x: T) -> T {
         T::ONE
     } else if x < T::ZERO {
         T::ONE.neg()
+    } else if x == T::ZERO {
+        // Also for a negative zero.
+        T::ZERO
     } else {
         x
     }
@@ -392,13 +395,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_is_kept_by_zero_and_by_nan() {
+    fn the_sign_of_zero_is_zero_and_of_nan_is_nan() {
         check(sign, [-3i8, 0, 5, i8::MIN], [-1, 0, 1, -1]);
         check(sign, [0u64, u64::MAX], [0, 1]);
         check(sign, [f64::NEG_INFINITY, 1e-300, 0.0], [-1.0, 1.0, 0.0]);
-        let mut y = [f32::NAN];
+        let mut y = [f32::NAN, -0.0];
         sign_in_place(&mut y);
-        assert!(y[0].is_nan());
+        assert!(y[0].is_nan() && y[1].to_bits() == 0);
     }
 
     #[test]

@@ -70,11 +70,16 @@ const ACTIVATIONS: &[(Activation, Truth, f64)] = &[
     (Activation::GeluTanh, gelu_tanh, 4.0),
 ];
 
-/// Returns the largest error of `y` and a description of its element.
+/// Returns the largest error of `y` and a description of its element. The error of a zero of zero
+/// with the other sign is infinite.
 fn worst(x: &[f32], y: &[f32], truths: &[f64]) -> (f64, String) {
     let (mut worst, mut at) = (0.0, 0);
     for (i, (&y, &truth)) in y.iter().zip(truths).enumerate() {
-        let error = ulps(y, truth);
+        let is_other_zero = x[i] == 0.0
+            && y == 0.0
+            && truth == 0.0
+            && y.is_sign_negative() != truth.is_sign_negative();
+        let error = if is_other_zero { f64::INFINITY } else { ulps(y, truth) };
         if error > worst {
             (worst, at) = (error, i);
         }

@@ -52,8 +52,9 @@ pub fn asinh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     // It is ln(1 + (x + x² / (1 + √(x² + 1)))).
     let root = s.sqrt(s.add(z, one));
     let [t, low] = sum(s, size, s.div(z, s.add(one, root)));
-    let large = s.copysign(ln_1p_or_double(s, size, t, low), x);
-    s.select(s.lt(size, s.splat(0.5)), small, large)
+    let large = ln_1p_or_double(s, size, t, low);
+    // The small one has the sign of x too, but for a negative zero.
+    s.copysign(s.select(s.lt(size, s.splat(0.5)), small, large), x)
 }
 
 /// The inverse of the hyperbolic cosine; NaN below 1.
