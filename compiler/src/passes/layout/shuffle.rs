@@ -180,6 +180,24 @@ mod tests {
     }
 
     #[test]
+    fn a_depthwise_convolution_by_an_input_reads_shuffled_channels() {
+        let graph = dealt_out(|graph, x| {
+            let each = conv(graph, x, 40, 3);
+            let weights = graph.input(graph.body, "w", Type::tensor(DType::F32, [40, 1, 3, 3]));
+            let last = graph[graph.body].nodes.last().copied().expect("the graph has a node");
+            let op = graph[last].op.downcast::<Conv>().expect("it is a convolution").clone();
+            let of_input = graph.add(graph.body, "each", op, &[x, weights]);
+            let of_input = of_input.expect("the weights have the shape of the constant ones");
+            let outputs = [each, of_input];
+            graph.add(graph.body, "sum", &crate::ops::binary::ADD, &outputs).expect("same shapes")
+        });
+        let convs = graph.nodes().filter_map(|(_, node)| node.op.downcast::<BlockedConv>());
+        let shuffled: Vec<i64> = convs.map(|conv| conv.shuffled).collect();
+        assert_eq!(shuffled, [1, 1, 1], "{}", ops(&graph));
+        assert_eq!(ops(&graph).matches("Shuffle").count(), 2, "{}", ops(&graph));
+    }
+
+    #[test]
     fn a_shuffle_with_another_reader_is_computed() {
         assert_eq!(ops(&dealt_out(|_, x| x)), "Block BlockedConv Shuffle Unblock");
     }
