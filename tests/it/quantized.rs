@@ -209,6 +209,32 @@ fn parts_of_a_split_stay_integers() {
     assert_eq!(run(&plan), y.collect::<Vec<f64>>());
 }
 
+/// Pixels of three bytes have no padding, so they do not end larger pixels.
+#[test]
+fn three_channels_are_concatenated_and_read() {
+    let (_, text) = plan(
+        "k = Constant<value = int8[4, 2, 1, 1] {1, -2, 3, 4, -5, 6, 7, 8}>()
+        kd = DequantizeLinear(k, s)
+        c = Conv(b, kd)
+        d = QuantizeLinear(c, t, u)
+        e = DequantizeLinear(d, t, u)
+        l = Constant<value = int8[3, 2, 1, 1] {9, -8, 7, 6, -5, 4}>()
+        ld = DequantizeLinear(l, s)
+        f = Conv(b, ld)
+        g = QuantizeLinear(f, t, u)
+        h = DequantizeLinear(g, t, u)
+        m = Concat<axis = 1>(e, h)
+        o = QuantizeLinear(m, t, u)
+        p = DequantizeLinear(o, t, u)
+        n = Constant<value = int8[2, 7, 1, 1] {1, 2, 3, 4, 5, 6, 7, -7, 6, -5, 4, -3, 2, 1}>()
+        nd = DequantizeLinear(n, s)
+        q = Conv(p, nd)
+        r = QuantizeLinear(q, t, u)
+        y = DequantizeLinear(r, t, u)",
+    );
+    assert_eq!(count(&text, "QuantizedConv"), 3, "{text}");
+}
+
 #[test]
 fn unquantized_values_stay_float() {
     let (_, text) =

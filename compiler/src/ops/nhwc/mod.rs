@@ -34,7 +34,7 @@ const QUAD: i64 = 4;
 /// Returns whether pixels of `channels` channels may be concatenated into larger pixels: they need
 /// no padding, or they are the last ones, whose padding is also that of the result.
 pub fn can_concat(channels: i64, is_last: bool) -> bool {
-    channels % QUAD == 0 || is_last && channels > 2
+    channels % QUAD == 0 || is_last && channels > QUAD
 }
 
 /// The NHWC shape of an image of the NCHW shape `of`.
