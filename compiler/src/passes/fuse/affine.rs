@@ -7,6 +7,7 @@ use crate::{
     ir::{Graph, Node, Site, ValueId},
     ops::{
         binary::{ADD, DIV, MUL, SUB},
+        blockwise::MatMulBlocks,
         conv::{Conv, transpose::ConvTranspose},
         matmul::{Gemm, MatMul},
         norm::batch::BatchNormalization,
@@ -63,6 +64,10 @@ type Folded =
 fn fold_into_product(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
     let product = fusible_product(site, node, i, 1)?;
     let op = with_activation(&*product.op, Activation::Identity)?;
+    // The weights of such a product are codes, and its other inputs stand elsewhere.
+    if op.is::<MatMulBlocks>() {
+        return None;
+    }
     let ty = tensor(site.graph, node.input(i)?)?;
     let is_conv = op.is::<Conv>() || op.is::<ConvTranspose>();
     let is_float = matches!(ty.dtype, DType::F32 | DType::F64);

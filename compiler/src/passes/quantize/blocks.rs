@@ -353,4 +353,27 @@ mod tests {
         let (after, _) = matmul_nbits("block_size = 32, accuracy_level = 4", "w, s, \"\", groups");
         assert!(!after.contains("int8\""), "{after}");
     }
+
+    /// A scale cannot be folded into codes, and an addend is no bias of a product of floats.
+    #[test]
+    fn operators_behind_a_product_of_codes_keep_its_weights() {
+        for (last, factor, addend) in [
+            ("y = Mul(p, half)", 0.5, 0.0),
+            ("y = Div(p, half)", 2.0, 0.0),
+            ("y = Sub(half, p)", -1.0, 0.5),
+            ("y = Add(p, half)", 1.0, 0.5),
+        ] {
+            let (_, plan) = compile(format!(
+                "<ir_version: 10, opset_import: [\"\" : 21, \"com.microsoft\" : 1]>
+                g (float[m, 32] x) => (float[m, 1] y)
+                <uint8[1, 1, 16] w = {{{}}}, float[1] s = {{2}}, float[1] half = {{0.5}}> {{
+                    p = com.microsoft.MatMulNBits<K = 32, N = 1, block_size = 32>(x, w, s)
+                    {last}
+                }}",
+                list([0x99; 16].into_iter())
+            ));
+            let total = f64::from((1..=32).sum::<i32>());
+            assert_eq!(run(&plan, 32), [factor * 2.0 * total + addend], "{last}");
+        }
+    }
 }
