@@ -313,3 +313,29 @@ fn powers_keep_the_special_cases() {
         }
     }
 }
+
+/// A gate or a root that occurs twice is not that of the function.
+#[test]
+fn a_factor_that_occurs_twice_counts_twice() {
+    let constants = "
+        axes = Constant<value = int64[1] {-1}>()
+        three = Constant<value = float {3.0}>()
+        zero = Constant<value = float {0.0}>()
+        six = Constant<value = float {6.0}>()";
+    let clip = "a = Add(x, three)  c = Clip(a, zero, six)  e = Mul(c, c)";
+    let root = "mean = ReduceMean(x, axes)  d = Sub(x, mean)  q = Mul(d, d)
+        v = ReduceMean(q, axes)  w = Add(v, three)  s = Sqrt(w)  i = Reciprocal(s)  r = Mul(i, i)";
+    for (nodes, kernel) in [
+        (format!("{clip}  y = Div(e, six)"), "activation::hard"),
+        (format!("{clip}  f = Mul(e, x)  y = Div(f, six)"), "activation::hard"),
+        (format!("{root}  y = Mul(r, three)"), "norm::"),
+        (format!("{root}  y = Mul(d, r)"), "norm::"),
+        (
+            format!("{root}  m = Mul(x, r)  n = Mul(mean, r)  o = Sub(six, n)  y = Add(m, o)"),
+            "norm::",
+        ),
+    ] {
+        let text = plan(&model("float[2, 40] x", &format!("{{{constants}\n {nodes}\n}}")));
+        assert!(!text.contains(kernel), "{nodes}\n{text}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Recognizes `HardSigmoid`, `HardSwish` and `Mish` in their formulas.
 
 use super::{
-    factors::{Factor, factors_until},
+    factors::{Factor, factors_until, without},
     matching::{
         are_private_but, either, is_about, number, operands, operands_of, uniform, unrounded,
     },
@@ -33,13 +33,12 @@ pub fn recognize_leaky_relu(site: &mut Site<'_>, node: &Node) -> Replaced {
 /// is `HardSwish`. The factors may be in any order.
 pub fn recognize_hard_swish(site: &mut Site<'_>, node: &Node) -> Replaced {
     let factors = factors_until(site, node, None);
-    let (clip, x) = factors.iter().find_map(|f| {
+    let (clip, x) = factors.into_iter().find_map(|f| {
         let x = match_clip(site, f.value).filter(|_| !f.is_divisor)?;
-        Some((f.value, x))
+        Some((f, x))
     })?;
     // An `x` that is a product itself is one factor.
-    let factors = factors_until(site, node, Some(x));
-    let rest: Vec<Factor> = factors.into_iter().filter(|f| f.value != clip).collect();
+    let rest = without(factors_until(site, node, Some(x)), clip)?;
     let is_x = |f: &&Factor| f.value == x && !f.is_divisor;
     let is_sixth = |f: &&Factor| {
         number(site.graph, f.value).is_some_and(|n| match f.is_divisor {

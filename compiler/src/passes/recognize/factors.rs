@@ -37,6 +37,13 @@ pub fn factors_of(site: &Site<'_>, value: ValueId) -> Vec<Factor> {
     factors
 }
 
+/// Returns the factors but one that equals `factor`; `None` if there is none.
+pub fn without(mut factors: Vec<Factor>, factor: Factor) -> Option<Vec<Factor>> {
+    let at = factors.iter().position(|&f| f == factor)?;
+    factors.remove(at);
+    Some(factors)
+}
+
 /// Returns the operands of a product, quotient or reciprocal.
 fn split(node: &Node) -> Option<Vec<Factor>> {
     let factor = |i: usize, is_divisor| Some(Factor { value: node.input(i)?, is_divisor });

@@ -2,7 +2,7 @@
 //! before 17 and 23 have.
 
 use super::{
-    factors::{Factor, factors_of, factors_until},
+    factors::{Factor, factors_of, factors_until, without},
     matching::{
         are_private_but, either, number, operands, operands_of, trailing_mean, uniform, unrounded,
     },
@@ -27,7 +27,7 @@ use std::{ptr, rc::Rc};
 
 /// A root `√(mean(d²) + ε)`, whose mean is over the axes from `axis` on.
 struct Root {
-    value: ValueId,
+    factor: Factor,
     d: ValueId,
     axis: usize,
     epsilon: f32,
@@ -38,11 +38,9 @@ struct Root {
 /// of `d`.
 pub fn recognize_normalization(site: &mut Site<'_>, node: &Node) -> Replaced {
     let root = factors_until(site, node, None).into_iter().find_map(|f| match_root(site, f))?;
-    let factors = factors_until(site, node, Some(root.d));
-    let of_d = Factor { value: root.d, is_divisor: false };
-    let is_other = |f: &Factor| f.value != root.value && *f != of_d;
-    let others: Vec<Factor> = factors.iter().copied().filter(is_other).collect();
-    if factors.len() != others.len() + 2 || !are_private_but(site, node, root.d) {
+    let others = without(factors_until(site, node, Some(root.d)), root.factor)?;
+    let others = without(others, Factor { value: root.d, is_divisor: false })?;
+    if !are_private_but(site, node, root.d) {
         return None;
     }
     let x = match_centered(site, &root).unwrap_or(root.d);
@@ -70,7 +68,7 @@ pub fn recognize_shifted(site: &mut Site<'_>, node: &Node) -> Replaced {
     })?;
     let factors = factors_of(site, r);
     let root = factors.iter().find_map(|&f| match_root(site, f))?;
-    let others: Vec<Factor> = factors.into_iter().filter(|f| f.value != root.value).collect();
+    let others = without(factors, root.factor)?;
     let is_centered = operands(site, root.d, &SUB)? == [x, mean]
         && match_centered(site, &root) == Some(x)
         && are_private_but(site, node, x);
@@ -196,7 +194,7 @@ fn match_root(site: &Site<'_>, factor: Factor) -> Option<Root> {
     let d = match_square(site, square)?;
     let narrow = epsilon as f32;
     let is_exact = f64::from(narrow) == epsilon;
-    is_exact.then_some(Root { value: factor.value, d, axis, epsilon: narrow })
+    is_exact.then_some(Root { factor, d, axis, epsilon: narrow })
 }
 
 /// Returns the `d` of `d²`.
