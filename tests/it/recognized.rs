@@ -1,6 +1,6 @@
 //! Normalizations, activations and powers that exporters write as several nodes become one kernel.
 
-use crate::recognition::{model, recognize_model, run};
+use crate::recognition::{model, recognize_model, run, run_on};
 use onnxc::Options;
 
 /// Returns the kernel calls of a model, one per line.
@@ -337,5 +337,87 @@ fn a_factor_that_occurs_twice_counts_twice() {
     ] {
         let text = plan(&model("float[2, 40] x", &format!("{{{constants}\n {nodes}\n}}")));
         assert!(!text.contains(kernel), "{nodes}\n{text}");
+    }
+}
+
+/// Returns the kernel calls of `nodes` without a declared type of the result.
+fn plan_of(inputs: &str, nodes: &str) -> String {
+    let opsets = r#""" : 18"#;
+    plan(&format!("<ir_version: 10, opset_import: [{opsets}]> g ({inputs}) => (y) {{ {nodes} }}"))
+}
+
+/// A free size may be 1, and be broadcast to the size of a constant or of a mask.
+#[test]
+fn what_broadcasts_a_free_size_is_kept() {
+    let attention = |add: &str| {
+        format!(
+            "s = Constant<value = float {{0.5}}>()  kt = Transpose<perm = [0, 1, 3, 2]>(k)
+            qk = MatMul(q, kt)  sc = Mul(qk, s)  {add}  w = Softmax<axis = -1>(sm)
+            y = MatMul(w, v)"
+        )
+    };
+    let zeros = |shape: &str| {
+        attention(&format!("z = Constant<value = float[{shape}] {{0, 0}}>()  sm = Add(sc, z)"))
+    };
+    let of = |sizes: &str, keys: &str| {
+        format!("float[{sizes}, 4] q, float[{keys}, 5, 4] k, float[{keys}, 5, 4] v")
+    };
+    let bias = "a = Transpose<perm = [0, 2, 3, 1]>(x)
+        w = Constant<value = float[4, 2] {1, 2, 3, 4, 5, 6, 7, 8}>()  m = MatMul(a, w)
+        z = Constant<value = float[2, 1, 1, 1] {0, 0}>()  s = Add(m, z)
+        y = Transpose<perm = [0, 3, 1, 2]>(s)";
+    let masked = format!("{}, float[N, 1, 3, 5] m", of("1, 2, 3", "1, 2"));
+    for (inputs, nodes, kernel) in [
+        (of("B, 2, 3", "B, 2"), zeros("2, 1, 1, 1"), "attention::"),
+        (of("1, 2, S", "1, 2"), zeros("2, 1"), "attention::"),
+        (masked, attention("sm = Add(sc, m)"), "attention::"),
+        ("float[B, 4, 3, 3] x".to_owned(), bias.to_owned(), "conv::"),
+    ] {
+        let text = plan_of(&inputs, &nodes);
+        assert!(!text.contains(kernel), "{inputs} {nodes}\n{text}");
+    }
+    let text = plan_of(&of("B, 2, 3", "B, 2"), &zeros("1, 1, 1, 1").replace("{0, 0}", "{0}"));
+    assert!(text.contains("attention::"), "{text}");
+}
+
+/// Numbers that a rule rounds to `float` have too few bits for `double`.
+#[test]
+fn functions_of_doubles_keep_their_bits() {
+    let gate = "six = Constant<value = double {6.0}>()  three = Constant<value = double {3.0}>()
+        zero = Constant<value = double {0.0}>()  a = Add(x, three)  c = Clip(a, zero, six)
+        y = Div(c, six)";
+    let text = plan_of("double[2, 8] x", gate);
+    assert!(!text.contains("activation::hard"), "{text}");
+    let attention = "s = Constant<value = double {0.1}>()  kt = Transpose<perm = [0, 1, 3, 2]>(k)
+        qk = MatMul(q, kt)  sc = Mul(qk, s)  w = Softmax<axis = -1>(sc)  y = MatMul(w, v)";
+    let inputs = "double[1, 2, 3, 4] q, double[1, 2, 5, 4] k, double[1, 2, 5, 4] v";
+    assert!(!plan_of(inputs, attention).contains("attention::"));
+    assert!(plan_of(inputs, &attention.replace("0.1", "0.25")).contains("attention::"));
+}
+
+/// Weights in which a scale would lose their bits, and a bias that it would make infinite, are not
+/// scaled.
+#[test]
+fn a_scale_leaves_the_range_of_no_weight() {
+    for (nodes, x, expected) in [
+        (
+            "w = Constant<value = float[2, 2] {1e-22, 0, 0, 3e-22}>()
+            s = Constant<value = float {1e-24}>()  m = MatMul(x, w)  y = Mul(m, s)",
+            [1e22, 2e22],
+            [1e-24, 6e-24],
+        ),
+        (
+            "w = Constant<value = float[2, 2] {1, 0, 0, 1}>()
+            b = Constant<value = float[2] {3e38, 3e38}>()
+            s = Constant<value = float {2.0}>()  m = MatMul(x, w)  a = Add(m, b)  y = Mul(a, s)",
+            [-3e38, -2.5e38],
+            [0.0, 1e38],
+        ),
+    ] {
+        let body = format!("{{ {nodes} }}");
+        let found = run_on(&model("float[1, 2] x", &body), &[(&[1, 2], &x)]);
+        for (found, wanted) in found.iter().zip(expected) {
+            assert!((found - wanted).abs() <= 1e-6 * f64::abs(wanted), "{nodes}: {found}");
+        }
     }
 }

@@ -151,15 +151,33 @@ fn scale_weights(graph: &Graph, product: &Node, affine: &Affine) -> Option<Optio
     let Some(scale) = &affine.scale else { return Some(None) };
     let weights = graph[product.input(WEIGHTS)?].constant.as_ref()?;
     let channel = channel_of(product, &weights.shape)?;
-    let numbers = weights.floats()?.into_iter().enumerate();
-    let numbers: Vec<f64> = numbers.map(|(i, w)| w * scale[channel(i)]).collect();
-    // A scaled weight may overflow although the scaled result does not.
-    let most = if weights.dtype == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-    if !numbers.iter().all(|w| w.abs() <= most) {
+    let (before, [least, most]) = (weights.floats()?, full_range(weights.dtype));
+    let numbers = before.iter().enumerate().map(|(i, w)| w * scale[channel(i)]);
+    let numbers: Vec<f64> = numbers.collect();
+    // A scaled weight may overflow although the scaled result does not, and the weights of a
+    // channel may lose their bits.
+    let largest = |of: &[f64]| {
+        let mut largest = vec![0.0; scale.len()];
+        for (i, w) in of.iter().enumerate() {
+            largest[channel(i)] = w.abs().max(largest[channel(i)]);
+        }
+        largest
+    };
+    let (from, to) = (largest(&before), largest(&numbers));
+    let is_lost = |(&from, &to): (&f64, &f64)| to < least && from >= least;
+    if !numbers.iter().all(|w| w.abs() <= most) || from.iter().zip(&to).any(is_lost) {
         return None;
     }
     let scaled = Tensor::from_numbers(weights.dtype, weights.shape.clone(), &numbers).ok()?;
     Some(Some(scaled.laid_aside()))
+}
+
+/// Returns the ends of the range in which sums of numbers of this type keep all their bits.
+fn full_range(dtype: DType) -> [f64; 2] {
+    match dtype {
+        DType::F32 => [f32::MIN_POSITIVE / f32::EPSILON, f32::MAX].map(f64::from),
+        _ => [f64::MIN_POSITIVE / f64::EPSILON, f64::MAX],
+    }
 }
 
 /// Returns the function from the index of a weight to the output channel that it contributes to.
@@ -210,6 +228,10 @@ fn fold_bias(
         |i| number(&bias, i, 0.0) * number(&affine.scale, i, 1.0) + number(&affine.bias, i, 0.0);
     let numbers: Vec<f64> = (0..channels.count).map(folded).collect();
     let dtype = tensor(site.graph, product.input(WEIGHTS)?)?.dtype;
+    let [_, most] = full_range(dtype);
+    if !numbers.iter().all(|bias| bias.abs() <= most) {
+        return None;
+    }
     Some(Some(Tensor::from_numbers(dtype, vec![channels.count], &numbers).ok()?))
 }
 

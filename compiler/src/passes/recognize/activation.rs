@@ -7,6 +7,7 @@ use super::{
     },
 };
 use crate::{
+    dtype::DType,
     ir::{Node, Site, ValueId},
     ops::{
         activation::{self, PRelu},
@@ -46,7 +47,8 @@ pub fn recognize_hard_swish(site: &mut Site<'_>, node: &Node) -> Replaced {
             false => is_about(n, 1.0 / 6.0),
         })
     };
-    unrounded(site.graph, x)?;
+    // A sixth that is rounded to `float` has too few bits for `double`.
+    unrounded(site.graph, x).filter(|ty| ty.dtype == DType::F32)?;
     let function = match (rest.len(), rest.iter().filter(is_x).count()) {
         (1, 0) => Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 },
         (2, 1) => Activation::HardSwish,

@@ -4,6 +4,7 @@
 use super::matching::{either, number, operands, uniform, unrounded};
 use crate::{
     dim::Dim,
+    dtype::DType,
     ir::{NewNode, Node, Op, Site, ValueId},
     ops::{
         attention::Attention,
@@ -70,7 +71,9 @@ pub fn recognize_attention(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let Scores { q, keys, scale, masks } = match_scores(site, softmax.input(0)?, MASKS)?;
-    if scale <= 0.0 || unrounded_rank_4(site, q).is_none() {
+    let narrow = scale as f32;
+    let is_exact = unrounded_rank_4(site, q)?.dtype == DType::F32 || f64::from(narrow) == scale;
+    if scale <= 0.0 || !is_exact {
         return None;
     }
     let k = keys.write(site, node)?;
@@ -81,7 +84,7 @@ pub fn recognize_attention(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let mask = if masks.is_empty() { None } else { Some(write_masks(site, node, &masks)?) };
-    let attention = Attention { scale: Some(scale as f32), ..Attention::default() };
+    let attention = Attention { scale: Some(narrow), ..Attention::default() };
     site.replace(node, Rc::new(attention), vec![Some(q), Some(k), Some(v), mask])
 }
 
