@@ -367,10 +367,12 @@ fn what_broadcasts_a_free_size_is_kept() {
         z = Constant<value = float[2, 1, 1, 1] {0, 0}>()  s = Add(m, z)
         y = Transpose<perm = [0, 3, 1, 2]>(s)";
     let masked = format!("{}, float[N, 1, 3, 5] m", of("1, 2, 3", "1, 2"));
+    let other_batch = format!("{}, float[N, 1, 1, 5] m", of("B, 2, 3", "B, 2"));
     for (inputs, nodes, kernel) in [
         (of("B, 2, 3", "B, 2"), zeros("2, 1, 1, 1"), "attention::"),
         (of("1, 2, S", "1, 2"), zeros("2, 1"), "attention::"),
         (masked, attention("sm = Add(sc, m)"), "attention::"),
+        (other_batch, attention("sm = Add(sc, m)"), "attention::"),
         ("float[B, 4, 3, 3] x".to_owned(), bias.to_owned(), "conv::"),
     ] {
         let text = plan_of(&inputs, &nodes);
@@ -393,6 +395,32 @@ fn functions_of_doubles_keep_their_bits() {
     let inputs = "double[1, 2, 3, 4] q, double[1, 2, 5, 4] k, double[1, 2, 5, 4] v";
     assert!(!plan_of(inputs, attention).contains("attention::"));
     assert!(plan_of(inputs, &attention.replace("0.1", "0.25")).contains("attention::"));
+    let gelu = |root: &str| {
+        let nodes = format!(
+            "r = Constant<value = double {{{root}}}>()  o = Constant<value = double {{1.0}}>()
+            h = Constant<value = double {{0.5}}>()  a = Div(x, r)  e = Erf(a)  t = Add(e, o)
+            p = Mul(x, t)  y = Mul(p, h)"
+        );
+        plan_of("double[1, 8] x", &nodes).contains("gelu")
+    };
+    assert!(!gelu("1.4142135") && gelu("1.4142135623730951"));
+}
+
+/// Two scales of channels are not combined to one that is infinite.
+#[test]
+fn combined_scales_stay_finite() {
+    let body = "{
+        sizes = Constant<value = int64[2] {16, 16}>()  none = ConstantOfShape(sizes)
+        matrix = EyeLike(none)  filters = Constant<value = int64[4] {16, 16, 1, 1}>()
+        w = Reshape(matrix, filters)  c = Conv(x, w)  r = Relu(c)
+        channels = Constant<value = int64[3] {16, 1, 1}>()
+        k = ConstantOfShape<value = float[1] {1e30}>(channels)
+        m = Mul(r, k)  n = Mul(m, k)  y = Conv(n, w)
+    }";
+    let shape = [1, 16, 2, 2];
+    let x = [1e-38; 64];
+    let found = run_on(&model("float[1, 16, 2, 2] x", body), &[(&shape, &x)]);
+    assert!(found.iter().all(|y| (y / 1e22 - 1.0).abs() < 1e-5), "{found:?}");
 }
 
 /// Weights in which a scale would lose their bits, and a bias that it would make infinite, are not

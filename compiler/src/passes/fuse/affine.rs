@@ -164,7 +164,7 @@ fn scale_weights(graph: &Graph, product: &Node, affine: &Affine) -> Option<Optio
         largest
     };
     let (from, to) = (largest(&before), largest(&numbers));
-    let is_lost = |(&from, &to): (&f64, &f64)| to < least && from >= least;
+    let is_lost = |(&from, &to): (&f64, &f64)| to != 0.0 && to < least && from >= least;
     if !numbers.iter().all(|w| w.abs() <= most) || from.iter().zip(&to).any(is_lost) {
         return None;
     }
@@ -173,7 +173,7 @@ fn scale_weights(graph: &Graph, product: &Node, affine: &Affine) -> Option<Optio
 }
 
 /// Returns the ends of the range in which sums of numbers of this type keep all their bits.
-fn full_range(dtype: DType) -> [f64; 2] {
+pub fn full_range(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F32 => [f32::MIN_POSITIVE / f32::EPSILON, f32::MAX].map(f64::from),
         _ => [f64::MIN_POSITIVE / f64::EPSILON, f64::MAX],

@@ -215,11 +215,14 @@ pub fn scale(site: &mut Site<'_>, node: &Node) -> Replaced {
         && let Some((x, [before, moved])) = affine_before(site, x)
     {
         // f · (b · x + m) + s
-        for (i, factor) in factor.iter_mut().enumerate() {
-            shift[i] += *factor * moved[i];
-            *factor *= before[i];
+        let shifts = shift.iter().zip(&factor).zip(&moved).map(|((s, f), m)| s + f * m);
+        let factors = factor.iter().zip(&before).map(|(f, b)| f * b);
+        let (shifts, factors): (Vec<f64>, Vec<f64>) = (shifts.collect(), factors.collect());
+        let [least, most] = affine::full_range(DType::F32);
+        let keeps_bits = |factor: &f64| *factor == 0.0 || (least..=most).contains(&factor.abs());
+        if factors.iter().all(keeps_bits) && shifts.iter().all(|shift| shift.abs() <= most) {
+            (from, factor, shift) = (x, factors, shifts);
         }
-        from = x;
     }
     let mut inputs = vec![Some(from)];
     for (name, mut numbers) in [("scale", factor), ("shift", shift)] {

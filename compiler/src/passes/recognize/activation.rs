@@ -41,11 +41,9 @@ pub fn recognize_hard_swish(site: &mut Site<'_>, node: &Node) -> Replaced {
     // An `x` that is a product itself is one factor.
     let rest = without(factors_until(site, node, Some(x)), clip)?;
     let is_x = |f: &&Factor| f.value == x && !f.is_divisor;
-    let is_sixth = |f: &&Factor| {
-        number(site.graph, f.value).is_some_and(|n| match f.is_divisor {
-            true => n == 6.0,
-            false => is_about(n, 1.0 / 6.0),
-        })
+    let is_sixth = |f: &&Factor| match f.is_divisor {
+        true => number(site.graph, f.value) == Some(6.0),
+        false => is_about(site.graph, f.value, 1.0 / 6.0),
     };
     // A sixth that is rounded to `float` has too few bits for `double`.
     unrounded(site.graph, x).filter(|ty| ty.dtype == DType::F32)?;

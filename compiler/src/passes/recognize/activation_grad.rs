@@ -2,7 +2,7 @@
 
 use super::{
     gelu::match_over_root,
-    matching::{either, is_about, number, operands, operands_of, unrounded},
+    matching::{either, is_about, operands, operands_of, unrounded},
 };
 use crate::{
     ir::{Node, Site, ValueId},
@@ -152,7 +152,7 @@ fn match_scaled_node(site: &Site<'_>, node: &Node, factor: f64) -> Option<ValueI
 }
 
 fn is_number(site: &Site<'_>, value: ValueId, expected: f64) -> bool {
-    number(site.graph, value).is_some_and(|number| is_about(number, expected))
+    is_about(site.graph, value, expected)
 }
 
 /// Returns the `x` of the unary operator `row`.

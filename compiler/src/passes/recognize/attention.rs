@@ -16,6 +16,7 @@ use crate::{
         transpose::Transpose,
         unary::IsNaN,
     },
+    passes::fuse::tensor,
     tensor::Tensor,
     ty::TensorType,
 };
@@ -128,7 +129,8 @@ fn match_scores(site: &Site<'_>, value: ValueId, most: usize) -> Option<Scores> 
         // To the operator, a mask with a shorter last axis hides the last keys.
         let ty = unrounded(site.graph, mask)?;
         let is_complete = (1..=4).contains(&ty.rank()) && ty.shape.last() == Some(keys);
-        let mut scores = is_complete.then(|| match_scores(site, scores, most))??;
+        let fits = is_complete && is_broadcast(&ty.shape, &tensor(site.graph, scores)?.shape);
+        let mut scores = fits.then(|| match_scores(site, scores, most))??;
         scores.masks.push(Mask { value: mask, is_longer: false });
         Some(scores)
     })
@@ -145,11 +147,19 @@ fn match_longer_sum(site: &Site<'_>, value: ValueId, most: usize) -> Option<Scor
         let [one, rest @ ..] = shape::<5>(site, longer)?;
         let same = rest == [batch, heads, queries, keys] && shape(site, scores)? == rest;
         let [first, .., last] = shape::<5>(site, mask)?;
-        let fits = [one, first].iter().all(|size| size.known() == Some(1)) && last == keys;
+        let fits = [one, first].iter().all(|size| size.known() == Some(1))
+            && last == keys
+            && is_broadcast(&tensor(site.graph, mask)?.shape, &tensor(site.graph, longer)?.shape);
         let mut scores = (same && fits).then(|| match_scores(site, scores, most))??;
         scores.masks.push(Mask { value: mask, is_longer: true });
         Some(scores)
     })
+}
+
+/// Returns whether a mask is added to scores of these sizes without making any of them larger.
+fn is_broadcast(mask: &[Dim], scores: &[Dim]) -> bool {
+    let mut sizes = mask.iter().rev().zip(scores.iter().rev());
+    mask.len() <= scores.len() && sizes.all(|(a, b)| a == b || a.known() == Some(1))
 }
 
 /// Returns the value that `value` is a `Reshape` of.

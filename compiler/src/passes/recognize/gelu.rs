@@ -23,7 +23,7 @@ pub fn recognize_gelu(site: &mut Site<'_>, node: &Node) -> Option<Vec<Option<Val
     let (x, f) = [(a, b), (b, a)].into_iter().find_map(|(one, other)| {
         let [c, d] = operands(site, other, &MUL)?;
         permutations([one, c, d]).into_iter().find_map(|[x, half, gate]| {
-            let is_half = is_about(number(site.graph, half)?, 0.5);
+            let is_half = is_about(site.graph, half, 0.5);
             if is_half { Some((x, match_gate(site, gate, x)?)) } else { None }
         })
     })?;
@@ -39,7 +39,7 @@ fn permutations([a, b, c]: [ValueId; 3]) -> [[ValueId; 3]; 6] {
 /// Matches `1 + erf(x/√2)` or its tanh approximation and returns the form of `Gelu`.
 fn match_gate(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<epilogue::Activation> {
     either(operands(site, gate, &ADD)?, |one, s| {
-        if !is_about(number(site.graph, one)?, 1.0) {
+        if !is_about(site.graph, one, 1.0) {
             return None;
         }
         let s = site.producer(s)?;
@@ -59,23 +59,23 @@ fn match_gate(site: &Site<'_>, gate: ValueId, x: ValueId) -> Option<epilogue::Ac
 /// Matches `x/√2`.
 pub(super) fn match_over_root(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
     if let Some([a, b]) = operands(site, value, &DIV) {
-        return (a == x && is_about(number(site.graph, b)?, SQRT_2)).then_some(());
+        return (a == x && is_about(site.graph, b, SQRT_2)).then_some(());
     }
     either(operands(site, value, &MUL)?, |a, b| {
-        (a == x && is_about(number(site.graph, b)?, FRAC_1_SQRT_2)).then_some(())
+        (a == x && is_about(site.graph, b, FRAC_1_SQRT_2)).then_some(())
     })
 }
 
 /// Matches `√(2/π) · (x + 0.044715 · x³)`.
 fn match_tanh_argument(site: &Site<'_>, value: ValueId, x: ValueId) -> Option<()> {
     either(operands(site, value, &MUL)?, |root, sum| {
-        if !is_about(number(site.graph, root)?, FRAC_2_SQRT_PI * FRAC_1_SQRT_2) {
+        if !is_about(site.graph, root, FRAC_2_SQRT_PI * FRAC_1_SQRT_2) {
             return None;
         }
         either(operands(site, sum, &ADD)?, |a, term| {
             let cubic = either(operands(site, term, &MUL)?, |c, power| {
                 match_cube(site, power, x)?;
-                is_about(number(site.graph, c)?, 0.044_715).then_some(())
+                is_about(site.graph, c, 0.044_715).then_some(())
             });
             if a == x { cubic } else { None }
         })

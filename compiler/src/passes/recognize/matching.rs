@@ -25,9 +25,13 @@ pub fn number(graph: &Graph, value: ValueId) -> Option<f64> {
     Some(number)
 }
 
-/// Returns whether two numbers agree to the precision of `f32`.
-pub fn is_about(number: f64, expected: f64) -> bool {
-    (number - expected).abs() <= 1e-6 * expected.abs()
+/// Returns whether a constant has one element, which agrees with a number to the precision of its
+/// type.
+pub fn is_about(graph: &Graph, value: ValueId, expected: f64) -> bool {
+    let is_double = graph[value].constant.as_ref().is_some_and(|c| c.dtype == DType::F64);
+    let tolerance = if is_double { 2.0 * f64::EPSILON } else { 1e-6 };
+    let is_near = |number: f64| (number - expected).abs() <= tolerance * expected.abs();
+    number(graph, value).is_some_and(is_near)
 }
 
 /// Returns the operands of the node that computes `value`, if it is the operator `row`.
