@@ -93,16 +93,14 @@ impl Site<'_> {
 
 /// Returns whether outputs may replace values of these types. A rule that matches operators only
 /// may broadcast its result: `Mul(x, c)` has the axes of `c`, too. A free size instead of a known
-/// one, or 1 instead of a free one, was broadcast before; other sizes may become known.
+/// one was broadcast before; a size may become known.
 pub(super) fn have_shapes<'t>(
     graph: &Graph,
     outputs: &[Option<ValueId>],
     types: impl Iterator<Item = Option<&'t Type>>,
 ) -> bool {
-    let differ = |(found, wanted): (&Dim, &Dim)| match wanted.known() {
-        Some(wanted) => found.known() != Some(wanted),
-        None => found.known() == Some(1),
-    };
+    let differ =
+        |(found, wanted): (&Dim, &Dim)| wanted.known().is_some() && found.known() != wanted.known();
     outputs.iter().zip(types).all(|(output, ty)| {
         let found = output.and_then(|id| graph[id].ty.as_tensor());
         let (Some(found), Some(wanted)) = (found, ty.and_then(Type::as_tensor)) else {
