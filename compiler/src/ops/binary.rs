@@ -86,9 +86,12 @@ pub static DIV: Binary = Binary {
         (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.floor_div(b))
     })
 };
-static MODULO: Binary = row!("Mod" NUMERIC, modulo::<T>, modulo_in_place, |a, b| {
-    (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.modulo(b))
-});
+static MODULO: Binary = Binary {
+    gradients: Some(|a, b, _, dy| [dy, -dy * (a / b).floor()]),
+    ..row!("Mod" NUMERIC, modulo::<T>, modulo_in_place, |a, b| {
+        (a.is_size() && b.known().is_some_and(|n| n > 0)).then(|| a.modulo(b))
+    })
+};
 static FMOD: Binary = Binary {
     attribute: Some(("fmod", "1")),
     gradients: Some(|a, b, _, dy| [dy, -dy * (a / b).trunc()]),

@@ -94,6 +94,7 @@ pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, m] a, double[k, 1, 1] b", "y = Div(a, b)"),
     case("double[n, m] p, double[m] b", "y = Pow(p, b)"),
     case("double[n, m] a, double[m] b", "y = Mod<fmod = 1>(a, b)"),
+    case("double[n, m] a, double[m] b", "y = Mod(a, b)"),
     case("double[n, m] a, double[m] b, double[1, m] c", "y = Max(a, b, c)"),
     case("double[n, m] a, double[m] b, double[1, m] c", "y = Mean(a, b, c)"),
     case("double[n, m] a, double[m] b, double[1, m] c", "y = Min(a, b, c)"),

@@ -174,6 +174,15 @@ fn an_error_shows_the_path_without_a_gradient() {
             t = Concat<axis = 0>(s, s) }>",
         &["E0205", "loop-carried values whose size changes between iterations"],
     );
+    let scan = |train: &str| {
+        format!(
+            "half = Constant<value = float {{0.5}}>()  train = Constant<value = bool {{{train}}}>()
+            y = Scan<num_scan_inputs = 1, body = b (s) => (t) {{ t = Dropout(s, half, train) }}>(x)"
+        )
+    };
+    assert_error(&scan("1"), &["E0205", "`Scan` has no gradient for iterations that draw random"]);
+    let plan = onnxc::Compiler::new(&Options::default()).plan(derivative(&scan("0")).into());
+    plan.map(drop).expect("the dropout is the identity");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use super::{If, loop_op::Loop, scan::Scan};
 use crate::{
     diag::Result,
-    ir::{Expr, Gradient, RegionId, Tape, ValueId, is_differentiable},
+    ir::{Expr, Gradient, Graph, Node, RegionId, Tape, ValueId, is_differentiable},
+    ops::random::Dropout,
+    tensor::Tensor,
     ty::Type,
 };
 use std::rc::Rc;
@@ -46,6 +48,22 @@ fn or_zeros<'t>(x: Expr<'t>, dx: Option<Expr<'t>>) -> Expr<'t> {
     dx.map_or_else(|| x.zeros_like(), |dx| dx.fit(x))
 }
 
+/// Returns whether a region draws random numbers.
+fn is_random(graph: &Graph, region: RegionId) -> bool {
+    let draws = |node: &Node| {
+        let is_off = node.op.is::<Dropout>() && is_off(graph, node);
+        node.op.is_random() && !is_off || node.regions.iter().any(|&body| is_random(graph, body))
+    };
+    graph[region].nodes.iter().any(|&id| draws(&graph[id]))
+}
+
+/// Returns whether a `Dropout` is known not to train, which makes it the identity.
+fn is_off(graph: &Graph, dropout: &Node) -> bool {
+    let Some(mode) = dropout.input(2) else { return true };
+    let mode = graph[mode].constant.as_ref().and_then(Tensor::floats);
+    mode.is_some_and(|mode| mode == [0.0])
+}
+
 /// The values of one input of the body in all iterations, stacked along an axis.
 #[derive(Clone, Copy)]
 struct StackedInput<'t> {
@@ -74,6 +92,10 @@ impl<'t> Iterations<'t> {
     /// the initial values of loop-carried values, and the scan inputs.
     fn differentiate(self, g: &mut Gradient<'t>) -> Result<Vec<Option<Expr<'t>>>> {
         let (tape, captures, from) = (g.tape(), g.captures(), g.node().regions[0]);
+        // Backward, the numbers would be drawn again, and in another order.
+        if tape.look(|graph| is_random(graph, from)) {
+            return Err(g.unsupported("for iterations that draw random numbers"));
+        }
         let [head, results_head] = self.head;
         let is_carried = |i: &usize| (head..head + self.carried).contains(i);
         let floats: Vec<usize> =
