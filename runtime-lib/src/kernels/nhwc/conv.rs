@@ -15,9 +15,9 @@ use crate::simd::Simd;
 use crate::simd::int8::{Byte, Bytes, MAX_BYTES, Quads, Vector, WithBytes, dispatch_bytes};
 use crate::threads::{self, MaybeSync, Scratch};
 
-/// The number of quads of a window and the number of filters of a panel from which it pays to widen
-/// the quads once for all these filters.
+/// The number of quads of a window from which it pays to widen them once for a panel of filters.
 const DEEP: usize = 16;
+/// The number of filters of a panel from which it pays.
 const WIDE: usize = 32;
 
 /// The number of filters is padded to a multiple of this.
