@@ -406,6 +406,16 @@ fn functions_of_doubles_keep_their_bits() {
     assert!(!gelu("1.4142135") && gelu("1.4142135623730951"));
 }
 
+/// A bias times 0 is nothing, also if it is infinite.
+#[test]
+fn a_bias_that_is_scaled_by_zero_is_not_read() {
+    let text =
+        model("float[1, 1] a, float[1, 1] b, float[1] c", "{ y = Gemm<beta = 0.0>(a, b, c) }");
+    let one: &[usize] = &[1, 1];
+    let inputs: [(&[usize], &[f32]); 3] = [(one, &[2.0]), (one, &[3.0]), (&[1], &[f32::INFINITY])];
+    assert_eq!(run_on(&text, &inputs), [6.0]);
+}
+
 /// Two scales of channels are not combined to one that is infinite.
 #[test]
 fn combined_scales_stay_finite() {

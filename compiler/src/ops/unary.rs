@@ -111,7 +111,7 @@ static ABS: Unary = row!("Abs" NUMERIC, abs::<T>, abs_in_place,
 static ACOS: Unary = row!("Acos" FLOATS, acos::<T>, acos_in_place,
     |x, _, dy| -dy / ((-x + 1.0) * (x + 1.0)).sqrt());
 static ACOSH: Unary = row!("Acosh" FLOATS, acosh::<T>, acosh_in_place,
-    |x, _, dy| dy / ((x - 1.0) * (x + 1.0)).sqrt());
+    |x, _, dy| dy / ((x - 1.0).sqrt() * (x + 1.0).sqrt()));
 static ASIN: Unary = row!("Asin" FLOATS, asin::<T>, asin_in_place,
     |x, _, dy| dy / ((-x + 1.0) * (x + 1.0)).sqrt());
 static ASINH: Unary = row!("Asinh" FLOATS, asinh::<T>, asinh_in_place,

@@ -1,5 +1,5 @@
-//! Algebraic simplification: `x · 1`, `x / 1`, powers, sums of two, needless broadcasts, a
-//! permutation of axes and its inverse.
+//! Algebraic simplification: `x · 1`, `x / 1`, powers, sums of two, needless broadcasts, a bias
+//! times 0, a permutation of axes and its inverse.
 //!
 //! Gradients are full of such arithmetic: they start with ones, which are broadcast to the shapes
 //! of the reduced tensors.
@@ -11,6 +11,7 @@ use crate::{
     ops::{
         binary::{ADD, Binary, DIV, MUL, Pow, SUB},
         expand::Expand,
+        matmul::Gemm,
         transpose::Transpose,
         unary::RECIPROCAL,
         variadic::{SUM, Variadic},
@@ -29,7 +30,7 @@ fn operands(node: &Node) -> Option<(&'static Binary, [ValueId; 2])> {
 }
 
 /// Returns whether broadcasting `other` with `x` gives the shape of `x`.
-fn broadcasts_to(g: &Graph, other: ValueId, x: ValueId) -> bool {
+pub fn broadcasts_to(g: &Graph, other: ValueId, x: ValueId) -> bool {
     let shape = |id: ValueId| g[id].ty.as_tensor().map(|ty| ty.shape.as_slice());
     let (Some(other), Some(x)) = (shape(other), shape(x)) else { return false };
     let one = |dim: &Dim| dim.known() == Some(1);
@@ -46,6 +47,13 @@ pub fn remove_one(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
         return Some(vec![Some(a)]);
     }
     (ptr::eq(op, &MUL) && is_one(a) && broadcasts_to(g, a, b)).then(|| vec![Some(b)])
+}
+
+/// Removes the bias of a `Gemm` that scales it by 0, as ONNX Runtime does: it may be infinite.
+pub fn remove_bias(site: &mut Site<'_>, node: &Node) -> Option<Outputs> {
+    let gemm = node.op.downcast::<Gemm>().filter(|gemm| gemm.beta == 0.0)?;
+    node.input(2)?;
+    site.replace(node, Rc::new(gemm.clone()), node.inputs[..2].to_vec())
 }
 
 /// Replaces `Pow` with a constant exponent by products, a reciprocal or a constant, which other

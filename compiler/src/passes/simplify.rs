@@ -63,6 +63,7 @@ fn simplify(graph: &Graph, fold: Fold) -> Result<Graph, Diagnostics> {
             &algebra::replace_sum,
             &algebra::replace_power,
             &algebra::remove_one,
+            &algebra::remove_bias,
             &algebra::remove_broadcast,
             &algebra::remove_inverse,
         ],

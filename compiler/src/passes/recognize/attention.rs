@@ -16,7 +16,7 @@ use crate::{
         transpose::Transpose,
         unary::IsNaN,
     },
-    passes::fuse::tensor,
+    passes::algebra::broadcasts_to,
     tensor::Tensor,
     ty::TensorType,
 };
@@ -129,7 +129,7 @@ fn match_scores(site: &Site<'_>, value: ValueId, most: usize) -> Option<Scores> 
         // To the operator, a mask with a shorter last axis hides the last keys.
         let ty = unrounded(site.graph, mask)?;
         let is_complete = (1..=4).contains(&ty.rank()) && ty.shape.last() == Some(keys);
-        let fits = is_complete && is_broadcast(&ty.shape, &tensor(site.graph, scores)?.shape);
+        let fits = is_complete && broadcasts_to(site.graph, mask, scores);
         let mut scores = fits.then(|| match_scores(site, scores, most))??;
         scores.masks.push(Mask { value: mask, is_longer: false });
         Some(scores)
@@ -149,17 +149,11 @@ fn match_longer_sum(site: &Site<'_>, value: ValueId, most: usize) -> Option<Scor
         let [first, .., last] = shape::<5>(site, mask)?;
         let fits = [one, first].iter().all(|size| size.known() == Some(1))
             && last == keys
-            && is_broadcast(&tensor(site.graph, mask)?.shape, &tensor(site.graph, longer)?.shape);
+            && broadcasts_to(site.graph, mask, longer);
         let mut scores = (same && fits).then(|| match_scores(site, scores, most))??;
         scores.masks.push(Mask { value: mask, is_longer: true });
         Some(scores)
     })
-}
-
-/// Returns whether a mask is added to scores of these sizes without making any of them larger.
-fn is_broadcast(mask: &[Dim], scores: &[Dim]) -> bool {
-    let mut sizes = mask.iter().rev().zip(scores.iter().rev());
-    mask.len() <= scores.len() && sizes.all(|(a, b)| a == b || a.known() == Some(1))
 }
 
 /// Returns the value that `value` is a `Reshape` of.
