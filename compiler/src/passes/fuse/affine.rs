@@ -64,7 +64,7 @@ type Folded =
 fn fold_into_product(site: &Site<'_>, node: &Node, i: usize) -> Option<Folded> {
     let product = fusible_product(site, node, i, 1)?;
     let op = with_activation(&*product.op, Activation::Identity)?;
-    // The weights of such a product are codes, and its other inputs stand elsewhere.
+    // Its weights are codes, which no scale can be folded into, and input 2 is not a bias.
     if op.is::<MatMulBlocks>() {
         return None;
     }
@@ -172,7 +172,7 @@ fn scale_weights(graph: &Graph, product: &Node, affine: &Affine) -> Option<Optio
     Some(Some(scaled.laid_aside()))
 }
 
-/// Returns the ends of the range in which sums of numbers of this type keep all their bits.
+/// Returns the least and the largest magnitude of numbers whose products keep all their bits.
 pub fn full_range(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F32 => [f32::MIN_POSITIVE / f32::EPSILON, f32::MAX].map(f64::from),

@@ -95,7 +95,7 @@ pub fn conv(site: &mut Site<'_>, node: &Node) -> Replaced {
     if blocked.is_none() && (is_depthwise || gains_by_block(site, x, weights, conv)) {
         blocked = Some(to_nchwc(site, node, x)?);
     }
-    // A depthwise convolution has a filter for each channel, whose order stays.
+    // The kernel of depthwise convolutions cannot read shuffled channels.
     if !is_depthwise && let Some((before, groups)) = blocked.and_then(|x| absorbed_shuffle(site, x))
     {
         (blocked, shuffled) = (Some(before), groups);

@@ -37,7 +37,7 @@ pub fn factors_of(site: &Site<'_>, value: ValueId) -> Vec<Factor> {
     factors
 }
 
-/// Returns the factors but one that equals `factor`; `None` if there is none.
+/// Removes one factor that equals `factor`; `None` if no factor does.
 pub fn without(mut factors: Vec<Factor>, factor: Factor) -> Option<Vec<Factor>> {
     let at = factors.iter().position(|&f| f == factor)?;
     factors.remove(at);
