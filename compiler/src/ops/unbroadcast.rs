@@ -20,6 +20,11 @@ fn pad_rank(shape: &[Dim], rank: usize) -> Vec<Dim> {
     std::iter::repeat_n(Dim::from(1), front).chain(shape.iter().cloned()).collect()
 }
 
+/// Returns whether a run decides which of two sizes that broadcast is larger.
+fn is_open(from: &Dim, to: &Dim) -> bool {
+    from != to && from.known() != Some(1) && to.known() != Some(1)
+}
+
 impl Op for SumTo {
     fn name(&self) -> &'static str {
         "SumTo"
@@ -71,28 +76,35 @@ impl<'t> Expr<'t> {
     /// Returns `self` in the shape of `like`: summed along axes that are larger, and broadcast
     /// along axes that are smaller.
     pub fn fit(self, like: Expr<'t>) -> Expr<'t> {
-        let (from, to) = (self.dims(), like.dims());
-        if from == to {
+        if self.dims() == like.dims() {
             return self;
         }
-        let rank = from.len().max(to.len());
-        let (from, to) = (pad_rank(&from, rank), pad_rank(&to, rank));
-        let one = |dim: &Dim| dim.known() == Some(1);
-        let shorter = from.iter().zip(&to).any(|(from, to)| from != to && one(from));
-        let longer = from.iter().zip(&to).any(|(from, to)| from != to && !one(from));
-        let open = from.iter().zip(&to).any(|(from, to)| from != to && !one(from) && !one(to));
-        let value = match longer || self.rank() > like.rank() {
-            true => self.sum_to(&from, &to, like),
-            false => self,
+        let grown = if self.may_be_shorter(like) { self.expand_like(like) } else { self };
+        if grown.dims() == like.dims() {
+            return grown;
+        }
+        let rank = grown.rank().max(like.rank());
+        let (from, to) = (pad_rank(&grown.dims(), rank), pad_rank(&like.dims(), rank));
+        let is_longer = |(from, to): (&Dim, &Dim)| from != to && from.known() != Some(1);
+        let value = match from.iter().zip(&to).any(is_longer) || grown.rank() > like.rank() {
+            true => grown.sum_to(&from, &to, like),
+            false => grown,
         };
-        if shorter || open || value.rank() < like.rank() { value.expand_like(like) } else { value }
+        if value.dims() == like.dims() { value } else { value.expand_like(like) }
+    }
+
+    /// Returns whether an axis may have size 1 at run time where that of `like` is larger.
+    fn may_be_shorter(self, like: Expr<'t>) -> bool {
+        let (from, to) = (self.dims(), like.dims());
+        let has_open = from.iter().rev().zip(to.iter().rev()).any(|(from, to)| is_open(from, to));
+        let takes_in = |(from, to): (&Dim, &Dim)| from.broadcast(to).as_ref() == Some(from);
+        has_open && !from.iter().rev().zip(to.iter().rev()).all(takes_in)
     }
 
     /// Sums along the axes that are larger in `from` than in `to`.
     fn sum_to(self, from: &[Dim], to: &[Dim], like: Expr<'t>) -> Expr<'t> {
         let one = |dim: &Dim| dim.known() == Some(1);
-        let open = |(from, to): (&Dim, &Dim)| from != to && !one(from) && !one(to);
-        if self.rank() >= like.rank() && from.iter().zip(to).any(open) {
+        if self.rank() >= like.rank() && from.iter().zip(to).any(|(from, to)| is_open(from, to)) {
             return self.apply(SumTo, &[like]);
         }
         let front = from.len() - self.rank();

@@ -122,6 +122,16 @@ pub(super) const CASES: &[Case<'_>] = &[
     case("double[n, m, 2] a, double[2, m] b", "y = Einsum<equation = \"ijk,kj->ki\">(a, b)"),
     case("double[n, m, m] a", "y = Einsum<equation = \"ijj->ij\">(a)"),
     case("double[2, n, m] a, double[n, m] b", "y = Einsum<equation = \"...ij,ij->...i\">(a, b)"),
+    // Free sizes that a run broadcasts.
+    case("double[2, o] a, double[m, 4] b", "y = Einsum<equation = \"ij,jk->ik\">(a, b)"),
+    case("double[2, m] a, double[o, 4] b", "y = Einsum<equation = \"ij,jk->ik\">(a, b)"),
+    case("double[o, m] a, double[m, o] b", "y = Einsum<equation = \"ij,ij->ij\">(a, b)"),
+    case("double[o, m] a, double[n, o] b", "y = Mul(a, b)"),
+    case("double[o, 2, m] a, double[n, m, 2] b", "y = MatMul(a, b)"),
+    case("double[n, 2] a, double[2, m] b, double[o, m] c", "y = Gemm(a, b, c)"),
+    case("double[n, m] a, double[o, o] b", "c = Less(b, a)  y = Where(c, a, b)"),
+    case("double[n, m] a, double[o, m] b", "y = PRelu(a, b)"),
+    case("double[o, m] a, double[n, o] b, double[n, m] c", "y = Max(a, b, c)"),
     case("double[2, 3, 3] x", "y = Det(x)"),
     case("double[2, 2, 2] x", "y = com.microsoft.Inverse(x)"),
     case(

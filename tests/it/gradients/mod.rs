@@ -28,7 +28,7 @@ const fn with<'a>(inputs: &'a str, constants: &'a str, nodes: &'a str) -> Case<'
 }
 
 /// The sizes of free dimensions.
-const SIZES: &[(&str, usize)] = &[("n", 2), ("m", 3), ("k", 4), ("l", 5), ("z", 0)];
+const SIZES: &[(&str, usize)] = &[("n", 2), ("m", 3), ("k", 4), ("l", 5), ("z", 0), ("o", 1)];
 
 /// A random generator with a fixed seed. The range of numbers depends on the first letter of a
 /// name.
