@@ -195,6 +195,22 @@ impl Tensor {
         }
     }
 
+    /// Returns the bytes of the elements, those of strings included.
+    pub fn held_bytes(&self) -> usize {
+        match &self.data {
+            Data::Bytes(bytes) => bytes.len(),
+            Data::Strings(strings) => strings.iter().map(String::len).sum(),
+        }
+    }
+
+    /// Returns the length of the longest string, in bytes; 0 if the elements are no strings.
+    pub fn longest_text(&self) -> usize {
+        match &self.data {
+            Data::Bytes(_) => 0,
+            Data::Strings(strings) => strings.iter().map(String::len).max().unwrap_or(0),
+        }
+    }
+
     /// Moves the elements of a large tensor to a temporary file that is mapped, so that constants
     /// computed from those of a large model do not stay in memory.
     pub fn laid_aside(self) -> Tensor {

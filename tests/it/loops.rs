@@ -174,3 +174,26 @@ fn a_carried_value_keeps_its_element_type_and_its_rank() {
         }
     }
 }
+
+#[test]
+fn a_sequence_that_starts_empty_takes_the_type_of_what_the_loop_inserts() {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g (float[3] x, int64 n) => (float[3] last, seq(float[k]) all) <int64 end = {-1}> {
+            start = SequenceEmpty()
+            last, all = Loop(n, \"\", x, start) <body = b (int64 i, bool go, u, s) => (on, w, t) {
+                on = Identity(go)
+                is_later = Cast<to = 9>(i)
+                w = If(is_later) <then_branch = a () => (v) { p = SequenceAt(s, end) v = Add(p, x) },
+                    else_branch = b () => (v) { v = Identity(u) }>
+                t = SequenceInsert(s, w)
+            }>
+        }";
+    let plan = onnxc::Compiler::new(&Options::default()).plan(text.to_owned().into());
+    let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let x = [1.0, -2.0, 3.0];
+    let given = [Tensor::from_floats(&x), Tensor::from_int(3)].map(Value::Tensor);
+    let found = interpreter::run(&plan, &given).expect("the model runs");
+    assert_eq!(found[0].tensor().and_then(Tensor::floats), Some(x.map(|x| 3.0 * x).to_vec()));
+    let Value::Sequence(all) = &found[1] else { panic!("the output is a sequence") };
+    assert_eq!(all.len(), 3);
+}

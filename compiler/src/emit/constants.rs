@@ -93,9 +93,12 @@ impl DynamicSlot {
 }
 
 impl Constants {
-    pub fn new(sink: Sink) -> RefCell<Constants> {
+    /// Creates a list without constants. `taken` are the names of other constants of the module.
+    pub fn new(sink: Sink, taken: impl Iterator<Item = Ident>) -> RefCell<Constants> {
+        let mut names = Names::default();
+        taken.for_each(|name| drop(names.unique(name.to_string())));
         RefCell::new(Constants {
-            names: Names::default(),
+            names,
             slots: HashMap::new(),
             dynamic: HashMap::new(),
             arena: Vec::new(),

@@ -164,7 +164,9 @@ fn tokens(plans: &Plans, style: &Style, notes: &[String], sink: &Sink) -> TokenS
     let cx = Context::new(&all, style);
     let training = plans.training().map(|training| Training::new(training, &cx));
     let model = Model { cx: &cx, infer: Method::new(plans.infer(), &cx, "infer"), training };
-    let constants = Constants::new(sink.clone());
+    let with_strings = model.methods().filter(|method| method.strings > 0);
+    let strings = with_strings.map(|method| method.strings_constant());
+    let constants = Constants::new(sink.clone(), strings);
     let functions: Vec<TokenStream> =
         model.methods().map(|method| steps::function(method, &constants)).collect();
     let (arena_bytes, weight_bytes) = (plans.infer().arena_bytes, plans.infer().weight_bytes);

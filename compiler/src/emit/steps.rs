@@ -40,7 +40,7 @@ const DEPTH: usize = 2;
 pub fn function(method: &Method<'_>, constants: &RefCell<Constants>) -> TokenStream {
     let mut sizes = Sizes::first_pass(method.plan);
     if !sizes.are_numbers(method.plan) {
-        let not_kept = Constants::new(Sink::Drop);
+        let not_kept = Constants::new(Sink::Drop, std::iter::empty());
         let mut first = Body::new(method, &not_kept, sizes);
         first.function();
         sizes = first.sizes;

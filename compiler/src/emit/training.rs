@@ -13,6 +13,7 @@ use crate::{
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
+use std::collections::HashSet;
 
 /// The names that no algorithm can have: methods, and functions that the module imports.
 const TAKEN: &[&str] = &[
@@ -221,18 +222,25 @@ fn restart_doc(restart: &TokenStream) -> Vec<String> {
 }
 
 /// Names the methods that run the algorithms: `step` for a single one, else the name of its graph.
+/// The types of their outputs are named after them, so the names differ in camel case too.
 fn method_names(training: &plan::Training) -> Vec<String> {
     let mut names = Names::default();
     for name in TAKEN {
         names.unique((*name).to_owned());
     }
+    let mut types = HashSet::new();
+    let mut unique = |word: String| loop {
+        let name = names.unique(word.clone());
+        if types.insert(ident::camel(&name)) {
+            return name;
+        }
+    };
     let is_one = training.steps.len() == 1;
-    let each = training.steps.iter().map(|step| match step.name.as_str() {
-        "" => names.unique("step".into()),
-        _ if is_one => names.unique("step".into()),
+    let each = training.steps.iter().map(|step| match ident::snake(&step.name) {
+        _ if is_one || step.name.is_empty() => unique("step".into()),
         // `try_` and the name of an algorithm is a method too.
-        name if name.starts_with("try") => names.unique(ident::snake(name) + "_"),
-        name => names.unique(ident::snake(name)),
+        word if word.starts_with("try") => unique(word + "_"),
+        word => unique(word),
     });
     each.collect()
 }

@@ -158,11 +158,15 @@ fn evaluate_within_budget(
     budget: &Budget,
 ) -> Option<Vec<Tensor>> {
     let inputs: BTreeSet<ValueId> = node.inputs.iter().flatten().copied().collect();
-    let bytes = |id: ValueId| site.graph[id].constant.as_ref().map(|tensor| tensor.bytes().len());
-    let before: usize = inputs.into_iter().filter_map(bytes).sum();
+    let constant = |id: &ValueId| site.graph[*id].constant.as_ref();
+    let before: usize = inputs.iter().filter_map(constant).map(Tensor::held_bytes).sum();
+    // No operator makes a text that is longer than one of each input together.
+    let text: usize =
+        node.inputs.iter().flatten().filter_map(constant).map(Tensor::longest_text).sum();
     let size = |&id: &ValueId| {
         let ty = alone[id].ty.as_tensor()?;
-        usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes())
+        let text = if ty.dtype == DType::String { text } else { 0 };
+        usize::try_from(ty.len().known()?).ok()?.checked_mul(ty.dtype.bytes().saturating_add(text))
     };
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
     let most = before.saturating_add(site.graph.budget.limit(Limit::FoldedGrowth));
@@ -225,6 +229,21 @@ mod tests {
         let numbers = |value: &Value| value.tensor().and_then(Tensor::floats).expect("floats");
         assert_eq!(numbers(&made[1]), [1.0, 2.0]);
         assert!((numbers(&made[0])[1] - 0.731_058_6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn strings_are_folded_within_the_limit() {
+        let double = |i: usize| format!("s{} = StringConcat(s{i}, s{i})\n", i + 1);
+        let nodes: String = (0..40).map(double).collect();
+        let text = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g () => (string s40) <string s0 = {{\"ab\"}}> {{ {nodes} }}"
+        );
+        let plan = crate::Compiler::new(&Options::default()).plan(text.into());
+        let plan = plan.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let constants = plan.buffers.iter().filter_map(|(id, _)| plan.constant(id));
+        let held = constants.map(Tensor::held_bytes).max();
+        assert!(held.is_some_and(|bytes| bytes < 1 << 28), "{held:?}");
     }
 
     #[test]

@@ -470,6 +470,11 @@ pub(super) const CASES: &[Case<'_>] = &[
         "y, s = Loop(t, c, h) <body = b (i, k, u) => (g, o, r) { a = Mul(u, w)  o = Sin(a)  \
             g = Identity(k)  r = Identity(u) }>",
     ),
+    with(
+        "double[2] x",
+        "int64 t = {3}",
+        "y = Loop(t, \"\") <body = b (i, k) => (g, r) { g = Identity(k)  r = Mul(x, x) }>",
+    ),
 ];
 
 /// Operators without a case, by the reason.

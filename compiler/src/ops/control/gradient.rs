@@ -286,8 +286,9 @@ fn zeros_of(x: Expr<'_>) -> Expr<'_> {
 pub fn differentiate_loop(g: &mut Gradient<'_>) -> Result {
     const HEAD: usize = 2;
     let tape = g.tape();
-    let carried = g.inputs() - HEAD;
-    let inputs: Vec<_> = (0..g.inputs()).map(|i| g.optional(i)).collect();
+    let count = g.inputs().max(HEAD);
+    let carried = count - HEAD;
+    let inputs: Vec<_> = (0..count).map(|i| g.optional(i)).collect();
     let from = g.node().regions[0];
     let types = input_types(tape, from);
     if (0..carried).any(|j| types[HEAD + j] != ty(g.x(HEAD + j))) {

@@ -82,7 +82,7 @@ pub fn item_type(cx: &mut Infer<'_>, element: &Type) -> Inferred<Type> {
             let shape = with_fresh_sizes(cx, &ty.shape);
             Ok(TensorType { dtype: ty.dtype, shape }.into())
         }
-        Type::Never(dtype) | Type::Unranked(dtype) => Ok(Type::Unranked(*dtype)),
+        Type::Unranked(dtype) => Ok(Type::Unranked(*dtype)),
         _ => Err(Stop::Unknown),
     }
 }
@@ -256,6 +256,10 @@ impl Op for SequenceAt {
     fn infer(&self, cx: &mut Infer<'_>) -> Inferred {
         let element = cx.sequence(0)?;
         require_position(cx, 1, 0)?;
+        // In a branch, the other one then decides the type, also where a loop fills the sequence.
+        if matches!(element, Type::Never(_)) {
+            return Err(cx.diagnostic(Code::TypeMismatch, "the sequence is empty"));
+        }
         Ok(vec![item_type(cx, element)?])
     }
 
@@ -337,6 +341,8 @@ mod tests {
         let at = || tensor::<Dim, 0>(I64, []);
         let open = || [n(), any_size(), any_size()];
         check(SequenceAt, &[of(open()), at()], 1, "float[n, y0_0, y0_1]");
+        let never = sequence(Type::Never(F32));
+        check(SequenceAt, &[never, at()], 1, "the sequence is empty");
         check(SequenceLength, &[of(open())], 1, "int64");
         let concat = |axis, new_axis| ConcatFromSequence { axis, new_axis };
         check(concat(0, false), &[of(open())], 1, "float[y0_0, y0_1, y0_2]");
