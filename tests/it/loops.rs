@@ -193,7 +193,30 @@ fn a_sequence_that_starts_empty_takes_the_type_of_what_the_loop_inserts() {
     let x = [1.0, -2.0, 3.0];
     let given = [Tensor::from_floats(&x), Tensor::from_int(3)].map(Value::Tensor);
     let found = interpreter::run(&plan, &given).expect("the model runs");
-    assert_eq!(found[0].tensor().and_then(Tensor::floats), Some(x.map(|x| 3.0 * x).to_vec()));
+    let last = x.map(|x| f64::from(3.0 * x)).to_vec();
+    assert_eq!(found[0].tensor().and_then(Tensor::floats), Some(last));
     let Value::Sequence(all) = &found[1] else { panic!("the output is a sequence") };
     assert_eq!(all.len(), 3);
+}
+
+#[test]
+fn the_condition_of_the_next_iteration_is_one_bool() {
+    for (condition, code) in [
+        ("Identity (c)", None),
+        ("Unsqueeze (c, first)", None),
+        ("Identity (i)", Some(Code::TypeMismatch)),
+        ("Expand (c, two)", Some(Code::ShapeMismatch)),
+        ("Less (k, k)", Some(Code::ShapeMismatch)),
+    ] {
+        let text = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (int64 n, float s, float[m] k) => (r) <int64[1] first = {{0}}, int64[1] two = {{2}}> {{
+                r = Loop (n, \"\", s) <body = b (int64 i, bool c, a) => (d, e)
+                    {{ d = {condition} e = Neg (a) }}>
+            }}"
+        );
+        let plan = onnxc::Compiler::new(&Options::default()).plan(text.into_bytes().into());
+        let found = plan.err().map(|all| all.0[0].code);
+        assert_eq!(found, code, "{condition}");
+    }
 }

@@ -46,6 +46,18 @@ impl Loop {
     }
 }
 
+/// Checks that the condition of the next iteration, result 0 of the body, is one boolean.
+fn require_condition(cx: &Infer<'_>, condition: &Type) -> Inferred<()> {
+    let Type::Tensor(TensorType { dtype, shape }) = condition else { return Ok(()) };
+    let code = match (dtype, shape.iter().product::<Dim>().known()) {
+        (DType::Bool, Some(1)) => return Ok(()),
+        (DType::Bool, _) => Code::ShapeMismatch,
+        _ => Code::TypeMismatch,
+    };
+    let message = format!("the condition that the body returns must be one bool, is {condition}");
+    Err(cx.diagnostic(code, message))
+}
+
 impl Op for Loop {
     fn name(&self) -> &'static str {
         "Loop"
@@ -80,6 +92,7 @@ impl Op for Loop {
             );
             return Err(Diagnostic::new(Code::BadArity, message).into());
         }
+        require_condition(cx, &results[0])?;
         loop_carried::require_one_type(cx, &Self::carried(cx.given()))?;
         let mut types: Vec<Type> = inputs.into_iter().skip(HEAD).collect();
         for item in &results[1 + count..] {

@@ -48,7 +48,7 @@ impl Table {
     /// Compiles a pattern to an automaton.
     fn of(pattern: &str, budget: &Budget) -> Result<Table> {
         let mut automaton = Automaton::compile("pattern", pattern, [r"\A", r"\z"], budget)?;
-        automaton.start(None)?;
+        let start = automaton.start(None)?;
         let (classes, members) = (automaton.classes.clone(), automaton.members.clone());
         let width = members.len() + 1;
         let mut next = vec![0; width];
@@ -59,6 +59,10 @@ impl Table {
                 next.push(automaton.step(done, Some(byte))?.next);
             }
             next.push(u16::from(automaton.step(done, None)?.is_match));
+        }
+        if start == 0 {
+            // Nothing matches. The kernel starts in the first state, which then rejects all.
+            next.resize(2 * width, 0);
         }
         Ok(Table { classes, next, width })
     }
@@ -142,6 +146,8 @@ mod tests {
         check(r"[\d-z]", &["9", "-"]);
         check("[a-c-e]+", &["ab", "-", "c-e", "aaa"]);
         check("^ab$", &["ab"]);
+        check("a$b", &[]);
+        check(r"\Ba", &[]);
         check(r"(?m)^a$\n^b$", &["a\nb"]);
         check("a.b", &["a&b", "a.b"]);
         check("(?s)a.b", &["a&b", "a.b", "a\nb"]);
