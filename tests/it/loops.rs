@@ -167,10 +167,7 @@ fn a_carried_value_keeps_its_element_type_and_its_rank() {
         ("SequenceConstruct (a)", Some(Code::TypeMismatch)),
     ] {
         for graph in [loop_of(result), scan_of(result)] {
-            let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> {graph}");
-            let plan = onnxc::Compiler::new(&Options::default()).plan(text.into_bytes().into());
-            let found = plan.err().map(|all| all.0[0].code);
-            assert_eq!(found, code, "{graph}");
+            assert_eq!(first_error(&graph), code, "{graph}");
         }
     }
 }
@@ -208,15 +205,52 @@ fn the_condition_of_the_next_iteration_is_one_bool() {
         ("Expand (c, two)", Some(Code::ShapeMismatch)),
         ("Less (k, k)", Some(Code::ShapeMismatch)),
     ] {
-        let text = format!(
-            "<ir_version: 10, opset_import: [\"\" : 21]>
-            g (int64 n, float s, float[m] k) => (r) <int64[1] first = {{0}}, int64[1] two = {{2}}> {{
+        let graph = format!(
+            "g (int64 n, float s, float[m] k) => (r) <int64[1] first = {{0}}, int64[1] two = {{2}}> {{
                 r = Loop (n, \"\", s) <body = b (int64 i, bool c, a) => (d, e)
                     {{ d = {condition} e = Neg (a) }}>
             }}"
         );
-        let plan = onnxc::Compiler::new(&Options::default()).plan(text.into_bytes().into());
-        let found = plan.err().map(|all| all.0[0].code);
-        assert_eq!(found, code, "{condition}");
+        assert_eq!(first_error(&graph), code, "{condition}");
+    }
+}
+
+/// Returns the code of the first error of a graph.
+fn first_error(graph: &str) -> Option<Code> {
+    let text = format!("<ir_version: 10, opset_import: [\"\" : 21]> {graph}");
+    let plan = onnxc::Compiler::new(&Options::default()).plan(text.into_bytes().into());
+    plan.err().map(|all| all.0[0].code)
+}
+
+#[test]
+fn the_lists_of_a_scan_have_a_direction_or_an_axis_for_each_input() {
+    for (list, is_good) in [
+        ("scan_input_axes = [1]", true),
+        ("scan_input_axes = [0, 1]", false),
+        ("scan_input_directions = [1]", true),
+        ("scan_input_directions = [0, 1]", false),
+        ("scan_input_directions = [2]", false),
+        ("scan_output_directions = [-1]", false),
+    ] {
+        let graph = format!(
+            "g (float[2, 3] x) => (y) {{
+                y = Scan <num_scan_inputs = 1, {list}, body = b (r) => (s) {{ s = Neg (r) }}> (x)
+            }}"
+        );
+        let expected = (!is_good).then_some(Code::BadAttribute);
+        assert_eq!(first_error(&graph), expected, "{list}");
+    }
+}
+
+#[test]
+fn the_branches_of_an_if_return_one_element_type() {
+    for (other, code) in [("Neg (x)", None), ("Cast <to = 7> (x)", Some(Code::TypeMismatch))] {
+        let graph = format!(
+            "g (bool c, float[3] x) => (y) {{
+                y = If (c) <then_branch = t () => (a) {{ a = Abs (x) }},
+                    else_branch = e () => (b) {{ b = {other} }}>
+            }}"
+        );
+        assert_eq!(first_error(&graph), code, "{other}");
     }
 }

@@ -116,6 +116,16 @@ fn output_type(
     (if may_be_absent { Type::Optional(ty.into()) } else { ty }, axes)
 }
 
+/// Checks that the tensors that two branches return have one element type.
+fn require_one_dtype(cx: &Infer<'_>, branches: [&Type; 2]) -> Inferred<()> {
+    let [Type::Tensor(a), Type::Tensor(b)] = branches.map(Type::content) else { return Ok(()) };
+    if a.dtype == b.dtype {
+        return Ok(());
+    }
+    let message = format!("the branches return {} and {}", branches[0], branches[1]);
+    Err(cx.diagnostic(Code::TypeMismatch, message))
+}
+
 /// Checks that input `i`, if it is present and its type is known, is a tensor of
 /// one element of `dtype`.
 fn require_one_element(cx: &mut Infer<'_>, i: usize, dtype: DType) -> Inferred<()> {
@@ -173,6 +183,9 @@ impl Op for If {
         let mut types = Vec::new();
         for branches in then.iter().zip(&otherwise) {
             let branches = [branches.0, branches.1];
+            if fails == [false, false] {
+                require_one_dtype(cx, branches)?;
+            }
             let (mut ty, axes) = output_type(branches, fails, &|i, dim| cx.region_settles(i, dim));
             for axis in axes {
                 let size = |ty: &Type| ty.content().as_tensor()?.shape.get(axis).cloned();

@@ -43,8 +43,20 @@ pub fn read(node: &mut Reader<'_>) -> Result<Rc<dyn Op>> {
         output_axes: node.maybe_ints("scan_output_axes")?.unwrap_or_default(),
         reversed_outputs: flags(node, "scan_output_directions")?,
     };
+    require_len("scan_input_axes", scan.axes.len(), scan.scanned)?;
+    require_len("scan_input_directions", scan.reversed.len(), scan.scanned)?;
     node.region("body")?;
     Ok(Rc::new(scan))
+}
+
+/// Checks that a list has a number for each scan input, or none.
+fn require_len(name: &str, len: usize, scanned: usize) -> Result {
+    if len == 0 || len == scanned {
+        return Ok(());
+    }
+    let (found, expected) = (counted(len, "number"), counted(scanned, "scan input"));
+    let message = format!("`{name}` has {found} for {expected}");
+    Err(Diagnostic::new(Code::BadAttribute, message))
 }
 
 fn scanned(node: &mut Reader<'_>) -> Result<usize> {
@@ -52,8 +64,15 @@ fn scanned(node: &mut Reader<'_>) -> Result<usize> {
 }
 
 fn flags(node: &mut Reader<'_>, name: &str) -> Result<Vec<bool>> {
-    let flags = node.maybe_ints(name)?.unwrap_or_default();
-    Ok(flags.into_iter().map(|direction| direction != 0).collect())
+    let flag = |direction| match direction {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => {
+            let message = format!("`{name}` has {direction}, but a direction is 0 or 1");
+            Err(Diagnostic::new(Code::BadAttribute, message))
+        }
+    };
+    node.maybe_ints(name)?.unwrap_or_default().into_iter().map(flag).collect()
 }
 
 fn flags_as_ints(flags: &[bool]) -> Vec<i64> {
