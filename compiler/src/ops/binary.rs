@@ -287,7 +287,9 @@ impl Op for Pow {
         if g.wants(0) {
             let b = b.cast_like(a);
             let zero = b.equal(b.number(0.0));
-            g.set(0, dy * b * a.pow(zero.select(b.number(1.0), b) - 1.0));
+            let is_zero = a.equal(a.number(0.0));
+            let base = zero.select(is_zero.select(a.number(1.0), a), a);
+            g.set(0, dy * b * base.pow(b - 1.0));
         }
         if g.wants(1) {
             let zero = a.equal(a.number(0.0));

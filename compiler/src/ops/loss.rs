@@ -121,7 +121,8 @@ fn differentiate<'t>(
             Reduction::None | Reduction::Sum => x,
         };
         let share = share.fit(weights).with_axis(1);
-        g.set(2, (-one_hot * loss * share).sum_per_channel(g.x(2)));
+        let is_target = one_hot.equal(one_hot.number(1.0));
+        g.set(2, (-(loss * share)).only_where(is_target).sum_per_channel(g.x(2)));
     }
     -one_hot * (weights * share).with_axis(1)
 }

@@ -212,7 +212,10 @@ impl Op for Pad {
         let dx = g.tape().node(op, &[Some(dy), Some(-pads), None, g.optional(3)], 1)[0];
         g.set(0, dx);
         if g.wants(2) {
-            g.set(2, dy.sum_all() - dx.sum_all());
+            let ones = Some(g.x(0).ones_like());
+            let op = Rc::new(Pad { mode: &CONSTANT });
+            let inside = g.tape().node(op, &[ones, Some(pads), None, g.optional(3)], 1)[0];
+            g.set(2, dy.only_where(inside.equal(inside.number(0.0))).sum_all());
         }
         Ok(())
     }

@@ -202,8 +202,9 @@ impl Op for OneHot {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let Some(dy) = g.dy(0).filter(|_| g.wants(2)) else { return Ok(()) };
         let hot = g.x(0).one_hot(g.x(1), dy, self.axis);
-        let on = (dy * hot).sum_all().reshape_to(&[1]);
-        let off = dy.sum_all().reshape_to(&[1]) - on;
+        let is_off = hot.equal(hot.number(0.0));
+        let [off, on] = [is_off, is_off.logical_not()]
+            .map(|these| dy.only_where(these).sum_all().reshape_to(&[1]));
         g.set(2, g.tape().concat(&[off, on]));
         Ok(())
     }
