@@ -140,11 +140,13 @@ fn compute(
     Ok(Computed { plan, results, warnings: compiler.take_warnings() })
 }
 
-/// Returns a unique file name for an output. `_` replaces characters that are not letters or
-/// digits.
+/// Returns a unique file name for an output: the first characters of its name, where `_` replaces
+/// those that are not letters or digits.
 fn file_name(output: &str, format: Format, taken: &mut HashSet<String>) -> String {
+    /// The most characters. File systems limit names to 255 bytes, and a character has up to 4.
+    const LONGEST: usize = 50;
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
-    let stem: String = output.chars().map(plain).collect();
+    let stem: String = output.chars().take(LONGEST).map(plain).collect();
     let stem = stem.trim_start_matches('.');
     let mut name = stem.to_owned();
     let mut number = 2;
@@ -153,4 +155,21 @@ fn file_name(output: &str, format: Format, taken: &mut HashSet<String>) -> Strin
         number += 1;
     }
     format!("{name}.{}", format.extension())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_short_and_unique() {
+        let mut taken = HashSet::new();
+        let long = "é".repeat(400);
+        let names = ["a/b", "A_B", &long, &format!("{long}é"), "../x"];
+        let names = names.map(|name| file_name(name, Format::Npy, &mut taken));
+        let short = "é".repeat(50);
+        let expected =
+            ["a_b.npy", "A_B_2.npy", &format!("{short}.npy"), &format!("{short}_2.npy"), "_x.npy"];
+        assert_eq!(names, expected);
+    }
 }
