@@ -60,28 +60,85 @@ const TAKEN: &[&str] = &[
 ];
 
 /// The letters beyond ASCII that identifiers keep. Rust normalizes identifiers (NFC), which leaves
-/// these as they are, so that different names stay different, and calls none of them uncommon.
+/// these as they are, so that different names stay different.
 const LETTERS: &[RangeInclusive<char>] = &[
-    'À'..='į',                 // Latin
-    'Ĵ'..='ľ',                 // Latin
-    'Ł'..='ň',                 // Latin
-    'Ŋ'..='ž',                 // Latin
-    'Ơ'..='ơ',                 // Latin
-    'Ư'..='ư',                 // Latin
-    'Ǎ'..='ǜ',                 // Latin
-    'Ș'..='ț',                 // Latin
-    'Ά'..='Ͽ',                 // Greek
-    'Ѐ'..='ԯ',                 // Cyrillic
-    'Ա'..='և',                 // Armenian
-    'א'..='ת',                 // Hebrew
-    'ؠ'..='ي',                 // Arabic
-    'ก'..='ะ',                 // Thai
-    'ぁ'..='ゖ',               // Hiragana
-    'ァ'..='ヺ',               // Katakana
-    '㐀'..='䶿',               // Han
-    '一'..='\u{9fff}',         // Han
-    '가'..='힣',               // Hangul
-    '\u{20000}'..='\u{2a6df}', // Han
+    'À'..='į',         // Latin
+    'Ĵ'..='ľ',         // Latin
+    'Ł'..='ň',         // Latin
+    'Ŋ'..='ž',         // Latin
+    'Ơ'..='ơ',         // Latin
+    'Ư'..='ư',         // Latin
+    'Ǎ'..='ǜ',         // Latin
+    'Ș'..='ț',         // Latin
+    'Ա'..='ֆ',         // Armenian
+    'א'..='ת',         // Hebrew
+    'ؠ'..='ي',         // Arabic
+    'ก'..='ะ',         // Thai
+    'ぁ'..='ゖ',       // Hiragana
+    'ァ'..='ヺ',       // Katakana
+    '一'..='\u{9fff}', // Han
+    '가'..='힣',       // Hangul
+];
+
+/// Letters of scripts most of whose letters look like Latin ones, and their spellings. In a program
+/// whose only letters of a script are such ones, rustc warns (`mixed_script_confusables`).
+const SPELLINGS: &[(&str, &str)] = &[
+    ("αά", "alpha"),
+    ("β", "beta"),
+    ("γ", "gamma"),
+    ("δ", "delta"),
+    ("εέ", "epsilon"),
+    ("ζ", "zeta"),
+    ("ηή", "eta"),
+    ("θ", "theta"),
+    ("ιίϊΐ", "iota"),
+    ("κ", "kappa"),
+    ("λ", "lambda"),
+    ("μµ", "mu"),
+    ("ν", "nu"),
+    ("ξ", "xi"),
+    ("οό", "omicron"),
+    ("π", "pi"),
+    ("ρ", "rho"),
+    ("σς", "sigma"),
+    ("τ", "tau"),
+    ("υύϋΰ", "upsilon"),
+    ("φ", "phi"),
+    ("χ", "chi"),
+    ("ψ", "psi"),
+    ("ωώ", "omega"),
+    ("а", "a"),
+    ("б", "b"),
+    ("в", "v"),
+    ("гґ", "g"),
+    ("д", "d"),
+    ("её", "e"),
+    ("є", "ye"),
+    ("ж", "zh"),
+    ("з", "z"),
+    ("иі", "i"),
+    ("йї", "y"),
+    ("к", "k"),
+    ("л", "l"),
+    ("м", "m"),
+    ("н", "n"),
+    ("о", "o"),
+    ("п", "p"),
+    ("р", "r"),
+    ("с", "s"),
+    ("т", "t"),
+    ("уў", "u"),
+    ("ф", "f"),
+    ("х", "kh"),
+    ("ц", "ts"),
+    ("ч", "ch"),
+    ("ш", "sh"),
+    ("щ", "shch"),
+    ("ъь", ""),
+    ("ы", "y"),
+    ("э", "e"),
+    ("ю", "yu"),
+    ("я", "ya"),
 ];
 
 /// Converts `name` to an identifier in snake case that generated code does not use: `/stem/Conv_1`
@@ -101,8 +158,14 @@ pub fn upper(word: &str) -> String {
 
 /// Returns whether identifiers keep a character.
 fn is_kept(c: char) -> bool {
-    c.is_ascii_alphanumeric()
-        || c.is_alphabetic() && LETTERS.iter().any(|letters| letters.contains(&c))
+    let is_letter = || LETTERS.iter().any(|letters| letters.contains(&c));
+    c.is_ascii_alphanumeric() || c.is_alphabetic() && is_letter()
+}
+
+/// Returns the Latin letters that spell a letter of another script.
+fn spelling(c: char) -> Option<&'static str> {
+    let lower = lowercase(c);
+    SPELLINGS.iter().find(|(letters, _)| letters.contains(lower)).map(|(_, spelling)| *spelling)
 }
 
 /// Converts a letter to lowercase, unless that is several characters.
@@ -122,7 +185,8 @@ pub fn words(name: &str) -> String {
         if word.len() >= LONGEST {
             break;
         }
-        if !is_kept(c) {
+        let spelling = if c.is_ascii() { None } else { spelling(c) };
+        if spelling.is_none() && !is_kept(c) {
             if !word.is_empty() && !word.ends_with('_') {
                 word.push('_');
             }
@@ -133,7 +197,10 @@ pub fn words(name: &str) -> String {
             word.push('_');
         }
         lower_before = c.is_lowercase() || c.is_ascii_digit();
-        word.push(lowercase(c));
+        match spelling {
+            Some(letters) => word.push_str(letters),
+            None => word.push(lowercase(c)),
+        }
     }
     let word = word.trim_end_matches('_');
     match word.chars().next() {
@@ -286,11 +353,14 @@ mod tests {
             ("fn", "fn_"),
             ("Größe/Überblick", "größe_überblick"),
             ("入力画像", "入力画像"),
-            ("Выход", "выход"),
+            ("Выход", "vykhod"),
+            ("γ", "gamma"),
+            ("BN/β", "bn_beta"),
+            ("カメラ", "カメラ"),
             ("입력 0", "입력_0"),
             // A combining accent, a symbol, and a letter that Rust would normalize.
             ("e\u{301}", "e"),
-            ("2πr²", "x2πr"),
+            ("2πr²", "x2pir"),
             ("\u{212b}", "x"),
             ("", "x"),
             ("*/ \" \n\u{202e}", "x"),
