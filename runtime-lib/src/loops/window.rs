@@ -1,5 +1,7 @@
 //! Offsets of the elements of a sliding window, for any rank.
 
+use core::ops::Range;
+
 /// The geometry of a sliding window.
 #[derive(Clone, Copy)]
 pub(crate) struct Taps<'a> {
@@ -109,6 +111,38 @@ impl<'a> Taps<'a> {
         Some(input)
     }
 
+    /// Returns the image elements under the window at an output. Padding costs no time.
+    pub fn inputs(self, place: usize) -> impl Iterator<Item = usize> {
+        (0..self.count(place, None)).filter_map(move |nth| self.nth_input(place, nth))
+    }
+
+    /// Returns the image element under one of the taps that are inside of the image at an output.
+    fn nth_input(&self, mut place: usize, mut nth: usize) -> Option<usize> {
+        let (mut input, mut distance) = (0, 1);
+        for axis in (0..self.size.len()).rev() {
+            let of = |sizes: &[usize]| sizes.get(axis).copied();
+            let (out, size) = (of(self.out)?, of(self.size)?);
+            let at_place = place.checked_rem(out)?;
+            let taps = self.inside(axis, at_place * of(self.strides)?)?;
+            let tap = taps.start + nth.checked_rem(taps.len())?;
+            let at = at_place * of(self.strides)? + tap * of(self.dilations)?;
+            input += at.checked_sub(of(self.pads)?)? * distance;
+            distance *= size;
+            (place, nth) = (place / out, nth / taps.len());
+        }
+        Some(input)
+    }
+
+    /// Returns the taps along an axis that are inside of the image, for the window that starts at
+    /// `first` in the padded image.
+    #[inline(always)]
+    fn inside(&self, axis: usize, first: usize) -> Option<Range<usize>> {
+        let of = |sizes: &[usize]| sizes.get(axis).copied();
+        let (kernel, dilation, pad) = (of(self.kernel)?, of(self.dilations)?, of(self.pads)?);
+        let before = |limit: usize| limit.saturating_sub(first).div_ceil(dilation).min(kernel);
+        Some(before(pad)..before(pad + of(self.size)?))
+    }
+
     /// Returns the output at which a tap covers an image element, if there is one: the inverse of
     /// [`Taps::input`].
     pub fn place(&self, mut element: usize, mut tap: usize) -> Option<usize> {
@@ -135,13 +169,13 @@ impl<'a> Taps<'a> {
         let mut count = 1;
         for axis in (0..self.size.len()).rev() {
             let first = place % self.out[axis] * self.strides[axis];
-            let (kernel, dilation) = (self.kernel[axis], self.dilations[axis]);
-            // Returns the number of taps before a limit.
-            let before = |limit: usize| limit.saturating_sub(first).div_ceil(dilation).min(kernel);
-            let end = self.pads[axis] + self.size[axis];
             count *= match ends {
-                Some(ends) => before(end + ends[axis]),
-                None => before(end) - before(self.pads[axis]),
+                Some(ends) => {
+                    let end = self.pads[axis] + self.size[axis] + ends[axis];
+                    let taps = end.saturating_sub(first).div_ceil(self.dilations[axis]);
+                    taps.min(self.kernel[axis])
+                }
+                None => self.inside(axis, first).map_or(0, |taps| taps.len()),
             };
             place /= self.out[axis];
         }

@@ -106,7 +106,7 @@ impl<'a, S: Simd, F: FoldVectors> Columns<'a, S, F> {
         let (pixels, lines) = (x.as_chunks().0, self.taps.without_last());
         for (row, y) in rows.zip(y.chunks_exact_mut(self.axis.out * BLOCK)) {
             let (mut starts, mut count, mut seen) = ([0; ROWS], 0, 0);
-            for line in (0..lines.taps()).filter_map(|tap| lines.input(row, tap)) {
+            for line in lines.inputs(row) {
                 if count == ROWS {
                     self.take(pixels, &starts, seen > 0, memory, y);
                     (seen, count) = (seen + ROWS, 0);
@@ -351,7 +351,7 @@ impl Window<'_> {
     #[inline(always)]
     fn each_pixel(&self, mut visit: impl FnMut(usize, i32)) {
         let mut number = 0;
-        for line in (0..self.rows.taps()).filter_map(|tap| self.rows.input(self.row, tap)) {
+        for line in self.rows.inputs(self.row) {
             for tap in 0..self.kernel {
                 // A column before the image wraps around to a number beyond its width.
                 let column = (self.first + tap * self.dilation).wrapping_sub(self.pad);

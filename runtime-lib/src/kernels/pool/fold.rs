@@ -3,6 +3,7 @@
 
 use super::Pool;
 use crate::loops::window::Taps;
+use crate::loops::window_axis::Axis;
 use crate::{Float, Number};
 
 /// Combines the elements of a window. Every method must be `#[inline(always)]`.
@@ -271,8 +272,17 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
 
     /// Folds one window, element by element.
     fn window(&self, place: usize) -> F::State {
-        let inputs = (0..self.taps.taps()).filter_map(|tap| self.taps.input(place, tap));
-        inputs.fold(self.fold.start(), |state, input| self.fold.take(state, self.x[input]))
+        let axis = Axis::last_of(&self.taps);
+        let (row, column) = (place / axis.out, place % axis.out);
+        let run = axis.tap_run(&(0..0), column, column + 1);
+        let mut state = self.fold.start();
+        for line in self.taps.without_last().inputs(row) {
+            let x = &self.x[line * axis.size..][..axis.size];
+            for &x in x.iter().skip(run.from).step_by(axis.dilation).take(run.taps.len()) {
+                state = self.fold.take(state, x);
+            }
+        }
+        state
     }
 
     /// Folds `n` windows of a row of outputs, and counts their elements.
@@ -295,7 +305,7 @@ impl<T: Copy, F: Fold<T>> Plane<'_, T, F> {
         let skip = last.pad.saturating_sub(start);
         let from = start.saturating_sub(last.pad).min(last.size);
         if let Some(columns) = columns.get_mut(skip..) {
-            for row in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
+            for row in rows.inputs(row) {
                 let x = &self.x[row * last.size..][from..last.size];
                 for (column, &x) in columns.iter_mut().zip(x) {
                     *column = self.fold.take(*column, x);

@@ -45,7 +45,7 @@ fn find<T: Number>(
 ) {
     let [width, _, kernel, stride, dilation, pad] = taps.last();
     let rows = taps.without_last();
-    for line in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
+    for line in rows.inputs(row) {
         let x = &x[line * width..][..width];
         for tap in 0..kernel {
             let start = first * stride + tap * dilation;

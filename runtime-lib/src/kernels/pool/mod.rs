@@ -117,8 +117,7 @@ pub fn max_pool_indices<T: Number>(
     for (at, (y, index)) in y.iter_mut().zip(indices).enumerate() {
         let (plane, place) = (at / places, at % places);
         let image = &x[plane * size..][..size];
-        let inputs = (0..taps.taps()).filter_map(|tap| taps.input(place, tap));
-        let largest = inputs.reduce(|best, input| {
+        let largest = taps.inputs(place).reduce(|best, input| {
             let (x, largest) = (image[input], image[best]);
             if x > largest || (x.is_nan() && !largest.is_nan()) { input } else { best }
         });

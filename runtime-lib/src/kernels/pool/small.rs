@@ -50,7 +50,7 @@ fn each_seen<T: Copy>(x: &[T], y: &mut [T], geometry: &Pool<'_>, then: impl Fn(&
     let taps = geometry.taps();
     let (elements, places) = (taps.elements().max(1), taps.places().max(1));
     for place in 0..taps.places() {
-        for at in (0..taps.taps()).filter_map(|tap| taps.input(place, tap)) {
+        for at in taps.inputs(place) {
             let seen = x.iter().skip(at).step_by(elements);
             let results = y.iter_mut().skip(place).step_by(places);
             results.zip(seen).for_each(|(y, &x)| then(y, x));

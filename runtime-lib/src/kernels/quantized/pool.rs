@@ -102,7 +102,7 @@ impl Means {
                 run.count = run.count.min(SUMS);
                 let mut sums = [0; SUMS];
                 let mut lines = 0;
-                for line in (0..rows.taps()).filter_map(|tap| rows.input(row, tap)) {
+                for line in rows.inputs(row) {
                     let line = &x[line * columns.size..][..columns.size];
                     self.add_line(line, &mut sums[..run.count], &columns, &run);
                     lines += 1;
