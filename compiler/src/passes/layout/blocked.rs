@@ -332,8 +332,15 @@ pub fn concat(site: &mut Site<'_>, node: &Node) -> Replaced {
 /// Converts a `Transpose` that moves the channels to the end.
 pub fn transpose(site: &mut Site<'_>, node: &Node) -> Replaced {
     node.op.downcast::<Transpose>()?;
-    let x = nchwc(site, node.input(0)?)?;
-    channels_last::from_blocks(site, node, x)
+    let given = node.input(0)?;
+    let (image, x) = match nchwc(site, given) {
+        Some(x) => (given, x),
+        None => {
+            let image = channels_last::image_of_row(site, given)?;
+            (image, nchwc(site, image)?)
+        }
+    };
+    channels_last::from_blocks(site, node, image, x)
 }
 
 /// Restores a small convolution whose neighbors are in NCHW.

@@ -32,6 +32,7 @@ const BLOCKED: &[Rule<'_>] = &[
     &blocked::mean,
     &blocked::concat,
     &blocked::transpose,
+    &channels_last::unary,
     &gradient::conv_weight_grad,
     &conv_transpose::convert,
     &gradient::max_pool,
