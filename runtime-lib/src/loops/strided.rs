@@ -2,7 +2,7 @@
 //! `Expand`, `Concat`, `Split`, `DepthToSpace` and similar operators.
 
 use crate::Elem;
-use crate::loops::geometry::Strided;
+use crate::loops::geometry::{BLOCK, Strided};
 use crate::loops::walk::{Row, walk};
 use crate::simd::{HAS_VECTORS, Simd, WithSimd, dispatch, square};
 use core::array::from_fn;
@@ -18,6 +18,12 @@ pub fn copy_from<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
     if let Some(plane) = Plane::of(sizes, strides, &row) {
         return plane.copy_each(x, y, geometry);
     }
+    if HAS_VECTORS
+        && (row.len, row.steps[0]) == (BLOCK, 1)
+        && let (Some(x), Some(y)) = (T::as_f32(x), T::as_f32_mut(y))
+    {
+        return dispatch(CopyBlocks { x, y, geometry });
+    }
     // The axis before the rows is a loop here, because rows may be short.
     let outer = row.rank.saturating_sub(1);
     let count = sizes[outer..row.rank].iter().product::<usize>();
@@ -29,6 +35,33 @@ pub fn copy_from<T: Elem>(x: &[T], y: &mut [T], geometry: Strided<'_>) {
             at = at.wrapping_add_signed(apart);
         }
     });
+}
+
+/// Copies rows of one block of channels each.
+struct CopyBlocks<'a> {
+    x: &'a [f32],
+    y: &'a mut [f32],
+    geometry: Strided<'a>,
+}
+
+impl WithSimd for CopyBlocks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let CopyBlocks { x, y, geometry: Strided { sizes, strides, start } } = self;
+        let row = Row::of(sizes, [strides]);
+        let outer = row.rank.saturating_sub(1);
+        let count = sizes[outer..row.rank].iter().product::<usize>();
+        let apart = strides[outer..row.rank].first().copied().unwrap_or(0);
+        let mut blocks = y.as_chunks_mut::<BLOCK>().0.chunks_exact_mut(count);
+        walk(&sizes[..outer], [strides], [start], &mut |[mut at]| {
+            for y in blocks.next().unwrap_or_default() {
+                *y = *x[at..].first_chunk().expect("a row lies inside the view");
+                at = at.wrapping_add_signed(apart);
+            }
+        });
+    }
 }
 
 #[inline(always)]
