@@ -18,6 +18,8 @@ pub enum Limit {
     FoldedBytes,
     /// Bytes by which one folded constant is larger than its inputs.
     FoldedGrowth,
+    /// Multiply-adds that computing one folded constant takes.
+    FoldedWork,
     /// Elements that loops of constants read and write.
     LoopWork,
     /// Elements of the tables of a plan.
@@ -44,6 +46,8 @@ choices! { Limit:
         in each run. A model with large constants may compute eight times their bytes";
     FoldedGrowth "folded-growth" "The bytes by which a computed constant is larger than its \
         inputs; others are computed in each run";
+    FoldedWork "folded-work" "The multiply-adds that computing a constant takes; others are \
+        computed in each run";
     LoopWork "loop-work" "The number of elements that loops of constants read and write in one \
         pass; others iterate in each run";
     TableElements "table-elements" "The number of elements of the tables of `Resize` and of \
@@ -69,6 +73,7 @@ impl Limit {
             Limit::FoldedBytes | Limit::InlineBytes | Limit::SparseBytes => 256 << 20,
             Limit::PatternBytes => 64 << 20,
             Limit::FoldedGrowth => 1 << 20,
+            Limit::FoldedWork => 1 << 32,
             Limit::LoopWork | Limit::TableElements => 1 << 22,
             Limit::ListElements => 1 << 24,
             Limit::Lines => 10_000_000,
@@ -81,6 +86,7 @@ impl Limit {
     const fn unit(self) -> &'static str {
         match self {
             Limit::Nodes => "nodes",
+            Limit::FoldedWork => "multiply-adds",
             Limit::Lines => "lines",
             Limit::Seconds => "seconds",
             Limit::LoopWork | Limit::TableElements | Limit::ListElements => "elements",

@@ -315,3 +315,30 @@ fn a_gradient_that_cannot_be_expressed_is_an_error() {
     }";
     assert_error(graph, &["gradient"]);
 }
+
+#[test]
+fn attributes_do_not_become_lists_without_a_limit() {
+    let graph = "(map(int64, float) x) => (y) {
+        y = ai.onnx.ml.CastMap<cast_to = \"TO_FLOAT\", map_form = \"SPARSE\",
+            max_map = 8589934592> (x) }";
+    assert_error(graph, &["E0302", "keys of a map"]);
+    let graph = "(float[2, 3] x, float[3] s) => (y, i) {
+        y, i = SimplifiedLayerNormalization<axis = -9223372036854775808> (x, s) }";
+    assert_error(graph, &["E0113", "there are 2 axes"]);
+    let graph = "(float[1, 1, 4, 4] x, float[1, 4] r, int64[1] i) => (d) {
+        y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 1073741824> (x, r, i)
+        d = ai.onnx.preview.training.Gradient<xs = [\"r\"], zs = [\"x\", \"i\"], y = \"y\">
+            (r, x, i)
+    }";
+    assert_error(graph, &["E0302", "samples along an axis"]);
+}
+
+#[test]
+fn a_constant_that_costs_much_work_is_computed_in_each_run() {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21]>
+        g () => (y) <float[1, 1, 1, 1] x = {1}, float[1, 4] r = {0, 0, 1, 1}, int64[1] i = {0}> {
+            y = RoiAlign<sampling_ratio = 1048576> (x, r, i)
+        }";
+    let plan = Compiler::new(&Options::default()).plan(text.into()).expect("the model is valid");
+    assert!(plan.steps.iter().any(|step| matches!(step, Step::Call(_))));
+}

@@ -6,6 +6,7 @@ use crate::{
     dim::Dim,
     dtype::{DType, FLOATS},
     ir::{Attributes, Domain, Expr, Gradient, Infer, Inferred, Lower, Op, Reader},
+    limits::Limit,
     plan::{
         Kernel,
         geometry::{Regions, Sampling},
@@ -133,6 +134,9 @@ impl Op for RoiAlign {
     fn lower(&self, cx: &mut Lower<'_>) -> Result {
         let kernel = if self.largest { &LARGEST } else { &AVERAGE };
         let sampling = Sampling { ratio: self.ratio, half_pixel: self.half_pixel };
+        let samples = Dim::from(self.ratio.max(1)) * Dim::from(self.ratio.max(1));
+        let samples = cx.output_ty(0)?.len() * samples;
+        cx.macs(&samples);
         cx.call(kernel, (regions(cx, self.out, self.scale)?, sampling))
     }
 
@@ -148,11 +152,15 @@ impl Op for RoiAlign {
         let weights = |axis| match self.ratio {
             0 => {
                 let op = Rc::new(RoiAlignWeights { align: self.clone(), axis });
-                g.tape().node(op, &[Some(x), Some(rois)], 1)[0]
+                Ok(g.tape().node(op, &[Some(x), Some(rois)], 1)[0])
             }
-            _ => self.weights(x, rois, axis),
+            ratio => {
+                let samples = self.out[axis].saturating_mul(ratio);
+                g.spend(Limit::ListElements, samples, "samples along an axis")?;
+                Ok(self.weights(x, rois, axis))
+            }
         };
-        let [rows, columns] = [weights(0), weights(1)];
+        let [rows, columns] = [weights(0)?, weights(1)?];
         let images = x.gather(g.x(2), 0);
         let y = rows.with_axis(1).matmul(images).matmul(columns.with_axis(1).transpose_matrices());
         g.through(&[y])

@@ -171,13 +171,22 @@ fn evaluate_within_budget(
     let after: usize = outputs.iter().map(size).sum::<Option<usize>>()?;
     let most = before.saturating_add(site.graph.budget.limit(Limit::FoldedGrowth));
     let fits = after <= most && budget.take(after);
-    fits.then(|| evaluate(alone, outputs)).flatten()
+    let work = site.graph.budget.limit(Limit::FoldedWork);
+    fits.then(|| evaluate_within(alone, outputs, work)).flatten()
 }
 
 /// Computes `outputs` of a graph without inputs in the interpreter.
-pub fn evaluate(mut graph: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
+pub fn evaluate(graph: Graph, outputs: Vec<ValueId>) -> Option<Vec<Tensor>> {
+    evaluate_within(graph, outputs, usize::MAX)
+}
+
+/// [`evaluate`], unless that takes more than `work` multiply-adds.
+fn evaluate_within(mut graph: Graph, outputs: Vec<ValueId>, work: usize) -> Option<Vec<Tensor>> {
     graph.set_outputs(graph.body, outputs);
     let plan = ir::plan(&graph, Optimize::Size, Precision::Full, FreeSizes::Heap).ok()?;
+    if usize::try_from(plan.macs).is_ok_and(|macs| macs > work) {
+        return None;
+    }
     let values = interpreter::evaluate(&plan).ok()?.into_iter();
     values.map(|value| value.into_tensor().map(Tensor::laid_aside)).collect()
 }

@@ -21,6 +21,10 @@ pub const OPS: &[Entry] = &[
 /// the axes from `axis` on, in single precision or wider.
 fn moments(node: &Reader<'_>, x: &str, axis: i64, epsilon: f32) -> Result<String> {
     let rank = node.rank(0)? as i64;
+    if !(-rank..rank).contains(&axis) {
+        let message = format!("`axis` is {axis}, but there are {rank} axes");
+        return Err(Diagnostic::new(Code::BadAttribute, message));
+    }
     let axes: Vec<i64> = (if axis < 0 { axis + rank } else { axis }..rank).collect();
     let wide = if node.dtype(0)? == DType::F64 { DType::F64 } else { DType::F32 }.code();
     Ok(format!(

@@ -6,6 +6,7 @@ use crate::{
     dim::Dim,
     dtype::DType,
     ir::{Attributes, Domain, Infer, Inferred, Lower, Op, Reader, Stop, ValueId, Views},
+    limits::Limit,
     ops::{
         Entry,
         compare::{EQUAL, Where},
@@ -96,6 +97,13 @@ fn cast_map(node: &mut Reader<'_>) -> Result<Vec<ValueId>> {
     )?;
     let is_sparse = node.choice("map_form", &[("DENSE", false), ("SPARSE", true)])?;
     let indices = node.int("max_map", 1)?;
+    let count = usize::try_from(indices).map_err(|_| {
+        let message = format!("`max_map` is {indices}, but must not be negative");
+        Diagnostic::new(Code::BadAttribute, message)
+    })?;
+    if is_sparse {
+        node.budget().spend(Limit::ListElements, count, "keys of a map")?;
+    }
     let keys = is_sparse.then(|| Tensor::from_ints(&(0..indices).collect::<Vec<_>>()));
     let map = node.input(0)?;
     let mut values = values_of(node, map, keys)?;

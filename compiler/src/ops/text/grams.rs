@@ -44,10 +44,16 @@ static IDF: Mode = Mode {
         a.input(2), a.input(3), a.input(4), a.output(0), p)),
 };
 
-/// A trie of n-grams, by the index of the next word.
-#[derive(Default)]
+/// A trie of n-grams. The first node is the root.
 struct Trie {
-    next: BTreeMap<i64, Trie>,
+    nodes: Vec<TrieNode>,
+}
+
+/// The end of the n-grams that start with the same words.
+#[derive(Default)]
+struct TrieNode {
+    /// The node for each next word.
+    next: BTreeMap<i64, usize>,
     /// The column and the weight of the n-gram that ends here.
     gram: Option<(i64, f32)>,
 }
@@ -147,7 +153,7 @@ fn word_indices(pool: &Tensor, keys: &[usize]) -> Vec<i64> {
 /// Builds the trie of the pool's n-grams.
 fn build_trie(attribute: &Attribute, pool: &[i64]) -> Result<Trie> {
     let Attribute { limits: [shortest, longest], counts, columns, weights, .. } = attribute;
-    let (mut root, mut number) = (Trie::default(), 0);
+    let (mut trie, mut number) = (Trie { nodes: vec![TrieNode::default()] }, 0);
     for (i, &start) in counts.iter().enumerate() {
         let (end, length) = (counts.get(i + 1).copied().unwrap_or(pool.len()), i + 1);
         for gram in pool[start..end].chunks_exact(length) {
@@ -155,24 +161,34 @@ fn build_trie(attribute: &Attribute, pool: &[i64]) -> Result<Trie> {
                 return Err(bad("`ngram_indexes` has fewer columns than there are grams".into()));
             };
             if (*shortest..=*longest).contains(&length) {
-                let end =
-                    gram.iter().fold(&mut root, |trie, &word| trie.next.entry(word).or_default());
-                end.gram = Some((column, weights.get(number).copied().unwrap_or(1.0)));
+                let end = gram.iter().fold(0, |at, &word| trie.next(at, word));
+                let weight = weights.get(number).copied().unwrap_or(1.0);
+                trie.nodes[end].gram = Some((column, weight));
             }
             number += 1;
         }
     }
-    Ok(root)
+    Ok(trie)
 }
 
 impl Trie {
+    /// Returns the node behind a node and the next word, and creates it if there is none.
+    fn next(&mut self, at: usize, word: i64) -> usize {
+        let new = self.nodes.len();
+        let next = *self.nodes[at].next.entry(word).or_insert(new);
+        if next == new {
+            self.nodes.push(TrieNode::default());
+        }
+        next
+    }
+
     /// Returns the trie in breadth-first order, the kernels' input.
     fn table(&self) -> [Tensor; 4] {
         let (mut first, mut words, mut columns, mut weights) = (vec![0], vec![], vec![], vec![]);
-        let mut queue = std::collections::VecDeque::from([self]);
-        while let Some(trie) = queue.pop_front() {
-            for (&word, next) in &trie.next {
-                let (column, weight) = next.gram.unwrap_or((-1, 0.0));
+        let mut queue = std::collections::VecDeque::from([0]);
+        while let Some(at) = queue.pop_front() {
+            for (&word, &next) in &self.nodes[at].next {
+                let (column, weight) = self.nodes[next].gram.unwrap_or((-1, 0.0));
                 words.push(word);
                 columns.push(column);
                 weights.push(weight);
@@ -251,6 +267,20 @@ mod tests {
         assert_eq!(words.ints(), Some(vec![7, 8, 9, 9, 9]));
         assert_eq!(columns.ints(), Some(vec![-1, -1, 2, 1, 3]));
         assert_eq!(weights.floats(), Some(vec![0.0, 0.0, 2.5, 1.5, 3.5]));
+    }
+
+    #[test]
+    fn a_gram_may_be_long() {
+        let length = 300_000;
+        let attribute = Attribute {
+            limits: [1, length],
+            skips: 0,
+            counts: vec![0; length],
+            columns: vec![0],
+            weights: Vec::new(),
+        };
+        let trie = build_trie(&attribute, &vec![7; length]).expect("the attributes are valid");
+        assert_eq!(trie.table()[1].len(), length);
     }
 
     #[test]

@@ -106,6 +106,8 @@ impl Ensemble {
             }
             Mode::Leq => Node::Leq { feature, value, nan_is_true, to },
             Mode::Lt => Node::Leq { feature, value: self.next_below(value), nan_is_true, to },
+            // No value is greater than NaN, or less.
+            Mode::Gt | Mode::Gte if value.is_nan() => Node::Leq { feature, value, nan_is_true, to },
             // A value that is not less than or equal is greater, or NaN.
             Mode::Gt => {
                 Node::Leq { feature, value, nan_is_true: !nan_is_true, to: swap_branches(to) }
