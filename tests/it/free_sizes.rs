@@ -339,3 +339,27 @@ fn a_shape_tells_sizes_of_one_name_apart() {
         assert_eq!(shapes.collect::<Vec<_>>(), [[3, 2], [5, 2]], "{dims:?}");
     }
 }
+
+#[test]
+fn a_mask_of_another_number_of_keys_is_an_error_of_the_run() {
+    let text = "<ir_version: 10, opset_import: [\"\" : 21, \"com.microsoft\" : 1]>
+        g (float[b, s, 4] q, float[b, l, 4] k, int32[b, m] mask) => (y) {
+            y = com.microsoft.MultiHeadAttention<num_heads = 2> (q, k, k, \"\", mask)
+        }";
+    let planned = onnxc::Compiler::new(&Options::default()).plan(text.to_owned().into());
+    let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let numbers = |shape: &[usize], count: usize| {
+        let numbers: Vec<f64> = (0..count).map(|i| (i as f64 * 0.7).sin()).collect();
+        Tensor::from_numbers(DType::F32, shape.to_vec(), &numbers).expect("enough numbers")
+    };
+    let run = |ones: usize| {
+        let mask = 1_i32.to_le_bytes().repeat(ones);
+        let mask = Tensor::from_raw(DType::I32, vec![1, ones], mask.into());
+        let given = [numbers(&[1, 2, 4], 8), numbers(&[1, 3, 4], 12), mask];
+        let found = interpreter::run(&plan, &given.map(Into::into));
+        found.map(|found| found[0].tensor().and_then(Tensor::floats))
+    };
+    let all = run(3).expect("there are 3 keys");
+    assert_eq!(run(1).expect("one number counts for all keys"), all);
+    assert!(run(2).is_err());
+}

@@ -114,7 +114,10 @@ pub(super) fn mask(
     let bias = node.has(bias);
     // One number for all keys of a row changes nothing.
     if !node.has(i) || is_for_all_keys(node, i) {
-        return Ok((String::new(), if bias { "bias_of_scores" } else { "" }));
+        return Ok(match bias {
+            true => (format!("{total} {WHOLE_BIAS}"), "whole_bias"),
+            false => (String::new(), ""),
+        });
     }
     let ty = node.ty(i).and_then(|ty| ty.as_tensor()).ok_or_else(|| {
         let message = format!("the number of axes of input {i} must be known");
@@ -156,7 +159,10 @@ pub(super) fn mask(
             );
         }
     };
-    let sum = if bias { "mask = Add (filter, bias_of_scores)" } else { "mask = Identity (filter)" };
+    let sum = match bias {
+        true => format!("{WHOLE_BIAS} mask = Add (filter, whole_bias)"),
+        false => "mask = Identity (filter)".to_owned(),
+    };
     let nodes = format!(
         "one = Constant <value_ints = [1]> ()
         first = Constant <value_int = 0> () next = Constant <value_int = 1> ()
@@ -165,7 +171,9 @@ pub(super) fn mask(
         places = CastLike (all_places, given)
         none = CastLike (first, given)
         {is_kept}
-        kept_of_heads = Unsqueeze (kept, axes)
+        kept_of_some = Unsqueeze (kept, axes)
+        keys_axis = Constant <value_ints = [0]> () width = Unsqueeze (total, keys_axis)
+        kept_of_heads = Expand (kept_of_some, width)
         masked_float = Constant <value_float = {masked:?}> ()
         zero_float = Constant <value_float = 0.0> ()
         masked = CastLike (masked_float, q) zero = CastLike (zero_float, q)
@@ -174,6 +182,10 @@ pub(super) fn mask(
     );
     Ok((nodes, "mask"))
 }
+
+/// The nodes that give the bias a number for each key. `Attention` would hide keys without one.
+const WHOLE_BIAS: &str = "bias_axis = Constant <value_ints = [0]> ()
+    bias_width = Unsqueeze (total, bias_axis) whole_bias = Expand (bias_of_scores, bias_width)";
 
 /// The nodes that keep the keys before the lengths `given`.
 const BEFORE_ENDS: &str = "column = Unsqueeze (given, one) kept = Less (places, column)
