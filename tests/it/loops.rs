@@ -180,7 +180,8 @@ fn a_sequence_that_starts_empty_takes_the_type_of_what_the_loop_inserts() {
             last, all = Loop(n, \"\", x, start) <body = b (int64 i, bool go, u, s) => (on, w, t) {
                 on = Identity(go)
                 is_later = Cast<to = 9>(i)
-                w = If(is_later) <then_branch = a () => (v) { p = SequenceAt(s, end) v = Add(p, x) },
+                w = If(is_later) <
+                    then_branch = a () => (v) { p = SequenceAt(s, end) v = Add(p, x) },
                     else_branch = b () => (v) { v = Identity(u) }>
                 t = SequenceInsert(s, w)
             }>
@@ -206,7 +207,8 @@ fn the_condition_of_the_next_iteration_is_one_bool() {
         ("Less (k, k)", Some(Code::ShapeMismatch)),
     ] {
         let graph = format!(
-            "g (int64 n, float s, float[m] k) => (r) <int64[1] first = {{0}}, int64[1] two = {{2}}> {{
+            "g (int64 n, float s, float[m] k) => (r)
+            <int64[1] first = {{0}}, int64[1] two = {{2}}> {{
                 r = Loop (n, \"\", s) <body = b (int64 i, bool c, a) => (d, e)
                     {{ d = {condition} e = Neg (a) }}>
             }}"
