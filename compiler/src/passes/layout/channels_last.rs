@@ -25,14 +25,14 @@ pub fn from_blocks(site: &mut Site<'_>, node: &Node, image: ValueId, blocked: Va
         return None;
     }
     let (rank, channels) = (tensor(site.graph, image)?.rank(), whole_blocks(site, image, 1)?);
-    let pixels = tensor(site.graph, node.input(0)?)?.shape[2..].to_vec();
-    let perm = [last(rank), vec![rank as i64]].concat();
-    let moved = site.before(node, Rc::new(Transpose { perm: Some(perm) }), vec![Some(blocked)])?;
     let shape = if found == rank {
         keep(site, node, rank - 1, &[channels])
     } else {
-        keep(site, node, 1, &[pixels[0].known()?, channels])
+        let pixels = tensor(site.graph, node.input(0)?)?.shape[2].known()?;
+        keep(site, node, 1, &[pixels, channels])
     };
+    let perm = [last(rank), vec![rank as i64]].concat();
+    let moved = site.before(node, Rc::new(Transpose { perm: Some(perm) }), vec![Some(blocked)])?;
     site.replace(node, Rc::new(Reshape { allowzero: false }), vec![Some(moved), Some(shape)])
 }
 
