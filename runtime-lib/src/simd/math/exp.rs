@@ -91,6 +91,25 @@ pub(super) fn exp_of_sum<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
     s.scale(s.add(e, s.splat(1.0)), n)
 }
 
+/// `e^(-(u + v)/2)` for `u + v` from 0 to 220, where `v` is the rounding error of `u`.
+#[inline(always)]
+pub(super) fn exp_of_half<S: Simd>(s: S, u: S::F32, v: S::F32) -> S::F32 {
+    /// The polynomial of `e^r` in `-2r`.
+    const NEAR: [f32; 7] = {
+        let (mut near, mut factor, mut i) = (EXP_NEAR, 1.0, 0);
+        while i < near.len() {
+            near[i] *= factor;
+            factor *= -0.5;
+            i += 1;
+        }
+        near
+    };
+    let n = s.round(s.mul(u, s.splat(-0.5 * LOG2_E)));
+    let r = s.mul_add(n, s.splat(2.0 * LN2_HIGH), u);
+    let r = s.add(s.mul_add(n, s.splat(2.0 * LN2_LOW), r), v);
+    s.scale_down(polynomial(s, r, NEAR), n)
+}
+
 /// `e^x - 1`, accurate near zero.
 #[inline(always)]
 pub fn exp_m1<S: Simd>(s: S, x: S::F32) -> S::F32 {
