@@ -8,13 +8,14 @@ use crate::{
     ir::{Node, Site, ValueId},
     ops::{
         blocked::{BLOCK, fills_blocks},
-        conv::blocked::BlockedConv,
+        conv::{Conv, blocked::BlockedConv},
         reshape::Reshape,
         transpose::Transpose,
     },
     passes::fuse::{Replaced, function, tensor},
     tensor::Tensor,
 };
+use onnxc_runtime::kernels::epilogue::Activation;
 use std::rc::Rc;
 
 /// Replaces the `Transpose` that moves the channels of `image` to the end, where `blocked` is the
@@ -71,7 +72,7 @@ pub fn image_of_row(site: &Site<'_>, value: ValueId) -> Option<ValueId> {
 }
 
 /// Moves an element-wise function of the channels-last form of a convolution's output before the
-/// conversion, so that the convolution computes it.
+/// conversion, so that [`fuse_function`] finds it.
 pub fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
     function::activation_of(site.graph, node)?;
     let reshape = site.producer(node.input(0)?).filter(|node| node.op.is::<Reshape>())?.clone();
@@ -87,6 +88,19 @@ pub fn unary(site: &mut Site<'_>, node: &Node) -> Replaced {
     let result = site.before(node, node.op.clone(), inputs)?;
     let moved = site.before(node, transpose.op.clone(), vec![Some(result)])?;
     site.replace(node, reshape.op.clone(), vec![Some(moved), reshape.input(1)])
+}
+
+/// Fuses an element-wise function into the blocked convolution before it.
+pub fn fuse_function(site: &mut Site<'_>, node: &Node) -> Replaced {
+    let activation = function::activation_of(site.graph, node)?;
+    let product = site.producer(node.input(0)?).filter(|_| site.uses(0) == 1)?;
+    let blocked = product.op.downcast::<BlockedConv>()?;
+    if blocked.conv.activation != Activation::Identity {
+        return None;
+    }
+    let conv = Conv { activation, fused: true, ..blocked.conv.clone() };
+    let op = BlockedConv { conv, ..*blocked };
+    site.replace(node, Rc::new(op), product.inputs.clone())
 }
 
 /// The permutation of a `Transpose` of images.
@@ -133,8 +147,11 @@ mod tests {
         t = Transpose<perm = [0, 2, 1]>(d)
         e = Reshape(t, image)";
 
+    /// The end of a network that uses the first convolution again.
+    const RESIDUAL: &str = "y = Add(f, a)";
+
     /// A network with nodes between two convolutions.
-    fn text(channels: usize, nodes: &str) -> String {
+    fn text(channels: usize, nodes: &str, end: &str) -> String {
         let c = channels;
         let (filters, ones) = (c * c, vec!["1.0"; c].join(", "));
         let weights = |seed: usize| {
@@ -151,7 +168,7 @@ mod tests {
                  a = Conv(x, v)
                  {nodes}
                  f = Conv(e, w)
-                 y = Add(f, a)
+                 {end}
              }}",
             weights(3),
             weights(5)
@@ -160,12 +177,12 @@ mod tests {
 
     /// Compiles a network for speed and for size, compares the results, and returns the graph of
     /// the first.
-    fn compare(nodes: &str) -> String {
+    fn compare(nodes: &str, end: &str) -> String {
         let mut shown = String::new();
         let compile = |options: &Options, shown: &mut String| {
             crate::Compiler::new(options)
                 .observe(|_, graph| *shown = graph.to_string())
-                .plan(text(128, nodes).into())
+                .plan(text(128, nodes, end).into())
                 .unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
         };
         let fast = compile(&Options::default(), &mut shown);
@@ -187,7 +204,7 @@ mod tests {
     #[test]
     fn images_are_not_converted_to_nchw_between_two_other_layouts() {
         for nodes in [IMAGES, ROWS] {
-            let shown = compare(nodes);
+            let shown = compare(nodes, RESIDUAL);
             assert_eq!(shown.matches("internal.Unblock").count(), 1, "{shown}");
             assert!(shown.contains("perm = [0, 2, 3, 1, 4]"), "{shown}");
             assert!(shown.contains("perm = [0, 3, 1, 2, 4]"), "{shown}");
@@ -196,11 +213,20 @@ mod tests {
 
     #[test]
     fn a_function_of_pixels_in_a_row_is_computed_in_blocks() {
-        let shown = compare(ROWS);
+        let shown = compare(ROWS, RESIDUAL);
         let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no {part} in {shown}"));
         assert!(
             !shown.contains("= Gelu") || at("= Gelu") < at("perm = [0, 2, 3, 1, 4]"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_convolution_computes_the_function_of_its_pixels_in_a_row() {
+        let alone = compare(ROWS, "y = Relu(f)");
+        assert!(!alone.contains("= Gelu"), "{alone}");
+        assert!(alone.contains("activation = \"Gelu\""), "{alone}");
+        // The convolution has another use, for which it must not compute the function.
+        assert!(compare(ROWS, RESIDUAL).contains("= Gelu"));
     }
 }

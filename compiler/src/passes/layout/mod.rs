@@ -40,20 +40,21 @@ const BLOCKED: &[Rule<'_>] = &[
     &gradient::sum,
 ];
 
-/// The rules that undo a conversion which gains nothing.
-const RESTORE_NCHW: &[Rule<'_>] = &[&blocked::restore];
+/// The rules behind them: one undoes a conversion that gains nothing, the other fuses a function
+/// that has moved to its convolution.
+const BLOCKED_END: &[Rule<'_>] = &[&blocked::restore, &channels_last::fuse_function];
 
 /// Stores images in the layouts that their kernels read fastest.
 pub fn run(graph: Graph) -> Result<Graph, Diagnostics> {
-    let blocked = spread(graph, BLOCKED, RESTORE_NCHW)?;
+    let blocked = spread(graph, BLOCKED, BLOCKED_END)?;
     spread(blocked, nhwc::RULES, nhwc::RESTORE)
 }
 
-/// Applies `rules`, and then `restore`, which undo what gained nothing.
-fn spread(graph: Graph, rules: &[Rule<'_>], restore: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
+/// Applies `rules`, and then, if they changed anything, `end`.
+fn spread(graph: Graph, rules: &[Rule<'_>], end: &[Rule<'_>]) -> Result<Graph, Diagnostics> {
     let spread = apply(graph, rules)?;
     if !spread.is_changed {
         return Ok(spread.graph);
     }
-    apply(spread.without_dead_nodes()?, restore)?.without_dead_nodes()
+    apply(spread.without_dead_nodes()?, end)?.without_dead_nodes()
 }
