@@ -65,6 +65,9 @@ fn tensor(proto: &TensorProto) -> Result<Value> {
 }
 
 fn sequence(proto: &SequenceProto) -> Result<Value> {
+    if !proto.sparse_tensor_values.is_empty() {
+        return Err(unread_sparse());
+    }
     let tensors = proto.tensor_values.iter().map(tensor);
     let sequences = proto.sequence_values.iter().map(sequence);
     let maps = proto.map_values.iter().map(map);
@@ -79,9 +82,16 @@ fn optional(proto: &OptionalProto) -> Result<Value> {
         OptionalProto { sequence_value: Some(value), .. } => sequence(value)?,
         OptionalProto { map_value: Some(value), .. } => map(value)?,
         OptionalProto { optional_value: Some(value), .. } => optional(value)?,
+        OptionalProto { sparse_tensor_value: Some(_), .. } => return Err(unread_sparse()),
         _ => return Ok(Value::Optional(None)),
     };
     Ok(Value::Optional(Some(Box::new(value))))
+}
+
+/// The error for a sparse tensor inside of another value.
+fn unread_sparse() -> Diagnostic {
+    let message = "onnxc does not read sparse tensors in sequences and optionals";
+    Diagnostic::new(Code::Unsupported, message).help("store them as dense tensors")
 }
 
 fn map(proto: &MapProto) -> Result<Value> {
@@ -188,6 +198,31 @@ mod tests {
         let graph = model.graph.expect("the model has a graph");
         let found = read(write(value, "x").into(), graph.input[0].r#type.as_ref());
         assert_eq!(found.as_ref(), Ok(value), "{ty}");
+    }
+
+    #[test]
+    fn sparse_tensors_are_not_left_out() {
+        let sparse = "sparse_tensor(float[3]) = {1} at {1}";
+        let text = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21]>
+            g (optional(float[3]) o, seq(float[3]) s) => () {{ v = a.B<v = {sparse}>() }}"
+        );
+        let graph = text::model(&text).expect("the text is valid").graph.expect("it has a graph");
+        let sparse = *graph.node[0].attribute[0].sparse_tensor.clone().expect("it is sparse");
+        let list = SequenceProto {
+            elem_type: Some(SequenceKind::SparseTensor as i32),
+            sparse_tensor_values: vec![sparse.clone()],
+            ..SequenceProto::default()
+        };
+        let optional = OptionalProto {
+            elem_type: Some(OptionalKind::SparseTensor as i32),
+            sparse_tensor_value: Some(sparse),
+            ..OptionalProto::default()
+        };
+        for (i, bytes) in [optional.encode_to_vec(), list.encode_to_vec()].into_iter().enumerate() {
+            let found = read(bytes.into(), graph.input[i].r#type.as_ref());
+            assert_eq!(found.map_err(|error| error.code), Err(Code::Unsupported));
+        }
     }
 
     #[test]
