@@ -297,10 +297,38 @@ impl fmt::Debug for Tensor {
         if self.len() > 16 {
             return Ok(());
         }
-        match (&self.data, self.floats()) {
+        match (&self.data, self.dtype) {
             (Data::Strings(strings), _) => write!(f, " {strings:?}"),
-            (Data::Bytes(_), Some(numbers)) => write!(f, " {numbers:?}"),
-            (Data::Bytes(_), None) => Ok(()),
+            (Data::Bytes(bytes), DType::Bool) => {
+                let flags: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
+                write!(f, " {flags:?}")
+            }
+            (Data::Bytes(bytes), DType::U64) => {
+                let numbers = bytes.as_chunks().0.iter().map(|&x| u64::from_le_bytes(x));
+                write!(f, " {:?}", numbers.collect::<Vec<_>>())
+            }
+            // A float rounds integers of 64 bits.
+            (Data::Bytes(_), _) => match (self.ints(), self.floats()) {
+                (Some(numbers), _) => write!(f, " {numbers:?}"),
+                (None, Some(numbers)) => write!(f, " {numbers:?}"),
+                (None, None) => Ok(()),
+            },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_integers_are_shown_exactly() {
+        let large = (1 << 53) + 1;
+        assert_eq!(format!("{:?}", Tensor::from_ints(&[large])), "int64[1] [9007199254740993]");
+        let bytes = Bytes::copy_from_slice(&u64::MAX.to_le_bytes());
+        let tensor = Tensor::from_raw(DType::U64, Vec::new(), bytes);
+        assert_eq!(format!("{tensor:?}"), format!("uint64 [{}]", u64::MAX));
+        let tensor = Tensor::from_raw(DType::Bool, vec![2], Bytes::from_static(&[1, 0]));
+        assert_eq!(format!("{tensor:?}"), "bool[2] [true, false]");
     }
 }
