@@ -119,7 +119,7 @@ impl Files {
             return Err(bad("the model was given without a directory"));
         };
         let path = inside(location)
-            .ok_or_else(|| bad("`location` must be a path inside the model's directory"))?;
+            .ok_or_else(|| bad("`location` must be a plain path inside the model's directory"))?;
         if let Some(opened) = self.opened.borrow().get(&path) {
             return Ok(opened.clone());
         }
@@ -180,11 +180,12 @@ impl<'m> Place<'m> {
 }
 
 /// Converts `location` to a relative path, or returns `None` if it may lead outside the model's
-/// directory on any operating system: a model may be built on one and read on another.
+/// directory on any operating system: a model may be built on one and read on another. A line feed
+/// would let a build script, which names the file to cargo on a line, say something else to cargo.
 fn inside(location: &str) -> Option<PathBuf> {
     let drive =
         location.as_bytes().get(1) == Some(&b':') || cfg!(windows) && location.contains(':');
-    if drive || location.contains(['\\', '\0']) {
+    if drive || location.contains('\\') || location.contains(char::is_control) {
         return None;
     }
     let mut path = PathBuf::new();

@@ -151,6 +151,7 @@ fn missing_data_is_an_error_that_says_how_to_get_it() {
 fn files_outside_the_directory_are_not_read() {
     let scratch = Scratch::new();
     let absolute = scratch.model("data").display().to_string();
+    fs::write(scratch.model("two\nlines"), "data").expect("the test made the directory");
     for location in [
         "",
         ".",
@@ -166,6 +167,7 @@ fn files_outside_the_directory_are_not_read() {
         "\\\\server\\data",
         "deep\\data",
         "data\0",
+        "two\nlines",
     ] {
         let found = scratch
             .read(&[("location", location)])
