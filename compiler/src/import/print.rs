@@ -10,7 +10,7 @@ use super::{
     tensor::tensor,
     text::{CONTAINERS, is_special, kind_name},
 };
-use crate::{dtype::DType, tensor::Tensor};
+use crate::{check, dtype::DType, tensor::Tensor};
 use onnxc_proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto,
@@ -213,7 +213,8 @@ impl Printer {
     }
 
     fn attribute(&self, attribute: &AttributeProto) -> String {
-        let kind = attribute.r#type();
+        // Files of IR version 1 do not say the type.
+        let kind = check::attribute_kind(attribute);
         let said = kind_name(kind).map_or(String::new(), |kind| format!(": {kind}"));
         let name_of = name(attribute.name());
         if let Some(reference) = attribute.ref_attr_name.as_ref().filter(|name| !name.is_empty()) {

@@ -221,3 +221,13 @@ fn depth_has_a_limit() {
         assert!(refused(&text).message.contains("deep"));
     }
 }
+
+#[test]
+fn an_attribute_that_does_not_say_its_type_is_printed_with_its_value() {
+    let text = "g (x) => (y) { y = A <a = 0.5, b = [1, 2], c = \"d\", e = [1.5]> (x) }";
+    let graph = graph(text).expect("the text is a graph");
+    let mut untyped = graph.clone();
+    untyped.node[0].attribute.iter_mut().for_each(|attribute| attribute.r#type = None);
+    let printed = |graph| print::model(&ModelProto { graph: Some(graph), ..Default::default() }, 9);
+    assert_eq!(printed(untyped), printed(graph));
+}
