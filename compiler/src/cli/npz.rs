@@ -51,15 +51,24 @@ pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     })?;
     let (count, start) = (number(end, 10, 2), number(end, 16, 4));
     let mut at = start;
-    let mut tensors = BTreeMap::new();
+    let mut entries = Vec::new();
     for _ in 0..count {
         let entry = Entry::at(bytes, at);
         let entry = entry.ok_or_else(|| bad("the directory of the archive cannot be read"))?;
+        at += entry.bytes;
+        entries.push(entry);
+    }
+    // Otherwise, a small file could hold any number of large arrays.
+    entries.sort_by_key(|entry| entry.offset);
+    if entries.iter().zip(entries.iter().skip(1)).any(|(one, next)| one.end() > next.offset) {
+        return Err(bad("the members of the archive overlap").help(AGAIN));
+    }
+    let mut tensors = BTreeMap::new();
+    for entry in entries {
         let name = entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
         let within = |diagnostic: Diagnostic| diagnostic.within(format!("array {}", quoted(&name)));
         let data = entry.data(bytes).map_err(within)?;
         let tensor = npy::read(&data).map_err(within)?;
-        at += entry.bytes;
         tensors.insert(name, tensor);
     }
     Ok(tensors)
@@ -95,6 +104,11 @@ impl Entry {
             offset: number(fixed, 42, 4),
             bytes,
         })
+    }
+
+    /// The least offset at which another member may start.
+    fn end(&self) -> usize {
+        self.offset + MEMBER_BYTES + self.packed
     }
 
     fn data(&self, file: &[u8]) -> Result<Vec<u8>> {
@@ -194,6 +208,19 @@ mod tests {
         for bytes in [&whole[..], &unknown, &longer, &whole[..20], &whole[10..], b"text"] {
             assert!(read(bytes).is_err());
         }
+    }
+
+    #[test]
+    fn members_that_overlap_are_an_error() {
+        let file = npy::write(&Tensor::from_ints(&[1, 2, 3])).expect("NumPy has the type");
+        let one = archive(0, &file, &file);
+        let places = [ENTRY, END].map(|sign| one.windows(4).position(|found| found == sign));
+        let [Some(entry), Some(end)] = places else { panic!("the archive is complete") };
+        let mut last = one[end..].to_vec();
+        last[10] = 2;
+        let twice = [&one[..end], &one[entry..end], &last].concat();
+        let error = read(&twice).expect_err("both entries name one member");
+        assert_eq!(error.message, "the members of the archive overlap");
     }
 
     #[test]
