@@ -14,7 +14,7 @@ use crate::{
     CompiledModel, Module, Options, check,
     diag::{Diagnostic, DiagnosticSink, Diagnostics, Severity},
     emit::{self, Source, Style, WeightsIn},
-    export,
+    export::{self, Draft, Types},
     file::{self, Replacement},
     import::{self, Imported},
     ir::{self, Graph},
@@ -309,31 +309,61 @@ impl<'a> Compiler<'a> {
         self.optimize_message(&import::decode(model)?)
     }
 
-    /// Simplifies a model file as [`Self::optimize`] does, and returns the messages. Training
-    /// information is kept, with the names to which it refers.
+    /// Simplifies a model file as [`Self::optimize`] does, and returns the messages, with the types
+    /// of all values. Training information is kept, with the names to which it refers.
+    /// Documentation, metadata and the parameters of quantization are kept for values that no pass
+    /// changed.
     ///
     /// # Errors
     ///
     /// Returns the diagnostics of the model, or an error if the meaning of its training information
     /// would change.
     pub fn optimize_model(&mut self, model: Bytes) -> Result<ModelProto, Diagnostics> {
+        self.optimize_model_with(model, Types::All)
+    }
+
+    /// Simplifies a model file as [`Self::optimize_model`] does, and returns the messages, with
+    /// these types of intermediate values.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors.
+    pub fn optimize_model_with(
+        &mut self,
+        model: Bytes,
+        types: Types,
+    ) -> Result<ModelProto, Diagnostics> {
         let mut model = import::decode(model)?;
-        if model.training_info.is_empty() {
-            return export::model(&self.optimize_message(&model)?);
-        }
+        let is_read_again = types == Types::All || export::has_annotations(&model);
+        let read = is_read_again.then(|| model.clone());
         let settings = &self.options.settings;
-        self.import_message(&model)?;
-        import::gather(&mut model, settings.directory.clone())?;
-        let kept = train::Kept::taken(&mut model)?;
-        let mut model = export::model(&self.optimize_message(&model)?)?;
-        kept.put_back(&mut model)?;
-        // Sizes and constants are fixed by now, so the settings for them would match nothing.
-        let settings = import::Settings {
-            customs: settings.customs.clone(),
-            types: settings.types.clone(),
-            ..import::Settings::default()
-        };
-        import::graph(&model, &check::model(&model), &settings)?;
+        let mut kept = None;
+        if !model.training_info.is_empty() {
+            self.import_message(&model)?;
+            import::gather(&mut model, settings.directory.clone())?;
+            kept = Some(train::Kept::taken(&mut model)?);
+        }
+        let mut draft = Draft::of(&self.optimize_message(&model)?)?;
+        let is_training = kept.is_some();
+        kept.map_or(Ok(()), |kept| kept.put_back(&mut draft.model))?;
+        if let Some(read) = &read {
+            let directory = &settings.directory;
+            // The model is right for other sizes than the user's.
+            if types == Types::All && !settings.fixes_sizes() {
+                draft.declare(read, directory.clone());
+            }
+            draft.annotate(read, directory.clone());
+        }
+        let model = draft.with(types);
+        if is_training {
+            // Sizes and constants are fixed by now, so the settings for them would match nothing.
+            let settings = import::Settings {
+                customs: settings.customs.clone(),
+                types: settings.types.clone(),
+                ..import::Settings::default()
+            };
+            import::graph(&model, &check::model(&model), &settings)?;
+        }
         Ok(model)
     }
 

@@ -3,8 +3,10 @@
 use super::{files, message, options::Shared, progress, verify};
 use onnxc::{
     diag::{Code, Diagnostic, DiagnosticSink, Diagnostics},
-    export, file,
+    export::{self, Types},
+    file,
 };
+use onnxc_proto::Message;
 use std::{
     collections::BTreeMap,
     fs,
@@ -110,19 +112,20 @@ fn optimize_file(options: &Options, from: &Path, to: &Path) -> Result<(), Diagno
     files::keep_external_data(to, from, &bytes)?;
     let original = bytes.clone();
     let (place, mut compiler) = (from.display().to_string(), onnxc::Compiler::new(&settings));
-    let model = compiler.optimize_model(bytes);
+    let types = if options.types { Types::All } else { Types::Needed };
+    let model = compiler.optimize_model_with(bytes, types);
     let mut model = model.map_err(|diagnostics| diagnostics.within(&place))?;
     message::print_warnings(Diagnostics(compiler.take_warnings()).within(&place).0);
     if let Some(graph) = &mut model.graph {
         graph.name = settings.name.clone().or(graph.name.take());
-        if !options.types {
-            export::without_types(graph);
-        }
     }
     export::verify(&model).map_err(|diagnostic| diagnostic.within(to.display().to_string()))?;
     if options.verify {
-        let same = verify::same_results((original, from), &model, &settings);
+        let same = verify::same_results((original.clone(), from), &model, &settings);
         same.map_err(|diagnostics| diagnostics.within(&place))?;
+    }
+    if model.encoded_len() > export::LARGEST_FILE {
+        files::keep_external_data(&to.with_extension("data"), from, &original)?;
     }
     // The folder of several models is made; that of one model must exist, as for a module.
     if let Some(folder) = to.parent().filter(|_| to != options.output) {

@@ -11,11 +11,14 @@ use crate::{
     ident::Names,
     import::{attribute, proto, types, version::Need},
     ir::{Attributes, Domain, Graph, Node, NodeId, Region, RegionId, ValueId, of_constant},
-    ops::{composite::Kept, control::loop_op::Loop, optional::OptionalGetElement, sizes::Assume},
+    ops::{
+        composite::Kept, control::loop_op::Loop, custom::Custom, optional::OptionalGetElement,
+        sizes::Assume,
+    },
     ty::Type,
 };
 use onnxc_proto::{GraphProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Writes the regions of a graph.
 pub struct Writer<'g> {
@@ -27,6 +30,8 @@ pub struct Writer<'g> {
     pub needs: Needs,
     /// The values that ONNX represents by others: see [`Writer::taken_for`].
     same: HashMap<ValueId, ValueId>,
+    /// The values that represent others.
+    sources: HashSet<ValueId>,
     /// The constants that equal an earlier one, which represents both.
     equal: HashMap<ValueId, ValueId>,
     /// The constants used so far, in order.
@@ -34,15 +39,19 @@ pub struct Writer<'g> {
     written: HashSet<ValueId>,
     /// The names of the nodes so far.
     nodes: Names,
+    /// The values that nodes make and whose types a reader cannot infer.
+    pub needed: BTreeSet<String>,
 }
 
 impl<'g> Writer<'g> {
     /// Creates a writer.
     pub fn new(graph: &'g Graph, diagnostics: DiagnosticSink) -> Writer<'g> {
-        let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node)).collect();
+        let same = graph.walk(graph.body).filter_map(|(_, node)| taken_for(graph, node));
+        let same: HashMap<ValueId, ValueId> = same.collect();
         let mut writer = Writer {
             graph,
             diagnostics,
+            sources: same.values().copied().collect(),
             same,
             equal: HashMap::new(),
             labels: Labels::of(graph),
@@ -51,6 +60,7 @@ impl<'g> Writer<'g> {
             constants: Vec::new(),
             written: HashSet::new(),
             nodes: Names::default(),
+            needed: BTreeSet::new(),
         };
         writer.equal = writer.equal_constants();
         writer
@@ -145,7 +155,11 @@ impl<'g> Writer<'g> {
             if written && !self.is_known(&graph[node]) {
                 proto.node.push(self.node(node));
                 let made = graph[node].outputs.iter().flatten();
-                proto.value_info.extend(made.filter_map(|&id| self.known_value(id)));
+                let values: Vec<_> = made.filter_map(|&id| self.known_value(id)).collect();
+                if self.is_declared(&graph[node]) {
+                    self.needed.extend(values.iter().map(|value| value.name().to_owned()));
+                }
+                proto.value_info.extend(values);
             }
         }
         let mut given = HashSet::new();
@@ -186,6 +200,12 @@ impl<'g> Writer<'g> {
             ..NodeProto::default()
         });
         output
+    }
+
+    /// Returns whether a declaration of the model decided how many axes the results of a node have.
+    fn is_declared(&self, node: &Node) -> bool {
+        let mut producers = node.inputs.iter().flatten().map(|&id| self.graph.producer(id));
+        producers.any(|producer| producer.is_some_and(|producer| producer.op.is::<Assume>()))
     }
 
     fn node(&mut self, id: NodeId) -> NodeProto {
@@ -237,6 +257,12 @@ impl<'g> Writer<'g> {
     }
 
     fn without_form(&self, node: &Node) {
+        if node.op.is::<Custom>() {
+            let message = "a node of a custom operator cannot be written to a model";
+            let diagnostic = Diagnostic::new(Code::Unsupported, message).within(node.location());
+            let help = "compile the model as it is: a module is simplified in the same way";
+            return self.diagnostics.push(diagnostic.help(help));
+        }
         let message = format!("no operator of ONNX is what onnxc made of `{}`", node.op.name());
         let diagnostic = Diagnostic::new(Code::Unsupported, message).within(node.location());
         let note = "either a pass fused nodes, or the version that was read has no newer form";
@@ -272,7 +298,7 @@ impl<'g> Writer<'g> {
 
     /// Returns a value with its type, if that is known.
     fn known_value(&mut self, id: ValueId) -> Option<ValueInfoProto> {
-        if self.same.values().any(|&source| source == id) {
+        if self.sources.contains(&id) {
             return None;
         }
         Some(self.value(id)).filter(|value| value.r#type.is_some())

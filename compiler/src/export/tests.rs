@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Compiler, Options, import};
-use onnxc_proto::{Bytes, Message};
+use onnxc_proto::{Bytes, GraphProto, Message};
 
 /// Returns the text of a model after optimization, without its header.
 fn optimized(text: &str) -> String {
@@ -134,6 +134,78 @@ fn large_tensors_move_into_a_file_of_their_own() {
     let mut file = Vec::new();
     weights.write(&mut file).expect("memory can be written");
     assert_eq!((file.len(), written.encoded_len() < 1000), (4096 + 2400, true));
+}
+
+/// Optimizes a model whose message `change` changes, and returns its graph.
+fn annotated(text: &str, types: Types, change: impl FnOnce(&mut ModelProto)) -> GraphProto {
+    let mut read = import::text::model(text).expect("the text is valid");
+    change(&mut read);
+    let bytes = Bytes::from(read.encode_to_vec());
+    let options = Options::default();
+    let model = Compiler::new(&options).optimize_model_with(bytes, types);
+    let model = model.unwrap_or_else(|all| panic!("{all}"));
+    assert_eq!(verify(&model), Ok(()));
+    model.graph.expect("the model has a graph")
+}
+
+#[test]
+fn annotations_stay_with_values_that_no_pass_changes() {
+    let text = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2] x) => (float[2] y)
+        <float[2] w = {1, 2}, float s = {0.5}, float t = {2}, float[2] m, float[2] r, float[2] c>
+        { m = Mul (x, w) i = Identity (m) r = Relu (i) c = Add (w, w) y = Add (r, c) }"#;
+    let entry = |key: &str, value: &str| onnxc_proto::StringStringEntryProto {
+        key: Some(key.to_owned()),
+        value: Some(value.to_owned()),
+    };
+    let names = ["x", "m", "r", "c", "w", "y", "lost"];
+    let written = annotated(text, Types::Needed, |model| {
+        model.doc_string = Some("model".into());
+        let graph = model.graph.as_mut().expect("the model has a graph");
+        graph.doc_string = Some("graph".into());
+        graph.metadata_props.push(entry("of", "graph"));
+        let values = graph.input.iter_mut().chain(&mut graph.output).chain(&mut graph.value_info);
+        for value in values {
+            let name = entry("of", value.name());
+            value.metadata_props.push(name);
+        }
+        graph.initializer[0].doc_string = Some("weights".into());
+        for name in names {
+            let scale = if name == "y" { "t" } else { "s" };
+            graph.quantization_annotation.push(onnxc_proto::TensorAnnotation {
+                tensor_name: Some(name.into()),
+                quant_parameter_tensor_names: vec![entry("SCALE_TENSOR", scale)],
+            });
+        }
+    });
+    assert_eq!((written.doc_string(), written.metadata_props[0].value()), ("graph", "graph"));
+    let values = written.input.iter().chain(&written.output).chain(&written.value_info);
+    let said = values.filter(|value| !value.metadata_props.is_empty());
+    // `Relu` has another input, and `c` is a constant.
+    assert_eq!(said.map(|value| value.name()).collect::<Vec<_>>(), ["x", "y", "m"]);
+    let annotations = written.quantization_annotation.iter();
+    let kept: Vec<&str> = annotations.map(|annotation| annotation.tensor_name()).collect();
+    assert_eq!(kept, ["x", "m", "w", "y"]);
+    let tensors = written.initializer.iter();
+    let tensors: Vec<_> = tensors.map(|tensor| (tensor.name(), tensor.doc_string())).collect();
+    assert_eq!(tensors, [("w", "weights"), ("c", ""), ("s", ""), ("t", "")]);
+}
+
+#[test]
+fn declared_types_are_kept_where_nothing_else_tells_them() {
+    let listed = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2, 3] x, int64[n] s) => (float[a, b] y) <float[a, b] r, float[2, 3] m>
+        { m = Neg (x) r = Reshape (m, s) y = Relu (r) }"#;
+    let names = |text: &str, types: Types| -> Vec<String> {
+        let values = annotated(text, types, |_| ()).value_info;
+        values.iter().map(|value| value.name().to_owned()).collect()
+    };
+    assert_eq!(names(listed, Types::Needed), ["r"]);
+    assert_eq!(names(listed, Types::All), ["m", "r"]);
+    let split = r#"<ir_version: 10, opset_import: ["" : 21]>
+        g (float[n, 3] x) => (float[3] y) <float[3] r, float[3] q>
+        { r = Squeeze (x) q = Neg (r) y = Relu (q) }"#;
+    assert_eq!(names(split, Types::All), ["r", "q"]);
 }
 
 /// Checks that the optimized form of a model is valid, and has these lines.

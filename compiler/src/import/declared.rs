@@ -1,7 +1,6 @@
 //! Compares the types that a model declares with the inferred ones.
 
 use super::{
-    Settings,
     context::{GraphBuilder, Scope},
     types::{self, Dimensions},
 };
@@ -77,8 +76,7 @@ impl GraphBuilder<'_> {
         declared: impl IntoIterator<Item = &'v ValueInfoProto>,
         scope: &Scope<'_>,
     ) {
-        let Settings { dims, shapes, consts, .. } = self.settings;
-        let is_as_written = dims.is_empty() && shapes.is_empty() && consts.is_empty();
+        let is_as_written = !self.settings.fixes_sizes();
         for value in declared {
             let Some(id) = scope.values.get(value.name()) else { continue };
             // Its dimensions are not those of the model's interface.

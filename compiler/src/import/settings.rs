@@ -36,6 +36,13 @@ pub struct Settings {
     pub keeps_operators: bool,
 }
 
+impl Settings {
+    /// Returns whether the user gives sizes, so that the types in the model may not hold.
+    pub fn fixes_sizes(&self) -> bool {
+        !(self.dims.is_empty() && self.shapes.is_empty() && self.consts.is_empty())
+    }
+}
+
 /// The user's setting of a dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
