@@ -131,10 +131,7 @@ fn one(port: &Port, inputs: &Inputs) -> Result<Value, Diagnostic> {
         (Some(value), ty) if fits(value, ty) => Ok(value.clone()),
         (Some(Value::Optional(None)), _) if port.default.is_some() => Ok(Value::Optional(None)),
         (Some(value), wanted) => {
-            let found = match value {
-                Value::Tensor(tensor) => tensor.ty().to_string(),
-                value => value.kind().to_owned(),
-            };
+            let found = described(value, wanted);
             let message = format!("the input {name} is {found}, but the model takes {wanted}");
             Err(Diagnostic::new(Code::Refused, message))
         }
@@ -160,12 +157,41 @@ fn fits(value: &Value, ty: &Type) -> bool {
                 && tensor.shape.len() == ty.rank()
                 && sizes.all(|(dim, &size)| dim.known().is_none_or(|dim| dim == size as i64))
         }
-        (Value::Sequence(values), ty) => values.iter().all(|value| {
-            let dtype = value.tensor().map(|tensor| tensor.dtype);
-            matches!(ty, Type::Sequence(_)) && dtype.is_none_or(|dtype| ty.dtype() == Some(dtype))
-        }),
-        (Value::Map(..), ty) => matches!(ty, Type::Map(..)),
-        (Value::Tensor(_), _) => false,
+        (Value::Sequence(values), Type::Sequence(element)) => {
+            values.iter().all(|value| is_element(value, element))
+        }
+        (Value::Map(keys, values), Type::Map(key, ty)) => {
+            (Some(keys.dtype), Some(values.dtype)) == (Some(*key), ty.dtype())
+        }
+        (Value::Tensor(_) | Value::Sequence(_) | Value::Map(..), _) => false,
+    }
+}
+
+/// Returns whether a value can be in a sequence of `element`, where the sizes may differ.
+fn is_element(value: &Value, element: &Type) -> bool {
+    match (value, element) {
+        (Value::Tensor(tensor), Type::Tensor(ty)) => {
+            (tensor.dtype, tensor.shape.len()) == (ty.dtype, ty.rank())
+        }
+        (Value::Tensor(tensor), ty) => ty.key().is_none() && ty.dtype() == Some(tensor.dtype),
+        (value, ty) => fits(value, ty),
+    }
+}
+
+/// Says what a value is that does not have the type `wanted`.
+fn described(value: &Value, wanted: &Type) -> String {
+    match value {
+        Value::Tensor(tensor) => tensor.ty().to_string(),
+        Value::Optional(Some(value)) => described(value, wanted),
+        Value::Sequence(values) => {
+            let element = wanted.content().element().unwrap_or(wanted);
+            match values.iter().find(|value| !is_element(value, element)) {
+                Some(value) => format!("a sequence with {}", described(value, element)),
+                None => value.kind().to_owned(),
+            }
+        }
+        Value::Map(keys, values) => format!("map({}, {})", keys.dtype, values.dtype),
+        Value::Optional(None) => value.kind().to_owned(),
     }
 }
 
@@ -244,6 +270,42 @@ mod tests {
                 "the input `c` is float[1], but the model takes int64",
                 "the input `d` is float[2], but the model takes seq(float[2])",
                 "the input `e` is not given",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_input_of_another_type_is_described_by_its_content() {
+        let text = "<ir_version: 10, opset_import: [\"\" : 21, \"ai.onnx.ml\" : 4]>
+            g (map(string, float) m, optional(float[2]) o, seq(float[n]) s) => (y) {
+                y = ai.onnx.ml.DictVectorizer<string_vocabulary = [\"a\"]>(m)
+            }";
+        let planned = onnxc::Compiler::new(&onnxc::Options::default()).plan(text.into());
+        let plan = planned.expect("the model is valid");
+        let floats = |values: &[f32]| Value::Tensor(Tensor::from_floats(values));
+        let keys = || Tensor::from_strings(vec!["a".into()]);
+        let matrix = Tensor { shape: vec![1, 2], ..Tensor::from_floats(&[1.0, 2.0]) };
+        let map = |keys, values| Value::Map(keys, values);
+        let wrong = [
+            ("m", map(Tensor::from_ints(&[1]), Tensor::from_floats(&[1.0]))),
+            ("o", Value::Optional(Some(floats(&[1.0]).into()))),
+            ("s", Value::Sequence(vec![floats(&[1.0]), matrix.into()])),
+        ];
+        let right = [
+            ("m", map(keys(), Tensor::from_floats(&[1.0]))),
+            ("o", floats(&[1.0, 2.0])),
+            ("s", Value::Sequence(vec![floats(&[]), floats(&[1.0])])),
+        ];
+        let given = |all: [(&str, Value); 3]| all.map(|(name, value)| (name.to_owned(), value));
+        assert!(in_order(&plan, &given(right).into()).is_ok());
+        let found = in_order(&plan, &given(wrong).into()).expect_err("nothing fits").0;
+        let found: Vec<&str> = found.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+        assert_eq!(
+            found,
+            [
+                "the input `m` is map(int64, float), but the model takes map(string, float[m_len])",
+                "the input `o` is float[1], but the model takes optional(float[2])",
+                "the input `s` is a sequence with float[1, 2], but the model takes seq(float[?])",
             ]
         );
     }

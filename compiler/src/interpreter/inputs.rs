@@ -18,7 +18,9 @@ impl Interpreter<'_, '_> {
     pub fn set_input(&mut self, port: &Port, value: &Value) -> Result {
         let id = port.operand.buffer;
         match value {
-            Value::Tensor(tensor) if port.ty.content().kept().is_some() => {
+            Value::Tensor(tensor)
+                if port.ty.content().kept().is_some() && tensor.dtype == port.dtype() =>
+            {
                 self.bind_input(port, tensor)?;
                 self.arrays.insert(id, Array::from_tensor(tensor));
                 self.set_companion(port, Array::Bool(vec![true]));
@@ -26,11 +28,16 @@ impl Interpreter<'_, '_> {
             Value::Sequence(tensors) if port.ty.content().element().is_some() => {
                 let tensors: Option<Vec<Tensor>> =
                     tensors.iter().map(|value| value.tensor().cloned()).collect();
-                let tensors = tensors.ok_or(OTHER_KIND)?;
+                let is_own = |tensors: &Vec<Tensor>| {
+                    tensors.iter().all(|tensor| tensor.dtype == port.dtype())
+                };
+                let tensors = tensors.filter(is_own).ok_or(OTHER_KIND)?;
                 self.arrays.insert(id, Array::sequence_of(port.dtype(), &tensors));
                 self.set_companion(port, Array::Bool(vec![true]));
             }
-            Value::Map(keys, values) if port.ty.key().is_some() => {
+            Value::Map(keys, values)
+                if port.ty.key() == Some(keys.dtype) && values.dtype == port.dtype() =>
+            {
                 self.bind_input(port, values)?;
                 self.arrays.insert(id, Array::from_tensor(values));
                 self.set_companion(port, Array::from_tensor(keys));
