@@ -6,7 +6,7 @@ use super::{
 };
 use onnxc::{
     byte_count::grouped,
-    diag::{counted, quoted, visible},
+    diag::{counted, line, quoted, visible},
     emit::ArenaIn,
 };
 use std::fmt::Write;
@@ -204,8 +204,11 @@ fn section(title: &str, lines: &[String]) -> String {
     format!("{title}\n{lines}")
 }
 
-/// Aligns rows of cells; the columns of `numbers` are aligned at the right.
+/// Aligns rows of cells; the columns of `numbers` are aligned at the right. Long cells are cut: the
+/// formatter takes no width above 65535.
 fn table<const N: usize>(rows: &[[String; N]], numbers: &[usize]) -> Vec<String> {
+    let rows: Vec<[String; N]> =
+        rows.iter().map(|row| std::array::from_fn(|column| line(&row[column]))).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
     let cell = |(column, text): (usize, &String)| match numbers.contains(&column) {
@@ -217,4 +220,17 @@ fn table<const N: usize>(rows: &[[String; N]], numbers: &[usize]) -> Vec<String>
         cells.join("  ").trim_end().to_owned()
     });
     lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_cell_is_cut() {
+        let rows = [["x".repeat(100_000), "1".to_owned()], ["y".to_owned(), "20".to_owned()]];
+        let lines = table(&rows, &[1]);
+        assert_eq!(lines[0].chars().count(), lines[1].chars().count());
+        assert!(lines[0].ends_with("…   1") && lines[0].chars().count() < 210, "{}", lines[0]);
+    }
 }
