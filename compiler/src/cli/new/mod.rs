@@ -70,6 +70,9 @@ pub fn run(options: &Options) -> Result<ExitCode, Diagnostics> {
     let (kind, compile) = (options.kind, compile_options(options)?);
     let mut compiled = Compiler::new(&compile).compile(&options.model)?;
     message::print_warnings(std::mem::take(&mut compiled.warnings));
+    if kind.has_build_script() {
+        compiled.files.iter().try_for_each(|data| copyable(data))?;
+    }
     let mut values = match kind {
         Kind::Train => training_values(options, &compile)?,
         _ => inference_values(kind, &compiled, &compile)
@@ -280,10 +283,53 @@ fn write(options: &Options, compiled: &CompiledModel, values: &Values) -> Result
     Ok(())
 }
 
+/// Checks that no tool reads external data in a package as code or as settings: a model from a
+/// stranger must not bring a `.cargo/config.toml`.
+fn copyable(data: &Path) -> Result<(), Diagnostic> {
+    let is_read = |name: &str| {
+        let name = name.to_lowercase();
+        let ends = [".rs", ".toml", ".lock"].iter().any(|end| name.ends_with(end));
+        ends || name.starts_with('.') || name == "rust-toolchain"
+    };
+    let mut names = data.iter().map(|name| name.to_string_lossy());
+    if !names.any(|name| is_read(&name)) {
+        return Ok(());
+    }
+    let name = quoted(&data.display().to_string());
+    let message = format!("the external data {name} has a name of code or of settings");
+    Err(Diagnostic::new(Code::BadExternalData, message)
+        .help("rename the file: load the model in Python, and save it with another `location`"))
+}
+
 /// Creates a file, and the folders around it. A file that exists is an error.
 fn create(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     let folder = path.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder).map_err(file::refused(folder))?;
     let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
     written.map_err(file::refused(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_a_tool_would_read_is_not_copied() {
+        for name in ["model.data", "data/model.onnx_data", "src/weights", "a.rs.bin"] {
+            assert!(copyable(Path::new(name)).is_ok(), "{name}");
+        }
+        for name in [
+            ".cargo/config.toml",
+            ".cargo/config",
+            ".git/config",
+            "src/bin/x.rs",
+            "Build.RS",
+            "rust-toolchain",
+            "Cargo.lock",
+            "clippy.toml",
+            "deep/.cargo/config",
+        ] {
+            assert!(copyable(Path::new(name)).is_err(), "{name}");
+        }
+    }
 }
