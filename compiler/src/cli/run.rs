@@ -8,7 +8,7 @@ use super::{
     progress,
 };
 use onnxc::{
-    diag::{Diagnostic, Diagnostics},
+    diag::{Diagnostic, Diagnostics, visible},
     file, import, interpreter,
     plan::Plan,
     value::Value,
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<(), Diagnostics> {
 fn print(plan: &Plan, outputs: &[Value], run: Option<usize>) {
     let run = run.map_or(String::new(), |run| format!("run {run}, "));
     for (port, value) in plan.outputs.iter().zip(outputs) {
-        outln!("{run}{}: {value:?}", port.name);
+        outln!("{run}{}: {value:?}", visible(&port.name));
     }
 }
 
