@@ -17,7 +17,7 @@ use onnxc::{
 };
 use onnxc_proto::{Bytes, GraphProto, ValueInfoProto};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -50,6 +50,15 @@ pub fn tolerance(set: &Path) -> Result<Tolerance, Diagnostics> {
 /// Finds the test folders at and below `path`, sorted. Each has this tolerance, and its own one for
 /// the parts that are not set.
 pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
+    find_new(path, tolerance, &mut HashSet::new())
+}
+
+/// Finds the test folders at and below `path`, except in folders that were `seen`: links may lead
+/// to one folder more than once.
+fn find_new(path: &Path, tolerance: Tolerance, seen: &mut HashSet<PathBuf>) -> Vec<Folder> {
+    if fs::canonicalize(path).is_ok_and(|path| !seen.insert(path)) {
+        return Vec::new();
+    }
     if path.join("model.onnx").is_file() {
         let own = Settings::of(path);
         let tolerance = own.as_ref().map_or(tolerance, |own| tolerance.or(own.tolerance));
@@ -60,7 +69,7 @@ pub fn find(path: &Path, tolerance: Tolerance) -> Vec<Folder> {
         .unwrap_or_default();
     inside.retain(|path| path.is_dir());
     inside.sort();
-    inside.iter().flat_map(|path| find(path, tolerance)).collect()
+    inside.iter().flat_map(|path| find_new(path, tolerance, seen)).collect()
 }
 
 /// The inputs of the first data set, if the model is in a test folder.
@@ -218,4 +227,25 @@ fn count(path: &Path, kind: &str) -> Result<usize, Diagnostic> {
 /// The error for a data set whose files do not fit the model.
 fn unusable(path: &Path, message: String) -> Diagnostic {
     Diagnostic::new(Code::BadOption, message).within(path.display().to_string())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_in_a_circle_are_followed_once() {
+        let root = std::env::temp_dir().join(format!("onnxc-circle-{}", std::process::id()));
+        fs::create_dir_all(root.join("x")).expect("the temporary directory can be written");
+        fs::write(root.join("x/model.onnx"), "").expect("the test made the directory");
+        for link in ["a", "b", "y"] {
+            let to = if link == "y" { "x" } else { "." };
+            symlink(to, root.join(link)).expect("the test made the directory");
+        }
+        let found = find(&root, Tolerance::default());
+        let found: Vec<&Path> = found.iter().map(|folder| &*folder.path).collect();
+        assert_eq!(found, [root.join("x")]);
+        fs::remove_dir_all(&root).expect("the test made the directory");
+    }
 }
