@@ -6,7 +6,12 @@ use onnxc::{
     import::{Axis, Const, Size},
     options::{ARGUMENTS, Form, operator},
 };
-use std::collections::{BTreeMap, HashSet};
+use proc_macro2::Span;
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt::Display,
+    str::FromStr,
+};
 use syn::{
     Ident, Lit, LitBool, LitInt, LitStr, Path, Result, Token, bracketed,
     ext::IdentExt,
@@ -75,7 +80,7 @@ fn limits(input: ParseStream<'_>, options: &mut Options) -> Result<()> {
         input.parse::<LitInt>()
     };
     for (name, number) in entries(input, |name| name.replace('_', "-"), number)? {
-        let set = options.limit(&format!("{name}={}", number.base10_digits()));
+        let set = options.limit(&format!("{name}={}", with_unit(&number)));
         set.map_err(|error| syn::Error::new(number.span(), error.message))?;
     }
     Ok(())
@@ -94,7 +99,7 @@ fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Resu
     let text = match form {
         Form::Text(_) | Form::List(_) => input.parse::<LitStr>()?.value(),
         Form::Number(_) if input.peek(LitStr) => input.parse::<LitStr>()?.value(),
-        Form::Number(_) => input.parse::<LitInt>()?.base10_digits().to_owned(),
+        Form::Number(_) => with_unit(&input.parse()?),
         Form::Flag => input.parse::<LitBool>()?.value.to_string(),
         Form::Word(..) => input.call(Ident::parse_any)?.to_string().replace('_', "-"),
     };
@@ -105,6 +110,26 @@ fn value_of(name: &Ident, input: ParseStream<'_>, options: &mut Options) -> Resu
         return Err(syn::Error::new(name.span(), text));
     }
     Ok(())
+}
+
+/// Returns a number of bytes with its unit, which is a suffix for Rust: `64K`.
+fn with_unit(number: &LitInt) -> String {
+    format!("{}{}", number.base10_digits(), number.suffix())
+}
+
+/// Parses an integer.
+fn integer<T: FromStr<Err: Display>>(input: ParseStream<'_>) -> Result<T> {
+    let number = input.parse::<LitInt>()?;
+    without_suffix(number.suffix(), number.span())?;
+    number.base10_parse()
+}
+
+/// Returns an error for a number like `64K`, which is not 64.
+fn without_suffix(suffix: &str, place: Span) -> Result<()> {
+    if suffix.is_empty() {
+        return Ok(());
+    }
+    Err(syn::Error::new(place, format!("expected a number without the suffix `{suffix}`")))
 }
 
 /// Returns the error for an unknown option.
@@ -181,12 +206,12 @@ fn size(input: ParseStream<'_>) -> Result<Size> {
         let (place, name) = (input.span(), name_of_value(input)?);
         return name.parse().map_err(|error: Diagnostic| syn::Error::new(place, error.message));
     }
-    let first = input.parse::<LitInt>()?.base10_parse::<i64>()?;
+    let first = integer::<i64>(input)?;
     if !input.peek(Token![..=]) {
         return Ok(first.into());
     }
     input.parse::<Token![..=]>()?;
-    Ok((first..=input.parse::<LitInt>()?.base10_parse()?).into())
+    Ok((first..=integer(input)?).into())
 }
 
 /// Parses `[1, 3, height, "width"]`: the axes of an input, each a size or a name.
@@ -195,7 +220,7 @@ fn axes(input: ParseStream<'_>) -> Result<Vec<Axis>> {
     bracketed!(inside in input);
     list(&inside, |input| {
         if input.peek(LitInt) {
-            return Ok(Axis::Fixed(input.parse::<LitInt>()?.base10_parse()?));
+            return integer(input).map(Axis::Fixed);
         }
         name_of_value(input).map(Axis::Named)
     })
@@ -223,8 +248,14 @@ fn value(input: ParseStream<'_>) -> Result<String> {
 fn scalar(input: ParseStream<'_>) -> Result<String> {
     let sign = if input.parse::<Option<Token![-]>>()?.is_some() { "-" } else { "" };
     Ok(match input.parse()? {
-        Lit::Int(number) => format!("{sign}{}", number.base10_digits()),
-        Lit::Float(number) => format!("{sign}{}", number.base10_digits()),
+        Lit::Int(number) => {
+            without_suffix(number.suffix(), number.span())?;
+            format!("{sign}{}", number.base10_digits())
+        }
+        Lit::Float(number) => {
+            without_suffix(number.suffix(), number.span())?;
+            format!("{sign}{}", number.base10_digits())
+        }
         Lit::Bool(truth) if sign.is_empty() => truth.value.to_string(),
         Lit::Str(text) if sign.is_empty() => text.value(),
         other => {

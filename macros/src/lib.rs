@@ -35,7 +35,7 @@ use syn::parse_macro_input;
 /// | `optimize = size` | optimizes for `speed` or `size` |
 /// | `precision = int8_weights` | stores weights as `bf16`, `f16` or `int8_weights` |
 /// | `arena = caller` | places the arena: `struct`, `heap` or `caller` |
-/// | `max_arena = "64K"` | limits the bytes of the arena (`65_536`), by rematerialization |
+/// | `max_arena = 64K` | limits the bytes of the arena (`65_536`), by rematerialization |
 /// | `taps = true` | adds `infer_with`, which shows the values of each node |
 /// | `profile = true` | adds `infer_profiled`, which measures the time of each node |
 /// | `limits(nodes = 500_000)` | sets a limit of the work of compiling |

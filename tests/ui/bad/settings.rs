@@ -7,3 +7,5 @@ onnxc_macros::include_onnx!("models/scale.onnxtxt", consts(keep = -true));
 onnxc_macros::include_onnx!("models/scale.onnxtxt", consts(nothing = 1));
 onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(batch = 1, "batch" = 2));
 onnxc_macros::include_onnx!("models/scale.onnxtxt", custom(Clip = a, "ai.onnx::Clip" = b));
+onnxc_macros::include_onnx!("models/scale.onnxtxt", dims(batch = 8K));
+onnxc_macros::include_onnx!("models/scale.onnxtxt", consts(by = 2.5f));
