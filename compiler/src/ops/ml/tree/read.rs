@@ -320,7 +320,6 @@ fn add_trees(
     node.add(op, &[x, values, nodes, trees, weights, base], &[])
 }
 
-/// The number of results.
 /// The number of results: `n_targets`, or one more than the largest index.
 fn count_targets(
     n_targets: Option<i64>,
