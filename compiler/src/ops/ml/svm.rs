@@ -186,6 +186,12 @@ fn linear_classifier(
         2 => node.add(Choose { threshold: 0.0 }, &[scores], &[])?,
         _ => classifier::best_class(node, scores)?,
     };
+    // ONNX applies only one transform to a single score.
+    let transform = match transform {
+        PostTransform::Probit => transform,
+        _ if labels.len() == 1 => PostTransform::None,
+        other => other,
+    };
     classifier::add_outputs(node, best, scores, transform, labels)
 }
 
