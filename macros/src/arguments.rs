@@ -242,7 +242,17 @@ fn value(input: ParseStream<'_>) -> Result<String> {
     }
     let inside;
     bracketed!(inside in input);
-    Ok(format!("[{}]", list(&inside, scalar)?.join(", ")))
+    Ok(format!("[{}]", list(&inside, item)?.join(", ")))
+}
+
+/// Parses an element of a list. A string is quoted, because it may contain a comma.
+fn item(input: ParseStream<'_>) -> Result<String> {
+    let is_text = input.peek(LitStr);
+    let text = scalar(input)?;
+    Ok(match is_text {
+        true => format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")),
+        false => text,
+    })
 }
 
 fn scalar(input: ParseStream<'_>) -> Result<String> {

@@ -1,8 +1,9 @@
-//! Parses constants from the command line: `8000`, `[1, 2, 3]`, `true`, `text`.
+//! Parses constants from the command line: `8000`, `[1, 2, 3]`, `true`, `text`, `["a, b", c]`.
 
 use crate::{
     array::Array,
     diag::{Code, Diagnostic, Result, quoted},
+    dim::Dim,
     dtype::DType,
     tensor::Tensor,
     ty::{Type, count},
@@ -19,13 +20,16 @@ pub fn tensor(text: &str, ty: &Type) -> Result<Tensor> {
             return Err(Diagnostic::new(Code::BadOption, message));
         }
     };
+    // One string may have brackets itself, as `[MASK]`.
+    let is_text = dtype == DType::String && shape.is_some_and(|shape| shape.is_empty());
     let list = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    let items: Vec<&str> = match list {
-        Some("") => Vec::new(),
-        Some(list) => list.split(',').map(str::trim).collect(),
-        None => vec![text.trim()],
+    let list = list.filter(|_| !is_text);
+    let items = match list {
+        Some(list) => items(list),
+        None => Some(vec![text.trim().to_owned()]),
     };
-    let array = array(&items, dtype).ok_or_else(|| {
+    let found = items.and_then(|items| Some((array(&items, dtype)?, items)));
+    let (array, items) = found.ok_or_else(|| {
         let message = format!("{} is not a constant of type {dtype}", quoted(text));
         Diagnostic::new(Code::BadOption, message)
     })?;
@@ -35,10 +39,15 @@ pub fn tensor(text: &str, ty: &Type) -> Result<Tensor> {
             shape.iter().map(|dim| usize::try_from(dim.known()?).ok()).collect();
         sizes.filter(|sizes| count(sizes) == items.len())
     });
-    let rank = shape.map(Vec::len);
+    let fits = |shape: &Vec<Dim>| {
+        let axis = |(dim, &size): (&Dim, &usize)| {
+            dim.known().is_none_or(|known| usize::try_from(known) == Ok(size))
+        };
+        shape.len() == found.len() && shape.iter().zip(&found).all(axis)
+    };
     match wanted {
         Some(shape) => Ok(array.into_tensor(shape)),
-        None if rank.is_none_or(|rank| rank == found.len()) => Ok(array.into_tensor(found)),
+        None if shape.is_none_or(fits) => Ok(array.into_tensor(found)),
         None => {
             let message =
                 format!("{} does not have the shape of an input of type {ty}", quoted(text));
@@ -47,8 +56,43 @@ pub fn tensor(text: &str, ty: &Type) -> Result<Tensor> {
     }
 }
 
-fn array(items: &[&str], dtype: DType) -> Option<Array> {
-    fn all<T: std::str::FromStr>(items: &[&str]) -> Option<Vec<T>> {
+/// Splits a list at its commas. An item in double quotes may contain commas, and `\` before any
+/// character of it. Returns `None` if a quoted item has no end.
+fn items(list: &str) -> Option<Vec<String>> {
+    let (mut items, mut rest) = (Vec::new(), list.trim());
+    if rest.is_empty() {
+        return Some(items);
+    }
+    loop {
+        let (item, after) = match rest.strip_prefix('"') {
+            Some(rest) => unquoted(rest)?,
+            None => {
+                let (item, after) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+                (item.trim().to_owned(), after)
+            }
+        };
+        items.push(item);
+        rest = match after.trim_start() {
+            "" => return Some(items),
+            after => after.strip_prefix(',')?.trim_start(),
+        };
+    }
+}
+
+/// Returns the text up to the closing quote, and what follows it.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let (mut item, mut chars) = (String::new(), text.chars());
+    loop {
+        match chars.next()? {
+            '"' => return Some((item, chars.as_str())),
+            '\\' => item.push(chars.next()?),
+            other => item.push(other),
+        }
+    }
+}
+
+fn array(items: &[String], dtype: DType) -> Option<Array> {
+    fn all<T: std::str::FromStr>(items: &[String]) -> Option<Vec<T>> {
         items.iter().map(|item| item.parse().ok()).collect()
     }
     Some(match dtype {
@@ -65,7 +109,7 @@ fn array(items: &[&str], dtype: DType) -> Option<Array> {
         DType::U32 => Array::U32(all(items)?),
         DType::U64 => Array::U64(all(items)?),
         DType::Bool => Array::Bool(all(items)?),
-        DType::String => Array::String(items.iter().map(|item| (*item).to_owned()).collect()),
+        DType::String => Array::String(items.to_vec()),
         _ => return None,
     })
 }
@@ -73,7 +117,6 @@ fn array(items: &[&str], dtype: DType) -> Option<Array> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dim::Dim;
 
     #[test]
     fn a_constant_takes_the_type_of_the_input() {
@@ -84,5 +127,25 @@ mod tests {
             tensor("[1, 2.5]", &row).expect("the list has the number of elements of the type");
         assert_eq!((found.shape.as_slice(), found.floats()), (&[1, 2][..], Some(vec![1.0, 2.5])));
         assert!(tensor("[1, 2]", &scalar).is_err() && tensor("x", &scalar).is_err());
+    }
+    #[test]
+    fn a_list_has_the_sizes_of_the_input() {
+        let row = Type::tensor(DType::F32, [3]);
+        assert!(tensor("[1, 2]", &row).is_err() && tensor("[1, 2, 3]", &row).is_ok());
+        let free = Type::tensor(DType::F32, [Dim::symbol("n")]);
+        assert_eq!(tensor("[1, 2]", &free).map(|t| t.shape), Ok(vec![2]));
+        assert_eq!(tensor("[ ]", &free).map(|t| t.shape), Ok(vec![0]));
+    }
+
+    #[test]
+    fn strings_contain_commas_and_brackets() {
+        let strings = |text, ty: &Type| tensor(text, ty).map(|t| t.strings().map(<[_]>::to_vec));
+        let all = |words: &[&str]| Ok(Some(words.iter().map(ToString::to_string).collect()));
+        let row = Type::tensor(DType::String, [Dim::symbol("n")]);
+        assert_eq!(strings(r#"["a, b" , c, "\"\\"]"#, &row), all(&["a, b", "c", "\"\\"]));
+        assert_eq!(strings("[a,]", &row), all(&["a", ""]));
+        assert!(tensor(r#"["a]"#, &row).is_err() && tensor(r#"["a"b]"#, &row).is_err());
+        let one = Type::tensor::<Dim>(DType::String, []);
+        assert_eq!(strings("[MASK]", &one), all(&["[MASK]"]));
     }
 }
