@@ -113,6 +113,9 @@ fn cumulate<T: Reduce, J: Join, D: Direction, const EXCLUSIVE: bool>(
 ) {
     let Axis { outer, len, inner } = geometry;
     debug_assert_eq!(y.len(), outer * len * inner, "the result has the sizes of the operand");
+    if y.is_empty() {
+        return;
+    }
     for o in 0..outer {
         for first in (0..inner).step_by(COLUMNS) {
             let mut sums = [J::start::<T::Sum>(); COLUMNS];
@@ -160,7 +163,9 @@ mod tests {
             (cum_sum_reverse_exclusive, cum_prod_reverse_exclusive),
         ];
         let x: [i32; 280] = from_fn(|i| (i % 5) as i32 - 3);
-        for (outer, len, inner) in [(2, 2, 70), (40, 7, 1), (8, 5, 7), (0, 7, 1), (1, 0, 3)] {
+        for (outer, len, inner) in
+            [(2, 2, 70), (40, 7, 1), (8, 5, 7), (0, 7, 1), (usize::MAX, 0, 3)]
+        {
             let n = outer * len * inner;
             for (code, (sum, product)) in kernels.into_iter().enumerate() {
                 let (mut s, mut p) = ([0; 280], [0; 280]);

@@ -32,6 +32,9 @@ fn normalize<T: Float>(
     norm: fn(&mut dyn Iterator<Item = T::Wide>) -> T::Wide,
 ) {
     let Axis { outer, len, inner } = geometry;
+    if y.is_empty() {
+        return;
+    }
     for at in (0..outer).flat_map(|o| (0..inner).map(move |i| o * len * inner + i)) {
         let lane = y.get(at..).unwrap_or_default().iter().step_by(inner).take(len);
         let norm = norm(&mut lane.map(|y| y.widen()));
@@ -56,6 +59,6 @@ mod tests {
         let mut y = [3.0f64, 0.0, 4.0, 0.0];
         lp_normalization_l2_in_place(&mut y, Axis { outer: 1, len: 2, inner: 2 });
         assert_eq!(y, [0.6, 0.0, 0.8, 0.0]);
-        lp_normalization_l1_in_place::<f32>(&mut [], Axis { outer: 2, len: 0, inner: 3 });
+        lp_normalization_l1_in_place::<f32>(&mut [], Axis { outer: usize::MAX, len: 0, inner: 3 });
     }
 }

@@ -82,6 +82,9 @@ impl Scales {
     /// Calls `visit` with every run of elements, in order.
     fn each(self, visit: &mut dyn FnMut(Run)) {
         let Scales { outer, len, inner, block, outer_step, block_step, inner_step } = self;
+        if len == 0 || inner == 0 {
+            return;
+        }
         let mut first = 0;
         for o in 0..outer {
             for (i, at) in (0..len).step_by(block.max(1)).enumerate() {

@@ -45,7 +45,10 @@ pub fn log_softmax_in_place<T: Float>(y: &mut [T], geometry: Axis) {
 pub fn hardmax<T: Reduce>(x: &[T], y: &mut [T], geometry: Axis) {
     y.fill(T::ZERO);
     let Axis { outer, len, inner } = geometry;
-    if HAS_VECTORS && inner == 1 && len > 0 {
+    if y.is_empty() {
+        return;
+    }
+    if HAS_VECTORS && inner == 1 {
         for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)) {
             let largest: T = Max.finish(Max.take_all(x));
             if let Some(place) = first_equal(x, largest) {
@@ -261,10 +264,11 @@ struct Lane<'a, T> {
 
 fn each_lane<T: Float>(y: &mut [T], geometry: Axis, work: fn(Lane<'_, T>)) {
     let Axis { outer, len, inner } = geometry;
+    if y.is_empty() {
+        return;
+    }
     for at in (0..outer).flat_map(|o| (0..inner).map(move |i| o * len * inner + i)) {
-        if len > 0 {
-            work(Lane { y: &mut y[at..], len, inner });
-        }
+        work(Lane { y: &mut y[at..], len, inner });
     }
 }
 
@@ -472,5 +476,14 @@ mod tests {
         assert_eq!(y, [0, 1, 0, 1, 0, 0]);
         hardmax(&[1, 3, 3, 3, 3, 4], &mut y, Axis { outer: 1, len: 3, inner: 2 });
         assert_eq!(y, [0, 0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn an_empty_tensor_takes_no_time() {
+        let geometry = Axis { outer: usize::MAX, len: 0, inner: 2 };
+        hardmax::<f32>(&[], &mut [], geometry);
+        softmax_in_place::<f32>(&mut [], geometry);
+        softmax_in_place::<f64>(&mut [], geometry);
+        log_softmax_in_place::<f64>(&mut [], geometry);
     }
 }
