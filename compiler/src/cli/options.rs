@@ -122,7 +122,9 @@ pub fn check(matches: &ArgMatches) -> Result<(), Diagnostics> {
 
 /// Parses the form of `--input`.
 pub fn input(text: &str) -> Result<String, &'static str> {
-    text.contains('=').then(|| text.to_owned()).ok_or("expected NAME=FILE, such as `x=x.npy`")
+    let is_pair = |(name, file): (&str, &str)| !name.is_empty() && !file.is_empty();
+    let is_pair = text.split_once('=').is_some_and(is_pair);
+    is_pair.then(|| text.to_owned()).ok_or("expected NAME=FILE, such as `x=x.npy`")
 }
 
 /// Parses a number of bytes.
@@ -154,4 +156,15 @@ where
     T: Choice + FromStr<Err = Diagnostic> + Send + Sync,
 {
     possible_values(T::WORDS).try_map(|word| word.parse::<T>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_has_a_name_and_a_file() {
+        assert!(input("x=x.npy").is_ok() && input("a=b=c").is_ok());
+        assert!(["x", "x=", "=x"].iter().all(|text| input(text).is_err()));
+    }
 }

@@ -30,7 +30,8 @@ pub struct Options {
     /// `--dim NAME=1..=N` keeps it free
     #[arg(long, value_name = "NAME=FILE", value_parser = input)]
     input: Vec<String>,
-    /// The directory for the outputs, each in a file of its name. Without it, they are printed
+    /// The directory for the outputs, each in a file of its name. Without it, their types are
+    /// printed, and the elements of outputs of up to 16
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// The format of the outputs
