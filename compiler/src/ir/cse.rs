@@ -1,6 +1,6 @@
 //! Common-subexpression elimination: which nodes compute the same.
 
-use super::{Attributes, Graph, Node, NodeId, ValueId};
+use super::{Attribute, Attributes, Graph, Node, NodeId, ValueId};
 use crate::tensor::{Data, Tensor};
 use std::{
     collections::HashMap,
@@ -55,13 +55,51 @@ pub(super) fn key(graph: &Graph, node: &Node) -> Option<String> {
     let mut attributes = Attributes::default();
     node.op.attributes(&mut attributes);
     let mut key = String::with_capacity(64);
-    write!(key, "{}.{}{attributes}", node.op.domain(), node.op.name()).ok()?;
+    write!(key, "{}.{}", node.op.domain(), node.op.name()).ok()?;
+    for (name, value) in &attributes.0 {
+        write!(key, " {name} = ").ok()?;
+        write_attribute(&mut key, value).ok()?;
+    }
     for &input in &node.inputs {
         key.push(' ');
         write_input(&mut key, graph, input).ok()?;
     }
     key.extend(node.outputs.iter().map(|id| if id.is_some() { 'y' } else { '-' }));
     Some(key)
+}
+
+/// Writes an attribute. Its text leaves out elements of tensors and bytes that are not UTF-8.
+fn write_attribute(key: &mut String, value: &Attribute) -> fmt::Result {
+    let string = |key: &mut String, bytes: &[u8]| write!(key, "\"{}\"", bytes.escape_ascii());
+    match value {
+        Attribute::Tensor(tensor) => write_tensor(key, tensor),
+        Attribute::Tensors(tensors) => {
+            tensors.iter().try_for_each(|tensor| write_tensor(key, tensor))
+        }
+        Attribute::Sparse(values, indices, ty) => {
+            write_tensor(key, values)?;
+            write_tensor(key, indices)?;
+            write!(key, "{ty}")
+        }
+        Attribute::String(bytes) => string(key, bytes),
+        Attribute::Strings(list) => list.iter().try_for_each(|bytes| string(key, bytes)),
+        Attribute::Float(_)
+        | Attribute::Int(_)
+        | Attribute::Type(_)
+        | Attribute::Floats(_)
+        | Attribute::Ints(_)
+        | Attribute::Types(_)
+        | Attribute::Graph(_)
+        | Attribute::Graphs(_) => write!(key, "{value}"),
+    }
+}
+
+/// Writes a tensor of any type.
+fn write_tensor(key: &mut String, tensor: &Tensor) -> fmt::Result {
+    match tensor.strings() {
+        Some(strings) => write!(key, "{:?}{strings:?}", tensor.shape),
+        None => write_constant(key, tensor),
+    }
 }
 
 /// Writes the key of an input: equal constants have equal keys.
@@ -103,6 +141,36 @@ fn write_constant(key: &mut String, tensor: &Tensor) -> fmt::Result {
 mod tests {
     use super::*;
     use crate::{Spec, dtype::DType, ty::Type};
+
+    #[test]
+    fn nodes_with_other_attributes_have_other_keys() {
+        let mut graph = Graph::named("two");
+        let x = graph.input(graph.body, "x", Type::tensor(DType::I64, [1]));
+        let key_of = |graph: &mut Graph, attribute: Attribute| {
+            let spec = Spec::new("ConstantOfShape").called("y").inputs([x]);
+            let y = spec.attribute("value", attribute).one(graph);
+            let y = y.expect("the value has one element");
+            key(graph, graph.producer(y).expect("a node computes it"))
+                .expect("the operator has no random numbers")
+        };
+        let [a, b, again] = [1 << 53, (1 << 53) + 1, 1 << 53]
+            .map(|number| key_of(&mut graph, Tensor::from_ints(&[number]).into()));
+        assert!(a != b && a == again, "{a}");
+        let text = |attribute: Attribute| {
+            let mut text = String::new();
+            write_attribute(&mut text, &attribute).expect("a string takes any text");
+            text
+        };
+        let long =
+            |last: f32| text(Tensor::from_floats(&[[0.0; 16].as_slice(), &[last]].concat()).into());
+        assert_ne!(long(1.0), long(2.0));
+        let names = |last: &str| {
+            let names = (0..20).map(|i| if i < 19 { "a".to_owned() } else { last.to_owned() });
+            text(Tensor::from_strings(names.collect()).into())
+        };
+        assert_ne!(names("b"), names("c"));
+        assert_ne!(text(Attribute::String(vec![0xff])), text(Attribute::String(vec![0xfe])));
+    }
 
     #[test]
     fn a_node_is_found_by_its_own_key_only() {
