@@ -1,6 +1,7 @@
 //! Activation functions that can run in the epilogue of a product.
 
 use crate::{
+    dtype::DType,
     ir::{Graph, Node, ValueId},
     ops::{
         activation::{self, Clip},
@@ -36,13 +37,27 @@ fn constant_f32(graph: &Graph, id: ValueId) -> Option<f32> {
     (f64::from(nearest) == value).then_some(nearest)
 }
 
-/// Returns `x · f(x)` as an activation function of `x`.
-pub fn gate(f: Activation) -> Option<Activation> {
+/// Returns `x · f(x)` as an activation function of `x`, which has this element type.
+pub fn gate(f: Activation, dtype: DType) -> Option<Activation> {
+    // A sixth that is rounded to `float` has too few bits for `double`.
+    let is_single = dtype == DType::F32;
     match f {
         Activation::Sigmoid => Some(Activation::Swish { alpha: 1.0 }),
-        Activation::HardSigmoid { alpha, beta: 0.5 } if alpha == 1.0 / 6.0 => {
+        Activation::HardSigmoid { alpha, beta: 0.5 } if alpha == 1.0 / 6.0 && is_single => {
             Some(Activation::HardSwish)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rounded_sixth_is_one_of_floats_only() {
+        let sixth = Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 };
+        assert_eq!(gate(sixth, DType::F32), Some(Activation::HardSwish));
+        assert_eq!(gate(sixth, DType::F64), None);
     }
 }

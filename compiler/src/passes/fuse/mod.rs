@@ -64,7 +64,8 @@ fn fuse_gate(site: &mut Site<'_>, node: &Node) -> Replaced {
     let (i, f) = ways.into_iter().find_map(|(i, j)| {
         let gate = site.producer(node.input(j)?)?;
         let same = gate.input(0) == node.input(i) && gate.input(0).is_some();
-        let f = function::gate(function::activation_of(site.graph, gate)?)?;
+        let dtype = tensor(site.graph, node.input(i)?)?.dtype;
+        let f = function::gate(function::activation_of(site.graph, gate)?, dtype)?;
         (same && site.uses(j) == 1).then_some((i, f))
     })?;
     if !rounds_alike(site.graph, node.input(i)?) {
