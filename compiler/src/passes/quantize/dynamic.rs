@@ -85,7 +85,7 @@ fn replace_scaled_product(site: &mut Site<'_>, node: &Node) -> Replaced {
         return None;
     }
     let [axis, _] = channel_axes(&*product.op, ty.rank())?;
-    let (shape, SignedBytes { bytes, zeros, sums }) = weights(site, &product, axis)?;
+    let (shape, SignedBytes { bytes, zeros, sums, .. }) = weights(site, &product, axis)?;
     let Scales { x: x_scale, w } = scales;
     let scales = by_channel(w, shape[axis])?;
     let bias = match added {

@@ -10,6 +10,8 @@ pub struct SignedBytes {
     pub zeros: Vec<i64>,
     /// The sum of each channel without its zero point.
     pub sums: Vec<i64>,
+    /// The sum of the magnitudes of each channel without its zero point.
+    pub sizes: Vec<i64>,
 }
 
 impl SignedBytes {
@@ -20,14 +22,18 @@ impl SignedBytes {
         let channel = |i: usize| i / inner % channels;
         let ints = weights.ints()?;
         let centered = || ints.iter().enumerate().map(|(i, x)| (channel(i), x - zeros[channel(i)]));
-        let mut sums = vec![0; channels];
-        centered().for_each(|(channel, x)| sums[channel] += x);
+        let (mut sums, mut sizes) = (vec![0; channels], vec![0; channels]);
+        for (channel, x) in centered() {
+            sums[channel] += x;
+            sizes[channel] += x.abs();
+        }
         // With the zero point subtracted, they need none. But a difference of two `u8` may not fit.
         if let Some(bytes) = centered().map(|(_, x)| i8::try_from(x).ok()).collect() {
-            return Some(SignedBytes { bytes, zeros: vec![0; channels], sums });
+            return Some(SignedBytes { bytes, zeros: vec![0; channels], sums, sizes });
         }
         let shift = if weights.dtype == DType::U8 { 128 } else { 0 };
         let bytes = ints.iter().map(|x| i8::try_from(x - shift).ok()).collect::<Option<_>>()?;
-        Some(SignedBytes { bytes, zeros: zeros.iter().map(|zero| zero - shift).collect(), sums })
+        let zeros = zeros.iter().map(|zero| zero - shift).collect();
+        Some(SignedBytes { bytes, zeros, sums, sizes })
     }
 }

@@ -37,6 +37,8 @@ struct ScaledWeights {
     scales: Vec<f32>,
     /// The sum of the weights of each output channel without its zero point.
     sums: Vec<i64>,
+    /// The greatest magnitude of a sum of products of each output channel.
+    most: Vec<i64>,
 }
 
 impl ScaledWeights {
@@ -55,8 +57,9 @@ impl ScaledWeights {
         let zeros: Vec<i64> =
             (0..channels).map(|i| operand.zeros[i.min(each - 1)].into()).collect();
         let scales = (0..channels).map(|i| operand.scales[i.min(each - 1)]).collect();
-        let SignedBytes { bytes, zeros, sums } = SignedBytes::of(constant, axis, &zeros)?;
-        Some(ScaledWeights { shape, bytes, zeros, scales, sums })
+        let SignedBytes { bytes, zeros, sums, sizes } = SignedBytes::of(constant, axis, &zeros)?;
+        let most = sizes.into_iter().map(|size| size * 255).collect();
+        Some(ScaledWeights { shape, bytes, zeros, scales, sums, most })
     }
 
     /// Returns the scale of each channel's accumulator in a product with `x`.
@@ -72,8 +75,14 @@ struct Bias {
 }
 
 impl Bias {
-    /// Returns the bias `value` of accumulators with the scales `units`, one per channel.
-    fn of(site: &Site<'_>, value: Option<ValueId>, units: &[f32]) -> Option<Bias> {
+    /// Returns the bias `value` of products of `x` with the weights.
+    fn of(
+        site: &Site<'_>,
+        value: Option<ValueId>,
+        weights: &ScaledWeights,
+        x: &Operand,
+    ) -> Option<Bias> {
+        let units = weights.accumulator_scales(x);
         let channels = units.len();
         let none = vec![0; channels];
         let Some(value) = value else { return Some(Bias { whole: none, real: None }) };
@@ -86,8 +95,11 @@ impl Bias {
         let scales = repeat_per_channel(operand.scales, channels)?;
         let zeros = repeat_per_channel(operand.zeros, channels)?.into_iter();
         let whole: Vec<i64> = whole.zip(zeros).map(|(x, zero)| x - i64::from(zero)).collect();
-        let mut pairs = scales.iter().zip(units);
-        if pairs.all(|(&scale, &unit)| (scale - unit).abs() <= 1e-6 * unit) {
+        let mut pairs = scales.iter().zip(&units);
+        // A sum beyond an `i32` would wrap, where that of floats saturates.
+        let mut sums = whole.iter().zip(&weights.most);
+        let fits = sums.all(|(x, most)| x.abs() + most <= i32::MAX.into());
+        if fits && pairs.all(|(&scale, &unit)| (scale - unit).abs() <= 1e-6 * unit) {
             return Some(Bias { whole, real: None });
         }
         let real = whole.iter().zip(&scales).map(|(&x, scale)| x as f32 * scale).collect();
@@ -158,7 +170,7 @@ pub fn quantize_conv(
     }
     let to = target.requantized(x.zero());
     let op = QuantizedConv { window: conv.window.clone(), group: conv.group, to };
-    let bias = Bias::of(site, sum.input(2), &weights.accumulator_scales(&x))?;
+    let bias = Bias::of(site, sum.input(2), &weights, &x)?;
     replace_by(site, node, Rc::new(op), &x, (weights, bias), target)
 }
 
@@ -189,7 +201,7 @@ pub fn quantize_product(
     if bias.is_some_and(|bias| !broadcasts_along_rows(site, bias)) {
         return None;
     }
-    let bias = Bias::of(site, bias, &weights.accumulator_scales(&x))?;
+    let bias = Bias::of(site, bias, &weights, &x)?;
     replace_by(site, node, Rc::new(op), &x, (weights, bias), target)
 }
 
@@ -275,6 +287,25 @@ mod tests {
         let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
         // 1 + 4 - 13.5, to even.
         assert_eq!(made[0].tensor().and_then(Tensor::ints).expect("whole numbers"), [-8]);
+    }
+
+    #[test]
+    fn a_bias_beyond_the_accumulator_saturates() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21]> g (uint8[1, 1] x) => (uint8[1, 3] y)
+            <float one = {1.0}, uint8 z = {9}, int8[1, 3] w = {100, -100, 2}, float unit = {0.001},
+             int32[3] bias = {2147483647, -2147483648, 30000}>
+            {
+                a = DequantizeLinear(x, one)
+                b = DequantizeLinear(w, unit)
+                c = DequantizeLinear(bias, unit)
+                d = Gemm(a, b, c)
+                y = QuantizeLinear(d, one, z)
+            }"#;
+        let planned = crate::Compiler::new(&Options::default()).plan(text.to_owned().into());
+        let plan = planned.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let x = Tensor::from_raw(DType::U8, vec![1, 1], vec![200u8].into());
+        let made = interpreter::run(&plan, &[Value::Tensor(x)]).expect("the input fits");
+        assert_eq!(made[0].tensor().and_then(Tensor::ints).expect("whole numbers"), [255, 0, 39]);
     }
 
     #[test]
