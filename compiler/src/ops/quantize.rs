@@ -149,7 +149,8 @@ impl Granularity {
             },
             size => Scales {
                 outer,
-                block: size.into(),
+                // A block may exceed the axis, and then even what a `usize` of the target holds.
+                block: len.known().map_or(size, |len| size.min(len.max(1))).into(),
                 outer_step: len.ceil_div(&size.into()) * &inner,
                 len,
                 block_step: inner.clone(),
@@ -492,6 +493,16 @@ mod tests {
         let outputs = interpreter::run(&plan, &[Value::Tensor(scales)]).expect("the input fits");
         let ds = outputs[0].tensor().and_then(Tensor::floats);
         assert_eq!(ds, Some(vec![5.0, 9.0, 41.0, 36.0]));
+    }
+
+    #[test]
+    fn a_block_ends_with_the_axis() {
+        let model = r#"<ir_version: 10, opset_import: ["" : 21]>
+            g (int8[2, 3] q) => (float[2, 3] y) <float[2, 1] s = {2, 3}>
+            { y = DequantizeLinear <axis = 1, block_size = 9223372036854775807> (q, s) }"#;
+        let compiled = Compiler::new(&Options::default()).compile_bytes(model.into(), "model");
+        let source = compiled.unwrap_or_else(|all| panic!("{all}")).module.code;
+        assert!(source.contains("block: 3,"), "{source}");
     }
 
     #[test]

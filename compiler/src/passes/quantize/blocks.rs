@@ -166,7 +166,9 @@ impl<'g> Linear<'g> {
         let &[rows, columns] = x.shape.as_slice() else { return None };
         let ([n, k], axis) = if transposed { ([rows, columns], 1) } else { ([columns, rows], 0) };
         let granularity = &op.granularity;
-        let block = usize::try_from(granularity.block_size).ok()?;
+        // The codes of a column fill whole blocks, so one that exceeds the axis ends with it.
+        let most = k.checked_next_multiple_of(ALIGN)?;
+        let block = usize::try_from(granularity.block_size).ok()?.min(most);
         let along = if granularity.axis < 0 { granularity.axis + 2 } else { granularity.axis };
         let is_aligned = block > 0 && block.is_multiple_of(ALIGN);
         if along != axis || !is_aligned || n == 0 || k == 0 {
@@ -272,6 +274,20 @@ mod tests {
             <int4[{shape}] w = {{{weights}}}, {scales} {zeros}>
             {{ d = DequantizeLinear<axis = {axis}, block_size = 16>({operands}) {nodes} }}"
         )
+    }
+
+    #[test]
+    fn a_block_beyond_the_axis_takes_no_more_codes() {
+        for block in [18, 32, 1 << 40, i64::MAX] {
+            let text = format!(
+                "<ir_version: 10, opset_import: [\"\" : 21]> g (float[m, 17] x) => (float[m, 2] y)
+                <int8[17, 2] w = {{{}}}, float[1, 2] s = {{2, 0.5}}>
+                {{ d = DequantizeLinear<axis = 0, block_size = {block}>(w, s) y = MatMul(x, d) }}",
+                list((0..17).flat_map(|row| [row - 8, 1]))
+            );
+            let (_, plan) = compile(text);
+            assert_eq!(run(&plan, 17), [816.0, 76.5], "{block}");
+        }
     }
 
     #[test]
