@@ -70,7 +70,8 @@ fn write_quantized(node: &mut Reader<'_>) -> Result<String> {
             Ok(block) if block > 0 => {
                 // ONNX Runtime has no other kernel for blocks of 8 bits.
                 let level = if bits == 8 { 4 } else { level };
-                Weights::Blocks { bits, n, k: bytes * 8 / bits, block, level, zeros }
+                let k = bytes.saturating_mul(8 / bits).min(isize::MAX.cast_unsigned());
+                Weights::Blocks { bits, n, k, block, level, zeros }
             }
             _ => Weights::Columns { bits, n, zeros },
         };
@@ -158,8 +159,8 @@ impl Projection {
                 let (zeros, argument) = self.zeros(e, zeros);
                 // ONNX Runtime wants the blocks as an axis.
                 let shape = match k.is_multiple_of(block) {
-                    true => vec![n, k / block, block * bits / 8],
-                    false => vec![n, k * bits / 8],
+                    true => vec![n, k / block, block / (8 / bits)],
+                    false => vec![n, k / (8 / bits)],
                 };
                 format!(
                     "{zeros} {scales}
@@ -436,4 +437,20 @@ fn write_routing(k: i64, routing: Routing) -> String {
         "scores = Cast <to = 1> (logits) k = Constant <value_ints = [{k}]> ()
         best, experts = TopK <axis = 1> (scores, k) {chosen}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Compiler, Options};
+
+    #[test]
+    fn codes_beyond_every_memory_are_errors() {
+        let text = r#"<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+            g (float[1, 16] x, float[1, 2] logits, uint8[2, 4, 4611686018427387904] w,
+               float[2, 4] s) => (y)
+            { y = com.microsoft.QMoE <k = 1, block_size = 16> (x, logits, w, s, "", w, s) }"#;
+        let error = Compiler::new(&Options::default()).plan(text.into()).err();
+        let error = error.expect("no memory holds the codes").to_string();
+        assert!(error.contains("E0302"), "{error}");
+    }
 }
