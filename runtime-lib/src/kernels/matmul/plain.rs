@@ -7,22 +7,26 @@ use crate::{Float, Number};
 /// The number of columns that are accumulated together.
 const COLUMNS: usize = 16;
 
-/// `y = alpha · a · b + beta · c`, for any numbers; integers wrap around. Neither operand is
-/// packed.
+/// `y = alpha · a · b + beta · c`, for any numbers; integers wrap around. If a factor is no number
+/// of the type, the sum is a real number, which is rounded once. Neither operand is packed.
 pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm) {
-    let scaled = |x: T, factor: f32| match factor {
-        1.0 => x,
-        _ => T::from_f64(f64::from(factor) * x.to_f64()),
-    };
+    let [alpha, beta] = [geometry.alpha, geometry.beta].map(f64::from);
+    let factors = [alpha, beta].map(T::from_f64);
+    let are_exact = factors.map(T::to_f64) == [alpha, beta];
     plain(
         a,
         b,
         y,
         geometry,
         |x| x,
-        |sum, at| match c {
-            Some(c) => scaled(sum, geometry.alpha).add(scaled(c[at], geometry.beta)),
-            None => scaled(sum, geometry.alpha),
+        |sum, at| {
+            let addend = c.map(|c| c[at]);
+            if are_exact {
+                let product = factors[0].mul(sum);
+                return addend.map_or(product, |c| product.add(factors[1].mul(c)));
+            }
+            let product = alpha * sum.to_f64();
+            T::from_f64(addend.map_or(product, |c| product + beta * c.to_f64()))
         },
     );
 }

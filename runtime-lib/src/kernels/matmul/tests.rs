@@ -252,6 +252,28 @@ fn a_product_without_rows_needs_no_scratch_memory() {
 }
 
 #[test]
+fn a_sum_of_fractions_is_truncated_once() {
+    let geometry = Gemm {
+        m: 1,
+        n: 2,
+        k: 1,
+        a: Layout::Strides(1, 1),
+        b: Layout::Strides(2, 1),
+        c: [0, 1],
+        y_row: 2,
+        alpha: 0.5,
+        beta: 0.5,
+    };
+    let mut y = [0; 2];
+    gemm(&[1i32], &[7, -7], Some(&[1, -1]), &mut y, geometry);
+    assert_eq!(y, [4, -4]);
+    gemm(&[1i32], &[7, -7], None, &mut y, geometry);
+    assert_eq!(y, [3, -3]);
+    gemm(&[1i32], &[7, -7], Some(&[1, -1]), &mut y, Gemm { alpha: 1.0, ..geometry });
+    assert_eq!(y, [7, -7]);
+}
+
+#[test]
 fn integers_wrap_around() {
     let geometry = Gemm {
         m: 2,
