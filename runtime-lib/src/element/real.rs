@@ -21,8 +21,8 @@ pub trait Real: Elem + Copy {
     ///
     /// Integers round toward zero. Out of range, an integer keeps its low bits. ONNX does not
     /// define what a floating-point number becomes: types of 32 and 64 bits saturate, and types of
-    /// 8 and 16 bits keep the low bits of the `i32`, as NumPy and ONNX Runtime do. Beyond an `i32`
-    /// they become 0.
+    /// at most 16 bits keep the low bits of the `i32`, as NumPy and ONNX Runtime do. Beyond an
+    /// `i32` they become 0.
     fn nearest(x: Exact) -> Self;
 }
 

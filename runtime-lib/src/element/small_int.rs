@@ -70,16 +70,10 @@ macro_rules! small_ints {
                 Exact::$Exact($Wide::from(self.0))
             }
 
-            /// Keeps the low bits, for numbers with a fraction, too.
+            /// Keeps the low bits of the byte that the number becomes.
             #[inline(always)]
             fn nearest(x: Exact) -> $T {
-                let whole = match x {
-                    Exact::Signed(x) => x,
-                    Exact::Unsigned(x) => x.cast_signed(),
-                    Exact::Single(x) => x as i64,
-                    Exact::Double(x) => x as i64,
-                };
-                $T::new(whole as $Byte)
+                $T::new($Byte::nearest(x))
             }
         }
     )*};
@@ -107,9 +101,10 @@ mod tests {
         assert_eq!([-9, -8, 7, 8].map(|x| I4::new(x).get()), [7, -8, 7, -8]);
         assert_eq!([3, 4, 7].map(|x| U2::new(x).get()), [3, 0, 3]);
         assert_eq!(
-            [-9.9f32, 8.0, 15.5, f32::NAN].map(|x| I4::nearest(x.exact()).get()),
-            [7, -8, -1, 0]
+            [-9.9f32, 8.0, 15.5, f32::NAN, f32::INFINITY].map(|x| I4::nearest(x.exact()).get()),
+            [7, -8, -1, 0, 0]
         );
+        assert_eq!(U4::nearest(1e30f64.exact()).get(), 0);
         assert_eq!(U2::nearest((-1i64).exact()), U2::MAX);
     }
 
