@@ -4,6 +4,7 @@ use super::{budget::Budget, fold};
 use crate::{
     diag::Result,
     ir::{Graph, NewNode, Next, Node, NodeId, RegionId, Rewrite, Site, ValueId},
+    limits::Limit,
     ops::{
         concat::{Concat, Split},
         optional::{Optional, OptionalGetElement},
@@ -91,6 +92,14 @@ pub fn unroll_map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Ne
     let iterations = lists.get(inputs.first()?)?.len();
     let is_same_length = |list: &Vec<ValueId>| list.len() == iterations;
     if !(1..=MAX_LENGTH).contains(&iterations) || !lists.values().all(is_same_length) {
+        return None;
+    }
+    // Nested maps multiply their iterations.
+    let count = old[body].nodes.len().max(1).saturating_mul(iterations);
+    if let Err(diagnostic) = cx.new.budget.spend(Limit::Nodes, count, "unrolled iterations") {
+        if cx.diagnostics.is_empty() {
+            cx.diagnostics.push(diagnostic.within(node.location()));
+        }
         return None;
     }
     let mut results = vec![Vec::new(); node.outputs.len()];
@@ -194,4 +203,39 @@ fn split_into(
     };
     let (id, result) = g.node(region, new);
     result.map(|()| g[id].outputs.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Compiler, Options};
+
+    #[test]
+    fn the_iterations_of_nested_maps_have_a_limit() {
+        let copies = ["x"; 8].join(", ");
+        let map = |into: &str, from: &str, sum: &str| {
+            format!(
+                "s{into} = SequenceConstruct({copies})
+                m{into} = SequenceMap <body = b (float[1] {from}) => (float[n] r{into}) {{
+                    {sum}
+                }}> (s{into})"
+            )
+        };
+        let inner = map("1", "b", "r1 = Mul(b, x)");
+        let sum = format!("{inner} c = ConcatFromSequence<axis = 0>(m1) r0 = Mul(c, a)");
+        let text = format!(
+            "<ir_version: 10, opset_import: [\"\" : 21, \"ai.onnx.preview.training\" : 1]>
+            g (float[1] x) => (dx) {{
+                {} y = ConcatFromSequence<axis = 0>(m0)
+                dx = ai.onnx.preview.training.Gradient<xs = [\"x\"], y = \"y\">(x)
+            }}",
+            map("0", "a", &sum)
+        );
+        let mut options = Options::default();
+        assert!(Compiler::new(&options).plan(text.clone().into()).is_ok());
+        options.limit("nodes=60").expect("the limit exists");
+        let Err(found) = Compiler::new(&options).plan(text.into()) else {
+            panic!("64 products are unrolled")
+        };
+        assert!(found.to_string().contains("60 nodes of unrolled iterations"), "{found}");
+    }
 }
