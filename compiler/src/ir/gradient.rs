@@ -415,6 +415,16 @@ impl<'t> Gradient<'t> {
         self.d_inputs[i] = Some(dx);
     }
 
+    /// Sets the gradients of the wanted inputs that have none yet to zero: the outputs in use do
+    /// not depend on them.
+    pub fn set_others_to_zero(&mut self) {
+        for i in 0..self.d_inputs.len() {
+            if self.d_inputs[i].is_none() && self.wants(i) {
+                self.set(i, self.x(i).zeros_like());
+            }
+        }
+    }
+
     /// Returns the elements of input `i`, if they are known integers.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.optional(i)?.known_ints()

@@ -300,6 +300,8 @@ impl Op for SoftmaxCrossEntropyLoss {
         if let Some(dy) = total {
             g.set(0, dy - y.exp() * dy.sum(&[1]));
         }
+        // The logarithms do not depend on the weights.
+        g.set_others_to_zero();
         Ok(())
     }
 }

@@ -206,7 +206,10 @@ impl Op for Pad {
     fn gradient(&self, g: &mut Gradient<'_>) -> Result {
         let (pads, Some(dy)) = (g.x(1), g.dy(0)) else { return Ok(()) };
         if !self.mode.takes_value {
-            return g.move_back(0);
+            g.move_back(0)?;
+            // The other modes ignore the value.
+            g.set_others_to_zero();
+            return Ok(());
         }
         let op = Rc::new(Pad { mode: &CONSTANT });
         let dx = g.tape().node(op, &[Some(dy), Some(-pads), None, g.optional(3)], 1)[0];

@@ -104,6 +104,9 @@ impl Attention {
             g.set(i + 3, parts[0]);
             g.set(i, merge_heads(parts[1], g.x(i)));
         }
+        // The present keys and values depend on nothing else, and a stage of the scores only on
+        // the inputs before it.
+        g.set_others_to_zero();
         Ok(())
     }
 

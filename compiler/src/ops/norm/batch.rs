@@ -301,6 +301,8 @@ impl BatchNormalization {
         if let Some(dx) = parts.into_iter().reduce(|a, b| a + b) {
             g.set(0, dx);
         }
+        // The running statistics do not depend on the scale and the bias.
+        g.set_others_to_zero();
         Ok(())
     }
 }

@@ -163,6 +163,8 @@ impl Op for LayerNormalization {
         if let Some(dx) = parts.into_iter().reduce(|a, b| a + b) {
             g.set(0, dx);
         }
+        // The statistics do not depend on the scale and the bias.
+        g.set_others_to_zero();
         Ok(())
     }
 }
