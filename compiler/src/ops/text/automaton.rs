@@ -1,7 +1,7 @@
 //! Automata of patterns: RE2's patterns compiled to DFAs, whose states are numbered as they are
 //! reached.
 
-use super::re2;
+use super::{minimize, re2};
 use crate::{
     diag::{Code, Diagnostic, Result, quoted},
     limits::{Budget, Limit},
@@ -17,9 +17,6 @@ use std::collections::HashMap;
 /// The size limit of one DFA before minimization, in bytes.
 const MAX_BYTES: usize = 8 << 20;
 
-/// DFAs that are larger are not minimized, because that takes long. In bytes.
-const MANY_BYTES: usize = 1 << 20;
-
 /// The name of compiled patterns, in messages.
 pub(super) const AUTOMATA: &str = "automata of patterns";
 
@@ -31,6 +28,8 @@ pub(super) struct Automaton {
     pub(super) classes: Vec<u8>,
     /// A byte of each class.
     pub(super) members: Vec<u8>,
+    /// The states that equal another one, which represents them.
+    same: HashMap<StateID, StateID>,
     /// The states that have a number, from 1.
     states: Vec<StateID>,
     numbers: HashMap<StateID, u16>,
@@ -69,30 +68,27 @@ impl Automaton {
             true => budget.exceeded(Limit::PatternBytes, AUTOMATA),
             false => too_large(pattern),
         };
-        let build = |minimize: bool| {
-            dense::Builder::new()
-                .syntax(config)
-                .thompson(thompson::Config::new().nfa_size_limit(most))
-                .configure(
-                    dense::Config::new()
-                        .start_kind(StartKind::Anchored)
-                        .match_kind(MatchKind::All)
-                        .minimize(minimize)
-                        .dfa_size_limit(most)
-                        .determinize_size_limit(most),
-                )
-                .build(&format!("{before}(?:{text}){after}"))
-                .map_err(|_| large())
-        };
-        let dfa = build(false)?;
+        let dfa = dense::Builder::new()
+            .syntax(config)
+            .thompson(thompson::Config::new().nfa_size_limit(most))
+            .configure(
+                dense::Config::new()
+                    .start_kind(StartKind::Anchored)
+                    .match_kind(MatchKind::All)
+                    .dfa_size_limit(most)
+                    .determinize_size_limit(most),
+            )
+            .build(&format!("{before}(?:{text}){after}"))
+            .map_err(|_| large())?;
         budget.spend(Limit::PatternBytes, dfa.memory_usage(), AUTOMATA)?;
-        let dfa = if dfa.memory_usage() > MANY_BYTES { dfa } else { build(true)? };
         let classes: Vec<u8> = (0..=u8::MAX).map(|byte| dfa.byte_classes().get(byte)).collect();
         let last = classes.iter().copied().max().unwrap_or(0);
         let member = |class: u8| classes.iter().position(|&c| c == class);
-        let members = (0..=last).filter_map(|class| u8::try_from(member(class)?).ok()).collect();
+        let members: Vec<u8> =
+            (0..=last).filter_map(|class| u8::try_from(member(class)?).ok()).collect();
+        let same = minimize::equal_states(&dfa, &members);
         let (states, numbers) = (Vec::new(), HashMap::new());
-        Ok(Automaton { dfa, pattern: pattern.to_owned(), classes, members, states, numbers })
+        Ok(Automaton { dfa, pattern: pattern.to_owned(), classes, members, same, states, numbers })
     }
 
     /// The number of states that have a number.
@@ -122,6 +118,7 @@ impl Automaton {
 
     /// Returns the number of a state, and numbers a new state.
     fn number(&mut self, state: StateID) -> Result<u16> {
+        let state = self.same.get(&state).copied().unwrap_or(state);
         if self.dfa.is_dead_state(state) {
             return Ok(0);
         }

@@ -3,6 +3,7 @@
 mod automaton;
 pub(super) mod grams;
 pub(super) mod hash;
+mod minimize;
 mod normalize;
 pub(super) mod pattern;
 mod re2;
