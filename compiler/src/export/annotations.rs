@@ -18,7 +18,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Returns whether a model says anything that [`keep`] copies.
+/// Returns whether a model says more about its graph and values than their types.
 pub fn exist(model: &ModelProto) -> bool {
     let Some(graph) = &model.graph else { return false };
     !graph.doc_string().is_empty() || !graph.metadata_props.is_empty() || describes_values(graph)
