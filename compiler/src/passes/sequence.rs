@@ -94,8 +94,8 @@ pub fn unroll_map(cx: &mut Rewrite<'_>, id: NodeId, into: RegionId) -> Option<Ne
     if !(1..=MAX_LENGTH).contains(&iterations) || !lists.values().all(is_same_length) {
         return None;
     }
-    // Nested maps multiply their iterations.
-    let count = old[body].nodes.len().max(1).saturating_mul(iterations);
+    // Nested maps multiply their iterations, and a copy of a node has copies of its regions.
+    let count = old.walk(body).count().max(1).saturating_mul(iterations);
     if let Err(diagnostic) = cx.new.budget.spend(Limit::Nodes, count, "unrolled iterations") {
         if cx.diagnostics.is_empty() {
             cx.diagnostics.push(diagnostic.within(node.location()));
