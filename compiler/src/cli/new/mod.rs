@@ -288,8 +288,10 @@ fn write(options: &Options, compiled: &CompiledModel, values: &Values) -> Result
 fn copyable(data: &Path) -> Result<(), Diagnostic> {
     let is_read = |name: &str| {
         let name = name.to_lowercase();
+        // Windows drops dots and spaces at the end of a name.
+        let name = name.trim_end_matches(['.', ' ']);
         let ends = [".rs", ".toml", ".lock"].iter().any(|end| name.ends_with(end));
-        ends || name.starts_with('.') || name == "rust-toolchain"
+        ends || name.starts_with('.') || ["rust-toolchain", "target"].contains(&name)
     };
     let mut names = data.iter().map(|name| name.to_string_lossy());
     if !names.any(|name| is_read(&name)) {
@@ -328,6 +330,9 @@ mod tests {
             "Cargo.lock",
             "clippy.toml",
             "deep/.cargo/config",
+            "src/bin/x.rs.",
+            "Cargo.lock ",
+            "target/release/x",
         ] {
             assert!(copyable(Path::new(name)).is_err(), "{name}");
         }
