@@ -12,7 +12,8 @@ const COLUMNS: usize = 16;
 pub fn gemm<T: Number>(a: &[T], b: &[T], c: Option<&[T]>, y: &mut [T], geometry: Gemm) {
     let [alpha, beta] = [geometry.alpha, geometry.beta].map(f64::from);
     let factors = [alpha, beta].map(T::from_f64);
-    let are_exact = factors.map(T::to_f64) == [alpha, beta];
+    let is_exact = |i: usize| factors[i].to_f64() == [alpha, beta][i];
+    let are_exact = is_exact(0) && (c.is_none() || is_exact(1));
     plain(
         a,
         b,

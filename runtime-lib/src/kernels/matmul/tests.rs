@@ -271,6 +271,11 @@ fn a_sum_of_fractions_is_truncated_once() {
     assert_eq!(y, [3, -3]);
     gemm(&[1i32], &[7, -7], Some(&[1, -1]), &mut y, Gemm { alpha: 1.0, ..geometry });
     assert_eq!(y, [7, -7]);
+    // The factor of an addend that there is not does not make the sum a real number.
+    let mut y = [0; 2];
+    let large = (1i64 << 53) + 1;
+    gemm(&[1i64], &[large, 7], None, &mut y, Gemm { alpha: 1.0, ..geometry });
+    assert_eq!(y, [large, 7]);
 }
 
 #[test]
