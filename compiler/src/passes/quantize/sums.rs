@@ -83,6 +83,10 @@ impl Bias {
         x: &Operand,
     ) -> Option<Bias> {
         let units = weights.accumulator_scales(x);
+        // The products alone would wrap.
+        if weights.most.iter().any(|&most| most > i32::MAX.into()) {
+            return None;
+        }
         let channels = units.len();
         let none = vec![0; channels];
         let Some(value) = value else { return Some(Bias { whole: none, real: None }) };
