@@ -108,7 +108,7 @@ impl Entry {
 
     /// The least offset at which another member may start.
     fn end(&self) -> usize {
-        self.offset + MEMBER_BYTES + self.packed
+        self.offset.saturating_add(MEMBER_BYTES).saturating_add(self.packed)
     }
 
     fn data(&self, file: &[u8]) -> Result<Vec<u8>> {
