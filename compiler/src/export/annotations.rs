@@ -191,7 +191,8 @@ fn is_same_node(before: &NodeProto, after: &NodeProto, same: &HashSet<String>) -
             r#type: None,
             ..attribute.clone()
         };
-        after.attribute.iter().any(|other| plain(other) == plain(attribute))
+        let named = after.attribute.iter().filter(|other| other.name() == attribute.name());
+        named.into_iter().any(|other| plain(other) == plain(attribute))
     };
     before.op_type() == after.op_type()
         && canonical(before.domain()) == canonical(after.domain())
