@@ -244,8 +244,8 @@ mod tests {
             symlink(to, root.join(link)).expect("the test made the directory");
         }
         let found = find(&root, Tolerance::default());
+        fs::remove_dir_all(&root).expect("the test made the directory");
         let found: Vec<&Path> = found.iter().map(|folder| &*folder.path).collect();
         assert_eq!(found, [root.join("x")]);
-        fs::remove_dir_all(&root).expect("the test made the directory");
     }
 }
