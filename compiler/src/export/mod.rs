@@ -31,7 +31,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 pub enum Types {
     /// All.
     All,
-    /// Only values whose types cannot be inferred, or that have documentation or metadata.
+    /// Only values whose axes a declaration decides, or that have documentation or metadata.
     Needed,
 }
 

@@ -1,4 +1,5 @@
 //! Parses constants from the command line: `8000`, `[1, 2, 3]`, `true`, `text`, `["a, b", c]`.
+//! Quotes belong to the items of lists; a single string is taken as it is.
 
 use crate::{
     array::Array,
@@ -128,6 +129,7 @@ mod tests {
         assert_eq!((found.shape.as_slice(), found.floats()), (&[1, 2][..], Some(vec![1.0, 2.5])));
         assert!(tensor("[1, 2]", &scalar).is_err() && tensor("x", &scalar).is_err());
     }
+
     #[test]
     fn a_list_has_the_sizes_of_the_input() {
         let row = Type::tensor(DType::F32, [3]);

@@ -149,7 +149,8 @@ impl Granularity {
             },
             size => Scales {
                 outer,
-                // A block may exceed the axis, and then even what a `usize` of the target holds.
+                // A block may exceed a known axis, and then even what a `usize` of the target
+                // holds.
                 block: len.known().map_or(size, |len| size.min(len.max(1))).into(),
                 outer_step: len.ceil_div(&size.into()) * &inner,
                 len,

@@ -40,8 +40,8 @@ const BLOCKED: &[Rule<'_>] = &[
     &gradient::sum,
 ];
 
-/// The rules behind them: one undoes a conversion that gains nothing, the other fuses a function
-/// that has moved to its convolution.
+/// The rules that run after [`BLOCKED`]: one undoes a conversion that gains nothing, the other
+/// fuses a function that has moved to its convolution.
 const BLOCKED_END: &[Rule<'_>] = &[&blocked::restore, &channels_last::fuse_function];
 
 /// Stores images in the layouts that their kernels read fastest.
